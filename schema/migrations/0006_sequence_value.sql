@@ -1,0 +1,12 @@
+-- The last number that a group has dealt, one row for each period in which it began anew.
+-- Label 0 is the row of a sequence that never does. Otherwise shaped as counter_value.
+create table if not exists sequence_value (
+  group_id bigint unsigned not null,
+  period_label int unsigned not null,
+  version int unsigned not null,
+  value bigint not null default 0,
+  revision bigint unsigned not null default 0,
+  created_at datetime(3) null,
+  updated_at datetime(3) null,
+  primary key (group_id, period_label)
+) engine = InnoDB

@@ -1,0 +1,83 @@
+import { resolve } from 'node:path'
+import { z } from 'zod'
+import { parseTarget, type Target } from './mysql/target.ts'
+
+export interface Config {
+  host: string
+  port: number
+  /** The database to use; without one, Nth runs a private server on `dataDir`. */
+  target?: Target
+  dataDir: string
+  allowedOrigins: string[]
+  /** Where installed programs are: PATH. */
+  path: string
+}
+
+type Environment = Record<string, string | undefined>
+
+const settings = z.object({
+  HOST: z.string().default('127.0.0.1'),
+  PORT: z
+    .string()
+    .regex(/^\d{1,5}$/, portRule())
+    .transform(Number)
+    .refine((port) => port <= 65_535, portRule())
+    .default(4000),
+  DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
+  NTH_DATA_DIR: z
+    .string()
+    .default('.nth')
+    .transform((path) => resolve(path)),
+  NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
+})
+
+/**
+ * Reads the configuration. An empty variable counts as one that isn't set.
+ *
+ * @throws {Error} with a line for each variable that has a wrong value
+ */
+export function readConfig(environment: Environment): Config {
+  const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
+  const parsed = settings.safeParse(set)
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}.`)
+    throw new Error(lines.join('\n'))
+  }
+  const { HOST, PORT, DATABASE_URL, NTH_DATA_DIR, NTH_ALLOWED_ORIGINS } = parsed.data
+  return {
+    host: HOST,
+    port: PORT,
+    ...(DATABASE_URL && { target: DATABASE_URL }),
+    dataDir: NTH_DATA_DIR,
+    allowedOrigins: NTH_ALLOWED_ORIGINS,
+    path: environment.PATH ?? '',
+  }
+}
+
+function portRule(): string {
+  return 'must be a port from 0 to 65535; 0 takes any that is free'
+}
+
+/** Makes a parser that throws one that zod can use. */
+function tried<T>(parse: (text: string) => T) {
+  return (text: string, context: z.RefinementCtx): T => {
+    try {
+      return parse(text)
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message })
+      return z.NEVER
+    }
+  }
+}
+
+function parseOrigins(text: string): string[] {
+  const origins = text.split(',').map((origin) => origin.trim())
+  return origins.filter(Boolean).map((origin) => {
+    if (origin === '*' || origin === 'null') return origin
+    // An origin as browsers send it: no path, no slash at its end, no default port.
+    if (URL.canParse(origin) && new URL(origin).origin === origin) return origin
+    throw new Error(
+      `must list origins such as https://shop.example, with commas between them, or be *; "${origin}" is none`,
+    )
+  })
+}

@@ -1,0 +1,91 @@
+import { deal, type Window, windowFor } from './dealing.ts'
+import { gather } from './gather.ts'
+
+export interface CounterKey {
+  namespace: string
+  name: string
+}
+
+export interface CounterState extends CounterKey {
+  value: number
+  /** When it was first written; null: never. */
+  createdAt: Date | null
+  /** When its value was last changed; null: never. */
+  updatedAt: Date | null
+}
+
+export interface CounterChange {
+  key: CounterKey
+  /** The number that this very call produced. */
+  value: number
+  previousValue: number
+  /** What was added; null for a reset, which sets. */
+  appliedDelta: number | null
+  at: Date
+}
+
+/** A page of a namespace's counters, in the order of their names' bytes in UTF-8. */
+export interface CounterPage {
+  prefix: string
+  /** Only names after this one. */
+  after?: string | undefined
+  /** Only names before this one. */
+  before?: string | undefined
+  /** At most so many, counted from the end if `fromEnd`; then also listed from the end. */
+  limit: number
+  fromEnd: boolean
+}
+
+/** Where counters are kept. Every change is durable when its promise resolves. */
+export interface CounterStore {
+  /** Adds `delta` if the present value lies within `window`; makes the counter if needed. Returns the value before. */
+  add(key: CounterKey, delta: number, window: Window, at: Date): Promise<number>
+  /** Sets the value; makes the counter if needed. Returns the value before. */
+  set(key: CounterKey, to: number, at: Date): Promise<number>
+  /** The counters that were ever written, of those asked for, in any order, by one statement. */
+  read(keys: readonly CounterKey[]): Promise<CounterState[]>
+  list(namespace: string, page: CounterPage): Promise<CounterState[]>
+}
+
+export interface Counters {
+  /** @throws {NthError} OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
+  incrementBy(key: CounterKey, delta: number): Promise<CounterChange>
+  /** @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN */
+  reset(key: CounterKey, to: number): Promise<CounterChange>
+  /** Reads one; a name never written reads 0. All reads of the same turn of the event loop share one statement. */
+  read(key: CounterKey): Promise<CounterState>
+  list(namespace: string, page: CounterPage): Promise<CounterState[]>
+}
+
+export function openCounters(store: CounterStore, now: () => Date): Counters {
+  const read = gather(keyText, async (keys: readonly CounterKey[]) => {
+    const found = new Map((await store.read(keys)).map((state) => [keyText(state), state]))
+    return keys.map((key) => found.get(keyText(key)) ?? unwritten(key))
+  })
+
+  return {
+    read,
+    list: store.list,
+
+    async incrementBy(key, delta) {
+      const at = now()
+      const previousValue = await store.add(key, delta, windowFor(delta), at)
+      return { key, ...deal(previousValue, delta), appliedDelta: delta, at }
+    },
+
+    async reset(key, to) {
+      const at = now()
+      const previousValue = await store.set(key, to, at)
+      return { key, value: to, previousValue, appliedDelta: null, at }
+    },
+  }
+}
+
+/** One text for one key. Names hold no control characters, so a line end separates them without doubt. */
+export function keyText({ namespace, name }: CounterKey): string {
+  return `${namespace}\n${name}`
+}
+
+function unwritten({ namespace, name }: CounterKey): CounterState {
+  return { namespace, name, value: 0, createdAt: null, updatedAt: null }
+}

@@ -1,0 +1,72 @@
+/**
+ * Every code that an error of the API can carry, each with its description for callers and whether the
+ * same request may safely be sent again. The enum `ErrorCode` of the schema is made from this table.
+ */
+export const errorCodes = {
+  BAD_USER_INPUT: {
+    description: 'An argument is wrong: `argument` (such as `changes.3.delta`), `limit`.',
+    retryable: false,
+  },
+  NOT_FOUND: { description: 'No such reservation or id.', retryable: false },
+  LIMIT_REACHED: {
+    description: 'A bound would be crossed: `limit`, `value`, and `index` in incrementMany.',
+    retryable: false,
+  },
+  OUT_OF_RANGE: { description: 'A number would leave SafeInt: `value`.', retryable: false },
+  SEQUENCE_EXHAUSTED: { description: 'No number left: `limit`, `lastValue`.', retryable: false },
+  RESERVATION_CLOSED: { description: 'No longer open: `state`.', retryable: false },
+  IDEMPOTENCY_KEY_REUSED: { description: 'Key used with other arguments.', retryable: false },
+  UNAUTHENTICATED: { description: 'No valid credentials.', retryable: false },
+  FORBIDDEN: { description: "Credentials don't allow it.", retryable: false },
+  RATE_LIMITED: { description: 'Too many calls: `retryAfterMs`.', retryable: true },
+  UNAVAILABLE: { description: 'Not done: `retryAfterMs`.', retryable: true },
+  OUTCOME_UNKNOWN: { description: 'May have counted; with a key, send it again.', retryable: false },
+  INTERNAL_SERVER_ERROR: { description: 'Our fault; logged.', retryable: false },
+  BAD_REQUEST: { description: 'Malformed request.', retryable: false },
+  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large.', retryable: false },
+  GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.', retryable: false },
+  GRAPHQL_VALIDATION_FAILED: { description: "Doesn't fit the schema.", retryable: false },
+  OPERATION_RESOLUTION_FAILURE: {
+    description: 'Operation not found, or not allowed by this method.',
+    retryable: false,
+  },
+} as const satisfies Record<string, { description: string; retryable: boolean }>
+
+export type ErrorCode = keyof typeof errorCodes
+
+/** What a program needs in order to react; sent beside the code in `extensions`. */
+export interface ErrorDetails {
+  /** The argument at fault, as a path: `name`, `changes.3.delta`. */
+  argument?: string
+  /** The bound that was crossed. */
+  limit?: number
+  /** The present value, which the refused call left as it was. */
+  value?: number
+  /** How long to wait before sending the request again, in milliseconds. */
+  retryAfterMs?: number
+}
+
+/** An expected failure: its message and details are meant for the caller. */
+export class NthError extends Error {
+  override readonly name = 'NthError'
+  readonly code: ErrorCode
+  readonly details: ErrorDetails
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+    this.details = details
+  }
+
+  /** The `extensions` of this error in a response. */
+  get extensions(): Record<string, unknown> {
+    return { code: this.code, ...this.details, ...(errorCodes[this.code].retryable && { retryable: true }) }
+  }
+}
+
+const RETRY_AFTER_MS = 1000
+
+/** The error for something that was certainly not done. */
+export function unavailable(message: string, cause?: unknown): NthError {
+  return new NthError('UNAVAILABLE', message, { retryAfterMs: RETRY_AFTER_MS }, { cause })
+}

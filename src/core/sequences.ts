@@ -1,0 +1,114 @@
+import { deal, type Window, windowFor } from './dealing.ts'
+import { gather } from './gather.ts'
+
+export interface SequenceKey {
+  namespace: string
+  name: string
+}
+
+export interface GroupKey {
+  namespace: string
+  sequence: string
+  /** May be empty: the sequence without groups. */
+  group: string
+}
+
+export interface SequenceState extends SequenceKey {
+  /** When it was first used; null: never. */
+  createdAt: Date | null
+}
+
+export interface GroupState extends GroupKey {
+  /** The last number dealt; null: none yet. */
+  lastValue: number | null
+  updatedAt: Date | null
+}
+
+/** A block of consecutive numbers that belongs to one caller. */
+export interface SequenceNumbers {
+  key: GroupKey
+  /** The first number. */
+  value: number
+  lastValue: number
+  count: number
+  step: number
+  at: Date
+}
+
+/** Where sequences are kept. Every number taken is durable when its promise resolves. */
+export interface SequenceStore {
+  /** Moves a group's last number on by `distance` if it lies within `window`; makes the group if needed. Returns the last number before. */
+  take(key: GroupKey, distance: number, window: Window, at: Date): Promise<number>
+  /** The sequences that were ever used, of those asked for, in any order, by one statement. */
+  readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
+  /** The groups that have dealt numbers, of those asked for, in any order, by one statement. */
+  readGroups(keys: readonly GroupKey[]): Promise<GroupState[]>
+}
+
+export interface Sequences {
+  /**
+   * Takes `count` numbers (1 to 1 000 000) that no other caller gets.
+   *
+   * @throws {NthError} OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  next(key: GroupKey, count: number): Promise<SequenceNumbers>
+  read(key: SequenceKey): Promise<SequenceState>
+  readGroup(key: GroupKey): Promise<GroupState>
+}
+
+/** The most numbers that one call takes. */
+export const MAX_BLOCK = 1_000_000
+
+const START = 1
+const STEP = 1
+
+export function openSequences(store: SequenceStore, now: () => Date): Sequences {
+  const read = gather(sequenceKeyText, async (keys: readonly SequenceKey[]) => {
+    const found = new Map((await store.readSequences(keys)).map((state) => [sequenceKeyText(state), state]))
+    return keys.map((key) => found.get(sequenceKeyText(key)) ?? { ...key, createdAt: null })
+  })
+
+  const readGroup = gather(groupKeyText, async (keys: readonly GroupKey[]) => {
+    const found = new Map((await store.readGroups(keys)).map((state) => [groupKeyText(state), state]))
+    return keys.map((key) => found.get(groupKeyText(key)) ?? { ...key, lastValue: null, updatedAt: null })
+  })
+
+  return {
+    read,
+    readGroup,
+
+    async next(key, count) {
+      const at = now()
+      const distance = count * STEP
+      const before = await store.take(key, distance, windowFor(distance), at)
+      const { value: lastValue } = deal(before, distance)
+      return { key, value: before + STEP, lastValue, count, step: STEP, at }
+    },
+  }
+}
+
+/** The number that a group would deal next; null when it has come to the end of the safe range. */
+export function nextValue({ lastValue }: Pick<GroupState, 'lastValue'>): number | null {
+  if (lastValue === null) return START
+  return lastValue > Number.MAX_SAFE_INTEGER - STEP ? null : lastValue + STEP
+}
+
+/** A number as text: the number itself, in a named group `group-number`. */
+export function formatNumber(group: string, value: number): string {
+  return group === '' ? String(value) : `${group}-${value}`
+}
+
+/** The numbers of a block, in order. */
+export function numbersOf({ value, count, step }: SequenceNumbers): number[] {
+  return Array.from({ length: count }, (_, index) => value + index * step)
+}
+
+/** One text for one key: see `keyText` of counters. */
+export function sequenceKeyText({ namespace, name }: SequenceKey): string {
+  return `${namespace}\n${name}`
+}
+
+/** One text for one key: see `keyText` of counters. */
+export function groupKeyText({ namespace, sequence, group }: GroupKey): string {
+  return `${namespace}\n${sequence}\n${group}`
+}

@@ -1,0 +1,23 @@
+import { GraphQLScalarType } from 'graphql'
+import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
+import { builder } from './builder.ts'
+
+builder.addScalarType(
+  'SafeInt',
+  new GraphQLScalarType({
+    ...GraphQLSafeInt.toConfig(),
+    description:
+      'Whole number between -(2^53-1) and 2^53-1, as a JSON number; strings and fractions are refused. TypeScript: `number`.',
+    specifiedByURL: 'https://tc39.es/ecma262/#sec-number.issafeinteger',
+  }),
+)
+
+builder.addScalarType(
+  'DateTime',
+  new GraphQLScalarType({
+    ...GraphQLDateTime.toConfig(),
+    description:
+      'RFC 3339 instant. Answers: UTC with milliseconds, `2026-11-20T23:02:00.000Z`; arguments: any offset. TypeScript: `string`.',
+    specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
+  }),
+)

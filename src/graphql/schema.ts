@@ -1,0 +1,9 @@
+import type { GraphQLSchema } from 'graphql'
+import { builder } from './builder.ts'
+import './scalars.ts'
+import './errorCode.ts'
+import './counter.ts'
+import './sequence.ts'
+import './namespace.ts'
+
+export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })

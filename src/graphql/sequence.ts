@@ -1,0 +1,175 @@
+import {
+  formatNumber,
+  type GroupState,
+  nextValue,
+  numbersOf,
+  type SequenceNumbers,
+  type SequenceState,
+} from '../core/sequences.ts'
+import { builder } from './builder.ts'
+import * as checks from './checks.ts'
+import { joinNames, splitNames } from './ids.ts'
+
+/** The longest block whose numbers are listed one by one. */
+const MAX_LISTED = 10_000
+
+const Sequence = builder.loadableNodeRef('Sequence', {
+  id: { resolve: ({ namespace, name }: SequenceState) => joinNames(namespace, name) },
+  loaderOptions: { cache: false },
+  load: (ids: string[], { nth }) =>
+    Promise.all(
+      ids.map((id) => {
+        const [namespace = '', name = ''] = splitNames(id)
+        return nth.sequences.read({ namespace, name })
+      }),
+    ),
+})
+
+const SequenceGroup = builder.loadableNodeRef('SequenceGroup', {
+  id: { resolve: ({ namespace, sequence, group }: GroupState) => joinNames(namespace, sequence, group) },
+  loaderOptions: { cache: false },
+  load: (ids: string[], { nth }) =>
+    Promise.all(
+      ids.map((id) => {
+        const [namespace = '', sequence = '', group = ''] = splitNames(id)
+        return nth.sequences.readGroup({ namespace, sequence, group })
+      }),
+    ),
+})
+
+const groupArgument = {
+  required: true,
+  defaultValue: '',
+  description: 'Name of the group; the empty one is the sequence without groups.',
+  validate: checks.textOrEmpty,
+} as const
+
+Sequence.implement({
+  description: 'Deals numbers. Every valid name is a sequence: 1, 2, 3 …',
+  fields: (t) => ({
+    namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
+    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    group: t.field({
+      type: SequenceGroup,
+      description: 'One group; the empty name is the sequence without groups.',
+      args: { name: t.arg.string(groupArgument) },
+      resolve: (sequence, { name }) => joinNames(sequence.namespace, sequence.name, name),
+    }),
+    createdAt: t.expose('createdAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'First use; null: none yet.',
+    }),
+  }),
+})
+
+SequenceGroup.implement({
+  description: "The numbers of one group: one board's tickets.",
+  fields: (t) => ({
+    name: t.exposeString('group', { description: 'Name of the group.' }),
+    sequence: t.field({
+      type: Sequence,
+      description: 'The sequence it belongs to.',
+      resolve: ({ namespace, sequence }) => joinNames(namespace, sequence),
+    }),
+    lastValue: t.expose('lastValue', {
+      type: 'SafeInt',
+      nullable: true,
+      description: 'Last number dealt; null: none yet.',
+    }),
+    lastFormatted: t.string({
+      nullable: true,
+      description: 'The same as text.',
+      resolve: ({ group, lastValue }) => (lastValue === null ? null : formatNumber(group, lastValue)),
+    }),
+    nextValue: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description: 'What would come next: a forecast. Null: exhausted.',
+      resolve: nextValue,
+    }),
+    updatedAt: t.expose('updatedAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When the last number was dealt; null: none yet.',
+    }),
+  }),
+})
+
+const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
+  description: 'The numbers one call took.',
+  fields: (t) => ({
+    value: t.expose('value', { type: 'SafeInt', description: 'Your number; of a block, the first.' }),
+    formatted: t.string({
+      description: 'Your number as text: MYBOARD-1.',
+      resolve: ({ key, value }) => formatNumber(key.group, value),
+    }),
+    count: t.exposeInt('count', { description: 'How many were taken.' }),
+    step: t.expose('step', { type: 'SafeInt', description: 'From one to the next.' }),
+    lastValue: t.expose('lastValue', { type: 'SafeInt', description: 'Last one of the block.' }),
+    values: t.field({
+      type: ['SafeInt'],
+      nullable: true,
+      description: 'All of them; null above 10 000: count from `value` by `step`.',
+      resolve: (numbers) => (numbers.count > MAX_LISTED ? null : numbersOf(numbers)),
+    }),
+    formattedValues: t.stringList({
+      nullable: true,
+      description: 'All of them as text; null above 10 000.',
+      resolve: (numbers) =>
+        numbers.count > MAX_LISTED
+          ? null
+          : numbersOf(numbers).map((value) => formatNumber(numbers.key.group, value)),
+    }),
+    at: t.expose('at', { type: 'DateTime', description: 'When they were dealt.' }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      description: 'The group now, for client caches. Null only beside an error of its own.',
+      resolve: ({ key, lastValue, at }): GroupState => ({ ...key, lastValue, updatedAt: at }),
+    }),
+  }),
+})
+
+const nameArgument = {
+  required: true,
+  description: 'Name of the sequence.',
+  validate: checks.name,
+} as const
+
+const namespaceArgument = {
+  required: true,
+  defaultValue: 'default',
+  description: 'Namespace the sequence lives in.',
+  validate: checks.name,
+} as const
+
+builder.queryField('sequence', (t) =>
+  t.field({
+    type: Sequence,
+    description: 'One sequence, used or not.',
+    args: { name: t.arg.string(nameArgument), namespace: t.arg.string(namespaceArgument) },
+    resolve: (_, { namespace, name }) => joinNames(namespace, name),
+  }),
+)
+
+builder.mutationField('nextInSequence', (t) =>
+  t.field({
+    type: SequenceNumbersRef,
+    nullable: true,
+    description: 'Takes the next number, or a block of up to 1 000 000.',
+    args: {
+      name: t.arg.string(nameArgument),
+      group: t.arg.string(groupArgument),
+      count: t.arg.int({
+        required: true,
+        defaultValue: 1,
+        description: 'How many numbers to take, from 1 to 1 000 000.',
+        validate: checks.count,
+      }),
+      namespace: t.arg.string(namespaceArgument),
+    },
+    resolve: (_, { namespace, name, group, count }, { nth }) =>
+      nth.sequences.next({ namespace, sequence: name, group }, count),
+  }),
+)

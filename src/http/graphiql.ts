@@ -1,0 +1,71 @@
+import { gzip } from 'node:zlib'
+import { promisify } from 'node:util'
+import { renderGraphiQL } from '@graphql-yoga/render-graphiql'
+import type { Page } from './pages.ts'
+
+/** What a newcomer finds in GraphiQL: operations to be run one after another, on what the shop sells. */
+export const tabs: string[] = [
+  `# Welcome to Nth. Run the tabs from left to right: each shows its numbers in the shop, too.
+mutation BuyACopy {
+  increment(name: "Bulldozer", namespace: "booksales") {
+    value # your number: you are buyer number …
+    previousValue
+  }
+}`,
+  `mutation BuyTwelve {
+  incrementBy(name: "Bulldozer", delta: 12, namespace: "booksales") {
+    value
+    previousValue
+    appliedDelta
+  }
+}`,
+  `query ReadSeveral {
+  counters(names: ["Bulldozer", "Red Horse Hill", "not sold yet"], namespace: "booksales") {
+    name
+    value # one database read for all; 0 if never written
+    updatedAt
+  }
+}`,
+  `# Each group has numbers of its own: try another board.
+mutation NumberATicket {
+  nextInSequence(name: "ticket", group: "MYBOARD") {
+    formatted
+    value
+  }
+}`,
+  `query ListWhatIsThere {
+  namespace(name: "booksales") {
+    counters(first: 10) {
+      nodes {
+        name
+        value
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+    }
+  }
+}`,
+  `mutation StartAgain {
+  reset(name: "Bulldozer", to: 0, namespace: "booksales") {
+    value
+    previousValue
+  }
+}`,
+]
+
+let page: Promise<Page> | undefined
+
+/** GraphiQL in one page without any outside address. It is 9 MB of text, so it is made once and sent compressed. */
+export function graphiqlPage(): Promise<Page> {
+  page ??= makePage()
+  return page
+}
+
+async function makePage(): Promise<Page> {
+  // The renderer hands these options on to GraphiQL, whose `defaultTabs` its own type doesn't list.
+  const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
+  const body = Buffer.from(renderGraphiQL(options))
+  return { type: 'text/html; charset=utf-8', body, gzipped: await promisify(gzip)(body) }
+}

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { printSchema } from 'graphql'
+import { schema } from '../graphql/schema.ts'
+
+/** Something to be shown as it is. */
+export interface Page {
+  type: string
+  body: Buffer
+  gzipped?: Buffer
+  headers?: Record<string, string>
+}
+
+const FOLDER = new URL('../../src/http/pages/', import.meta.url)
+
+/** The shop runs its own script and style only. */
+const CONTENT_SECURITY_POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+/** The fixed pages, by path. */
+export async function readPages(): Promise<Map<string, Page>> {
+  const file = async (name: string, type: string): Promise<Page> => ({
+    type: `${type}; charset=utf-8`,
+    body: await readFile(new URL(name, FOLDER)),
+    headers: { 'content-security-policy': CONTENT_SECURITY_POLICY },
+  })
+  return new Map([
+    ['/', await file('shop.html', 'text/html')],
+    ['/shop.js', await file('shop.js', 'text/javascript')],
+    ['/shop.css', await file('shop.css', 'text/css')],
+    ['/icon.svg', await file('icon.svg', 'image/svg+xml')],
+    ['/schema.graphql', { type: 'text/plain; charset=utf-8', body: Buffer.from(`${printSchema(schema)}\n`) }],
+  ])
+}
+
+/** Answers with a page, or with 304 if the caller has it already. */
+export function sendPage(request: IncomingMessage, response: ServerResponse, page: Page): void {
+  const compressed = page.gzipped && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  const body = compressed && page.gzipped ? page.gzipped : page.body
+  const etag = `"${createHash('sha1').update(body).digest('base64url')}"`
+  response.setHeaders(
+    new Headers({
+      'content-type': page.type,
+      'cache-control': 'no-cache',
+      etag,
+      'x-content-type-options': 'nosniff',
+      ...(page.gzipped && { vary: 'accept, accept-encoding' }),
+      ...(compressed && { 'content-encoding': 'gzip' }),
+      ...page.headers,
+    }),
+  )
+  if (request.headers['if-none-match'] === etag) {
+    response.writeHead(304).end()
+    return
+  }
+  response.setHeader('content-length', body.length)
+  response.end(request.method === 'HEAD' ? undefined : body)
+}

@@ -1,0 +1,70 @@
+import { GraphQLError, getOperationAST } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+import type { ErrorCode } from '../core/errors.ts'
+
+/**
+ * Which requests are GraphQL. A browser sends forms and plain text to any origin without asking first, so
+ * they are refused: else a page anywhere could write.
+ */
+export const requests: Plugin = {
+  onRequestParse({ request, requestParser, setRequestParser, endResponse, fetchAPI }) {
+    if (!accepts(request.headers.get('accept') ?? '')) {
+      // Before anything is executed: a number that can't be told must not be counted.
+      const error = requestError(406, 'BAD_REQUEST', `This server answers with ${answered.join(' or ')}.`)
+      return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
+    }
+    if (request.method === 'POST' && !isRead(request.headers.get('content-type') ?? '')) {
+      throw requestError(415, 'BAD_REQUEST', 'Send the request as application/json, with a body such as {"query": "…"}.')
+    }
+    if (requestParser) setRequestParser(async (request) => parsed(requestParser, request))
+  },
+
+  onParse() {
+    return ({ result, context }) => {
+      if (result instanceof Error || context.request?.method !== 'GET') return
+      if (getOperationAST(result, context.params?.operationName)?.operation === 'mutation') {
+        throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
+          Allow: 'POST',
+        })
+      }
+    }
+  },
+}
+
+const answered = ['application/json', 'application/graphql-response+json']
+
+const accepted = new Set([...answered, 'text/event-stream', 'multipart/mixed', 'application/*', '*/*'])
+
+function accepts(header: string): boolean {
+  if (header.trim() === '') return true
+  return header.split(',').some((range) => accepted.has(mediaType(range)))
+}
+
+const read = new Set(['application/json', 'application/graphql+json', 'application/graphql'])
+
+function isRead(contentType: string): boolean {
+  return read.has(mediaType(contentType))
+}
+
+function mediaType(header: string): string {
+  return (header.split(';')[0] ?? '').trim().toLowerCase()
+}
+
+/** What Yoga's parsers throw as it came from JSON.parse is the caller's mistake. */
+async function parsed<T>(parse: (request: Request) => T, request: Request): Promise<Awaited<T>> {
+  try {
+    return await parse(request)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw requestError(400, 'BAD_REQUEST', `"variables" and "extensions" must be JSON: ${error.message}.`)
+  }
+}
+
+function requestError(
+  status: number,
+  code: ErrorCode,
+  message: string,
+  headers: Record<string, string> = {},
+): GraphQLError {
+  return new GraphQLError(message, { extensions: { code, http: { status, headers } } })
+}

@@ -1,0 +1,48 @@
+import { createYoga } from 'graphql-yoga'
+import type { Nth } from '../core/nth.ts'
+import { schema } from '../graphql/schema.ts'
+import { corsOptions } from './cors.ts'
+import { documentCaches, documents } from './documents.ts'
+import { inputErrors } from './inputErrors.ts'
+import { loggable, maskError } from './maskError.ts'
+import { requests } from './requests.ts'
+
+/** The largest request body, in bytes: 1 000 names of any length fit in. */
+export const MAX_BODY_BYTES = 1_000_000
+
+export interface ApiOptions {
+  nth: Nth
+  /** Told of failures that an operator should see, with their cause. */
+  onFault: (error: unknown) => void
+  /** Origins whose pages may call, beside this machine's own on a loopback server. */
+  allowedOrigins: readonly string[]
+  onLoopback: boolean
+}
+
+/** The GraphQL endpoint. */
+export function createApi({ nth, onFault, allowedOrigins, onLoopback }: ApiOptions) {
+  return createYoga({
+    schema,
+    context: { nth },
+    plugins: [requests, documents, inputErrors],
+    parserAndValidationCache: documentCaches(),
+    maskedErrors: { maskError },
+    logging: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: onFault,
+      error: (error: unknown) => {
+        const fault = loggable(error)
+        if (fault !== undefined) onFault(fault)
+      },
+    },
+    cors: corsOptions(allowedOrigins, onLoopback),
+    maxRequestBodySize: MAX_BODY_BYTES,
+    multipart: false,
+    // Pages, GraphiQL among them, have routes of their own.
+    graphiql: false,
+    landingPage: false,
+    // No URL ends so: Yoga would answer there, whatever came before in the path.
+    healthCheckEndpoint: '\n',
+  })
+}

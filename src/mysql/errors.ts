@@ -1,0 +1,91 @@
+/** The error numbers of MySQL and MariaDB that Nth reacts to, by their names in the servers' manuals. */
+export const ER = {
+  CHECKREAD: 1020,
+  DISK_FULL: 1021,
+  CON_COUNT_ERROR: 1040,
+  ACCESS_DENIED: 1045,
+  UNKNOWN_COM: 1047,
+  BAD_DB: 1049,
+  SERVER_SHUTDOWN: 1053,
+  DUP_ENTRY: 1062,
+  RECORD_FILE_FULL: 1114,
+  ERROR_DURING_COMMIT: 1180,
+  LOCK_WAIT_TIMEOUT: 1205,
+  LOCK_DEADLOCK: 1213,
+  OPTION_PREVENTS_STATEMENT: 1290,
+  QUERY_INTERRUPTED: 1317,
+  READ_ONLY_TRANSACTION: 1792,
+  READ_ONLY_MODE: 1836,
+  CONNECTION_KILLED: 1927,
+  STATEMENT_TIMEOUT: 1969,
+  CLIENT_INTERACTION_TIMEOUT: 4031,
+} as const
+
+/** What an error from the database or its driver means for the work that met it. */
+export type Failure =
+  /** Rolled back in favour of somebody else, or never sent: try again. */
+  | 'conflict'
+  /** The server can't do it now; nothing was done. */
+  | 'refused'
+  /** The connection ended, so the answer will never come: it may have been done. */
+  | 'lost'
+  /** None of these: a fault of ours, or of the tables. */
+  | 'fault'
+
+const CONFLICTS = new Set<number>([ER.CHECKREAD, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK])
+
+const REFUSALS = new Set<number>([
+  ER.DISK_FULL,
+  ER.CON_COUNT_ERROR,
+  ER.UNKNOWN_COM,
+  ER.SERVER_SHUTDOWN,
+  ER.RECORD_FILE_FULL,
+  ER.OPTION_PREVENTS_STATEMENT,
+  ER.QUERY_INTERRUPTED,
+  ER.READ_ONLY_TRANSACTION,
+  ER.READ_ONLY_MODE,
+  ER.STATEMENT_TIMEOUT,
+])
+
+const LOSSES = new Set<number>([
+  ER.ERROR_DURING_COMMIT,
+  ER.CONNECTION_KILLED,
+  ER.CLIENT_INTERACTION_TIMEOUT,
+])
+
+interface DriverError extends Error {
+  errno?: number
+  code?: string
+  fatal?: boolean
+}
+
+/** An answer that didn't come in time. The connection is useless from then on, as its answer may still come. */
+export class TimeLimitError extends Error {
+  override readonly name = 'TimeLimitError'
+}
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof TimeLimitError) return 'lost'
+  if (!(error instanceof Error)) return 'fault'
+  const { errno, code, fatal }: DriverError = error
+  // A packet of the server carries its error number (positive); errors of the socket have negative ones.
+  if (errno !== undefined && errno > 0) {
+    if (CONFLICTS.has(errno)) return 'conflict'
+    if (REFUSALS.has(errno)) return 'refused'
+    return LOSSES.has(errno) ? 'lost' : 'fault'
+  }
+  // mysql2 refuses a statement on a connection that is known to be closed, without a code: it was never sent.
+  if (fatal && code === undefined) return 'conflict'
+  return fatal || errno !== undefined || code !== undefined ? 'lost' : 'fault'
+}
+
+export function hasErrorNumber(error: unknown, errno: number): boolean {
+  return error instanceof Error && (error as DriverError).errno === errno
+}
+
+/** Why, in a few words for an operator. Some errors of sockets have no message. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { message, code }: DriverError = error
+  return message || code || error.name
+}

@@ -1,0 +1,21 @@
+/**
+ * How values stand in the text of a statement: as integers, as hexadecimal strings and as instants made of
+ * digits, never as quoted text. So no name can end a literal, under any `sql_mode` or character set.
+ */
+
+export function integer(value: number): string {
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is not a safe integer`)
+  // Also turns -0 into 0.
+  return String(value)
+}
+
+/** A name, as its bytes in UTF-8. */
+export function bytes(text: string): string {
+  return `x'${Buffer.from(text, 'utf8').toString('hex')}'`
+}
+
+/** A UTC instant for a `datetime(3)`: `20261120230200.123`. */
+export function instant(at: Date): string {
+  const digits = at.toISOString().replace(/\D/g, '')
+  return `${digits.slice(0, 14)}.${digits.slice(14)}`
+}

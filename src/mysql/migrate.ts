@@ -1,0 +1,80 @@
+import { readdir, readFile } from 'node:fs/promises'
+import type { RowDataPacket } from 'mysql2'
+import { type Connection, createConnection } from 'mysql2/promise'
+import { Umzug } from 'umzug'
+import { bytes } from './literals.ts'
+import type { Target } from './target.ts'
+
+const MIGRATIONS = new URL('../../schema/migrations/', import.meta.url)
+
+/** How long one starting process waits for another that is migrating, in seconds. */
+const LOCK_WAIT_S = 60
+
+/**
+ * Brings a database to the tables of this version: each file of `schema/migrations` that it has not seen,
+ * in order. Any number of processes may start at once; one migrates, the others wait for it.
+ *
+ * DDL commits by itself, so a file holds one statement, and one that may meet its own work: a process that
+ * ended between a statement and the note of it does no harm. The same helps on a cluster, where the lock
+ * holds on one node only.
+ *
+ * @returns the names of the files that were applied
+ */
+export async function migrate(target: Target): Promise<string[]> {
+  const connection = await createConnection(target)
+  try {
+    await lock(connection, target.database)
+    await connection.query(
+      `create table if not exists migration (
+         name varbinary(255) not null,
+         applied_at datetime not null,
+         primary key (name)
+       ) engine = InnoDB`,
+    )
+    const applied = await migrator(connection, await readMigrations()).up()
+    return applied.map(({ name }) => name)
+  } finally {
+    // Gives the lock back, too.
+    await connection.end()
+  }
+}
+
+async function lock(connection: Connection, database: string): Promise<void> {
+  // Names of locks are the server's, not the database's, and at most 64 characters long.
+  const name = `sha1(concat('nth migration ', ${bytes(database)}))`
+  const [rows] = await connection.query<RowDataPacket[]>(`select get_lock(${name}, ${LOCK_WAIT_S}) as held`)
+  if (rows[0]?.held !== 1) {
+    throw new Error(`Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`)
+  }
+}
+
+async function readMigrations(): Promise<{ name: string; statement: string }[]> {
+  const names = (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort()
+  return Promise.all(
+    names.map(async (name) => ({ name, statement: await readFile(new URL(name, MIGRATIONS), 'utf8') })),
+  )
+}
+
+function migrator(connection: Connection, migrations: { name: string; statement: string }[]) {
+  return new Umzug({
+    migrations: migrations.map(({ name, statement }) => ({
+      name,
+      up: () => connection.query(statement),
+    })),
+    storage: {
+      async executed() {
+        const [rows] = await connection.query<RowDataPacket[]>('select name from migration order by name')
+        return rows.map((row) => row.name.toString('utf8'))
+      },
+      async logMigration({ name }) {
+        await connection.query(
+          `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
+        )
+      },
+      async unlogMigration() {
+        throw new Error('Migrations only go forward')
+      },
+    },
+    logger: undefined,
+  })
+}

@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { exists } from './files.ts'
+
+const PACKAGE = 'mariadb-server-core'
+const APT = '/usr/bin/apt-get'
+
+/** What to do where no server can be found or fetched, as the end of a message. */
+export const OTHER_WAYS = `Three ways on:
+  - install a server: sudo apt-get install mariadb-server-core (or brew install mariadb), then start again;
+  - run one in a container: docker run --rm -d -p 127.0.0.1:3306:3306 -e MARIADB_ALLOW_EMPTY_ROOT_PASSWORD=1 -e MARIADB_DATABASE=nth mariadb:11, and set DATABASE_URL=mysql://root@127.0.0.1:3306/nth;
+  - use one you have: set DATABASE_URL=mysql://user:password@host:3306/nth.`
+
+/**
+ * Has apt fetch the distribution's own signed MariaDB server, with what this machine lacks of its libraries,
+ * and unpacks it under `root`. Works as any user: apt gets folders of its own, and nothing is installed.
+ *
+ * @throws {Error} saying why it could not, and what to do instead
+ */
+export async function fetchServer(root: string, signal: AbortSignal): Promise<void> {
+  if (!(await exists(APT))) {
+    throw new Error(`There is no MariaDB or MySQL server on this machine, and no apt to fetch one. ${OTHER_WAYS}`)
+  }
+  const work = `${root}.partial`
+  await rm(work, { recursive: true, force: true })
+  const archives = join(work, 'archives')
+  await mkdir(join(work, 'lists/partial'), { recursive: true })
+  await mkdir(join(archives, 'partial'), { recursive: true })
+  const options = [
+    ['Dir::State::lists', join(work, 'lists')],
+    ['Dir::Cache', work],
+    ['Dir::Cache::archives', archives],
+    ['Debug::NoLocking', '1'],
+    ['APT::Sandbox::User', 'root'],
+    ['Acquire::Retries', '3'],
+  ].flatMap(([name, value]) => ['-o', `${name}=${value}`])
+  const run = promisify(execFile)
+  try {
+    await run(APT, [...options, '--quiet', '--error-on=any', 'update'], { signal })
+    await run(
+      APT,
+      [...options, '--quiet', '--yes', '--no-install-recommends', '--download-only', 'install', PACKAGE],
+      { signal },
+    )
+    const packages = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
+    for (const name of packages) {
+      await run('dpkg-deb', ['-x', join(archives, name), join(work, 'root')], { signal })
+    }
+    await rename(join(work, 'root'), root)
+  } catch (error) {
+    if (signal.aborted) throw error
+    throw new Error(`apt could not fetch ${PACKAGE}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+/** The first complaint of apt, which begins with `E:`. */
+function reasonOf(error: unknown): string {
+  const { stderr, message } = error as { stderr?: string; message: string }
+  return stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message
+}

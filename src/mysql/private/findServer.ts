@@ -1,0 +1,85 @@
+import { execFile } from 'node:child_process'
+import { access, constants, realpath } from 'node:fs/promises'
+import { delimiter, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+
+export type ServerKind = 'mariadb' | 'mysql'
+
+/** A database server's program, and what it needs to run from where it lies. */
+export interface ServerProgram {
+  kind: ServerKind
+  path: string
+  /** The words that run it, to be followed by options. */
+  command: [string, ...string[]]
+  /** Options that tell it where its own files are. */
+  options: string[]
+  /** The folder of the SQL files that make MariaDB's system tables. */
+  share: string
+}
+
+const NAMES = ['mariadbd', 'mysqld']
+
+/** Where packages put servers, beside what PATH says: an ordinary user's PATH often lacks the first. */
+const FOLDERS = [
+  '/usr/sbin',
+  '/usr/local/sbin',
+  '/usr/libexec',
+  '/usr/local/mysql/bin',
+  '/opt/homebrew/opt/mariadb/bin',
+  '/opt/homebrew/opt/mysql/bin',
+  '/usr/local/opt/mariadb/bin',
+]
+
+/** Finds an installed server of one of these kinds; `path` is a list of folders as in PATH. */
+export async function findServer(path: string, kinds: ServerKind[]): Promise<ServerProgram | undefined> {
+  for (const folder of [...path.split(delimiter), ...FOLDERS]) {
+    for (const name of NAMES) {
+      const program = await describe(join(folder, name), [])
+      if (program && kinds.includes(program.kind)) return program
+    }
+  }
+  return undefined
+}
+
+/** Finds the server that was unpacked from Debian's packages under `root`. */
+export async function findUnpackedServer(root: string): Promise<ServerProgram | undefined> {
+  const program = await describe(join(root, 'usr/sbin/mariadbd'), ['/usr/bin/env', libraryPath(root)])
+  return (
+    program && {
+      ...program,
+      options: [
+        `--basedir=${join(root, 'usr')}`,
+        `--lc-messages-dir=${join(root, 'usr/share/mysql')}`,
+        `--character-sets-dir=${join(root, 'usr/share/mysql/charsets')}`,
+        `--plugin-dir=${join(root, 'usr/lib/mysql/plugin')}`,
+      ],
+    }
+  )
+}
+
+async function describe(path: string, launcher: string[]): Promise<ServerProgram | undefined> {
+  const [first = path, ...others] = [...launcher, path]
+  try {
+    await access(path, constants.X_OK)
+    const { stdout } = await promisify(execFile)(first, [...others, '--no-defaults', '--version'])
+    const prefix = dirname(dirname(await realpath(path)))
+    return {
+      kind: stdout.includes('MariaDB') ? 'mariadb' : 'mysql',
+      path,
+      command: [first, ...others],
+      options: [],
+      share: join(prefix, 'share', 'mysql'),
+    }
+  } catch {
+    // Not there, or not a server that runs here.
+    return undefined
+  }
+}
+
+/** The setting that makes programs look for their libraries under `root` first. */
+function libraryPath(root: string): string {
+  const triplets: Partial<Record<string, string>> = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }
+  const triplet = triplets[process.arch] ?? ''
+  const folders = [join(root, 'usr/lib', triplet), join(root, 'lib', triplet)]
+  return `LD_LIBRARY_PATH=${folders.join(delimiter)}`
+}

@@ -1,0 +1,56 @@
+import { spawn } from 'node:child_process'
+import { mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import { exists } from './files.ts'
+import type { ServerProgram } from './findServer.ts'
+
+/**
+ * Makes the files of a new server under `path`, unless they are there. They appear under that name only
+ * when they are complete, so an interrupted start leaves nothing half made.
+ *
+ * Its user `root` has no password: the server listens on a socket only, in a directory of its owner's.
+ */
+export async function initialise(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
+  if (await exists(path)) return
+  const partial = `${path}.partial`
+  await rm(partial, { recursive: true, force: true })
+  await mkdir(partial, { mode: 0o700 })
+  if (program.kind === 'mariadb') {
+    const options = [...commonOptions(program, partial), '--bootstrap', '--skip-networking', '--skip-log-bin']
+    await run(program, options, await systemTables(program.share), signal)
+  } else {
+    await run(program, [...commonOptions(program, partial), '--initialize-insecure'], '', signal)
+  }
+  await rename(partial, path)
+}
+
+/** The options that every start of a server on these files needs. The first one must stay the first. */
+export function commonOptions(program: ServerProgram, path: string): string[] {
+  return ['--no-defaults', ...program.options, `--datadir=${path}`, `--user=${userInfo().username}`]
+}
+
+async function systemTables(share: string): Promise<string> {
+  const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql']
+  const texts = await Promise.all(files.map((name) => readFile(join(share, name), 'utf8')))
+  return ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
+}
+
+function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal): Promise<void> {
+  const [command, ...words] = program.command
+  const child = spawn(command, [...words, ...args], { stdio: ['pipe', 'ignore', 'pipe'], signal })
+  let complaints = ''
+  child.stderr.on('data', (chunk) => {
+    complaints += chunk
+  })
+  // It may end before it has read everything; why is in its exit code and its complaints.
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(input)
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => {
+      if (code === 0) resolve()
+      else reject(new Error(`${program.path} could not make a new database (exit ${code}): ${complaints.trim()}`))
+    })
+  })
+}

@@ -1,0 +1,90 @@
+import { join, resolve } from 'node:path'
+import { createConnection } from 'mysql2/promise'
+import type { Target } from '../target.ts'
+import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
+import { exists } from './files.ts'
+import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } from './findServer.ts'
+import { initialise } from './initialise.ts'
+import { startPrivateServer } from './server.ts'
+
+export interface PrivateDatabase {
+  target: Target
+  /** The program that serves it. */
+  program: ServerProgram
+  close(): Promise<void>
+}
+
+export interface PrivateDatabaseOptions {
+  /** A directory that the caller holds. */
+  directory: string
+  /** Where to look for an installed server: a list of folders as in PATH. */
+  path: string
+  /** Told what takes time, as sentences. */
+  say: (message: string) => void
+  signal: AbortSignal
+}
+
+const DATABASE = 'nth'
+
+/** Opens the private database in a directory: finds or fetches a server, makes its files, runs it. */
+export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+  const { say, signal } = options
+  const directory = resolve(options.directory)
+  const kinds = await kindsFor(directory)
+  const program = await serverProgram({ ...options, root: join(directory, 'server'), kinds })
+  const data = dataFolder(directory, program.kind)
+  await initialise(program, data, signal)
+  const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
+  try {
+    const connection = await createConnection(server.target)
+    await connection.query(`create database if not exists ${DATABASE}`)
+    await connection.end()
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+  return { target: { ...server.target, database: DATABASE }, program, close: server.stop }
+}
+
+function dataFolder(directory: string, kind: ServerKind): string {
+  return join(directory, `data-${kind}`)
+}
+
+/** The kinds of server that can read what a directory holds: the files of one are nothing to the other. */
+async function kindsFor(directory: string): Promise<ServerKind[]> {
+  const kinds: ServerKind[] = ['mariadb', 'mysql']
+  for (const kind of kinds) {
+    if (await exists(dataFolder(directory, kind))) return [kind]
+  }
+  return kinds
+}
+
+export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say' | 'signal' | 'path'> {
+  /** Where a fetched server lies. */
+  root: string
+  kinds: ServerKind[]
+}
+
+/** The installed server, else one that was fetched before, else one fetched now. */
+export async function serverProgram({
+  root,
+  kinds,
+  path,
+  say,
+  signal,
+}: ServerProgramOptions): Promise<ServerProgram> {
+  const installed = await findServer(path, kinds)
+  if (installed) return installed
+  if (!kinds.includes('mariadb')) {
+    throw new Error(`The data here was made by MySQL, and there is no mysqld on this machine. ${OTHER_WAYS}`)
+  }
+  const unpacked = await findUnpackedServer(root)
+  if (unpacked) return unpacked
+  say(
+    `No database server on this machine: apt fetches Debian's mariadb-server-core (7 MB) to ${root}. Nothing is installed.`,
+  )
+  await fetchServer(root, signal)
+  const fetched = await findUnpackedServer(root)
+  if (fetched) return fetched
+  throw new Error(`The server that was fetched to ${root} does not run on this machine. ${OTHER_WAYS}`)
+}

@@ -1,0 +1,89 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
+
+/** A process id together with what tells it from a later process of the same id. */
+export interface ProcessIdentity {
+  pid: number
+  /** When it began, in the kernel's words; empty where the system doesn't tell. */
+  beganAt: string
+}
+
+export async function thisProcess(): Promise<ProcessIdentity> {
+  return { pid: process.pid, beganAt: await beginning(process.pid) }
+}
+
+export async function isRunning({ pid, beganAt }: ProcessIdentity): Promise<boolean> {
+  return isAlive(pid) && (await beginning(pid)) === beganAt
+}
+
+/** The command line of a running process, its words separated by spaces; undefined if there is none. */
+export async function commandLine(pid: number): Promise<string | undefined> {
+  if (!isAlive(pid)) return undefined
+  try {
+    return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ')
+  } catch {
+    return ask('ps', '-o', 'command=', '-p', String(pid))
+  }
+}
+
+const POLL_MS = 20
+
+/** Ends a process: politely at first, by force if it still runs after `patienceMs`. */
+export async function end(pid: number, patienceMs: number): Promise<void> {
+  signal(pid, 'SIGTERM')
+  const deadline = Date.now() + patienceMs
+  while (isAlive(pid) && !(await isZombie(pid))) {
+    if (Date.now() > deadline) signal(pid, 'SIGKILL')
+    await pause(POLL_MS)
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    // It runs, but belongs to somebody else.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+async function isZombie(pid: number): Promise<boolean> {
+  return (await statFields(pid))?.[0] === 'Z'
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+const START_TIME = 19
+
+async function beginning(pid: number): Promise<string> {
+  const fields = await statFields(pid)
+  return fields?.[START_TIME] ?? (await ask('ps', '-o', 'lstart=', '-p', String(pid))) ?? ''
+}
+
+/** The fields of Linux's /proc/pid/stat from the state on; the name before it may hold anything. */
+async function statFields(pid: number): Promise<string[] | undefined> {
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  } catch {
+    return undefined
+  }
+}
+
+async function ask(command: string, ...args: string[]): Promise<string | undefined> {
+  try {
+    const { stdout } = await promisify(execFile)(command, args)
+    return stdout.trim()
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,174 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createConnection } from 'mysql2/promise'
+import type { Target } from '../target.ts'
+import { exists } from './files.ts'
+import type { ServerProgram } from './findServer.ts'
+import { commonOptions } from './initialise.ts'
+import { commandLine, end } from './processes.ts'
+
+/** A database server that runs as a child of this process. */
+export interface PrivateServer {
+  target: Omit<Target, 'database'>
+  /** Ends it, and waits until it has ended. */
+  stop(): Promise<void>
+}
+
+export interface PrivateServerOptions {
+  program: ServerProgram
+  /** The folder that holds its socket and its log. */
+  directory: string
+  /** The folder that holds its data. */
+  data: string
+  /** Told when it ended by itself and is started again. */
+  onRestart: (message: string) => void
+  signal: AbortSignal
+}
+
+const READY_WITHIN_MS = 60_000
+const STOPPED_WITHIN_MS = 20_000
+const POLL_MS = 20
+const PAUSE_BEFORE_RESTART_MS = 200
+/** What the system allows for a socket's path, with its final zero byte. */
+const LONGEST_SOCKET_PATH = 107
+
+/**
+ * Starts a server on files that `initialise` made, and starts it again whenever it ends by itself, until it
+ * is stopped. The caller holds the directory, so a server that still runs on it is one whose parent was
+ * killed: it is ended first.
+ *
+ * On Linux the kernel ends the server when this process ends, however that comes (PR_SET_PDEATHSIG).
+ */
+export async function startPrivateServer(options: PrivateServerOptions): Promise<PrivateServer> {
+  const { program, directory, data, onRestart, signal } = options
+  const pidFile = join(directory, 'server.pid')
+  const { socketPath, removeSocketFolder } = await placeForSocket(directory)
+  const target = { socketPath, user: 'root' }
+  const [command, ...args] = await commandFor(program, [
+    ...commonOptions(program, data),
+    ...serverOptions(program.kind),
+    `--socket=${socketPath}`,
+    `--pid-file=${pidFile}`,
+    `--log-error=${join(directory, 'server.log')}`,
+  ])
+  let stopping = false
+  let child: ChildProcess
+
+  async function start(): Promise<void> {
+    await endOrphan(pidFile, data)
+    // Away from the terminal's process group: Ctrl-C is for this process, which ends the server last.
+    child = spawn(command, args, { stdio: 'ignore', detached: true })
+    child.once('exit', (code, by) => void restart(`ended by itself (${by ?? `exit ${code}`})`))
+    child.once('error', (error) => void restart(`could not be started (${error.message})`))
+    await untilReady(target, () => child, signal)
+  }
+
+  async function restart(why: string): Promise<void> {
+    if (stopping || !ready) return
+    onRestart(`The database server ${why}; starting it again.`)
+    await pause(PAUSE_BEFORE_RESTART_MS)
+    // A failure shows as another exit, and comes back here.
+    if (!stopping) await start().catch(() => undefined)
+  }
+
+  async function stop(): Promise<void> {
+    stopping = true
+    if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
+      const exited = once(child, 'exit')
+      await end(child.pid, STOPPED_WITHIN_MS)
+      await exited
+    }
+    await removeSocketFolder()
+  }
+
+  let ready = false
+  try {
+    await start()
+    ready = true
+  } catch (error) {
+    await stop()
+    throw signal.aborted ? error : await explained(error, directory)
+  }
+  return { target, stop }
+}
+
+function serverOptions(kind: ServerProgram['kind']): string[] {
+  const common = [
+    '--skip-networking',
+    '--character-set-server=utf8mb4',
+    '--skip-log-bin',
+    '--performance-schema=OFF',
+    '--max-connections=100',
+    '--innodb-flush-log-at-trx-commit=1',
+    '--innodb-buffer-pool-size=128M',
+  ]
+  return kind === 'mariadb' ? [...common, '--innodb-log-file-size=64M'] : [...common, '--mysqlx=OFF']
+}
+
+async function commandFor(program: ServerProgram, args: string[]): Promise<[string, ...string[]]> {
+  const setpriv = '/usr/bin/setpriv'
+  const found = await exists(setpriv)
+  const words: [string, ...string[]] = [...program.command, ...args]
+  return found ? [setpriv, '--pdeathsig', 'TERM', '--', ...words] : words
+}
+
+/** A socket in the data directory, or in a folder of its own under a shorter path where that is too long. */
+async function placeForSocket(directory: string) {
+  const near = join(directory, 'server.sock')
+  if (Buffer.byteLength(near) <= LONGEST_SOCKET_PATH) {
+    return { socketPath: near, removeSocketFolder: async () => undefined }
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'nth-'))
+  return {
+    socketPath: join(folder, 'server.sock'),
+    removeSocketFolder: () => rm(folder, { recursive: true, force: true }),
+  }
+}
+
+/** Ends a server that was left on these files, if the process of that id is one. */
+async function endOrphan(pidFile: string, data: string): Promise<void> {
+  const pid = Number(await readFile(pidFile, 'utf8').catch(() => ''))
+  if (!pid) return
+  const command = await commandLine(pid)
+  if (command?.includes(`--datadir=${data}`)) await end(pid, STOPPED_WITHIN_MS)
+}
+
+async function untilReady(
+  target: PrivateServer['target'],
+  child: () => ChildProcess,
+  signal: AbortSignal,
+): Promise<void> {
+  const deadline = Date.now() + READY_WITHIN_MS
+  while (true) {
+    signal.throwIfAborted()
+    try {
+      const connection = await createConnection(target)
+      await connection.end()
+      return
+    } catch (error) {
+      const { exitCode, signalCode } = child()
+      if (exitCode !== null || signalCode !== null) {
+        throw new Error(`it ended (${signalCode ?? `exit ${exitCode}`})`)
+      }
+      if (Date.now() > deadline) {
+        throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
+      }
+      await pause(POLL_MS)
+    }
+  }
+}
+
+const LOG_LINES = 5
+
+async function explained(error: unknown, directory: string): Promise<Error> {
+  const file = join(directory, 'server.log')
+  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
+  const { message } = error as Error
+  return new Error(`The database server could not be started: ${message}. Its log, ${file}, ends:\n${lines.join('\n')}`, {
+    cause: error,
+  })
+}

@@ -1,0 +1,99 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { RowDataPacket } from 'mysql2'
+import { type Connection, createConnection } from 'mysql2/promise'
+import { ER, failureOf, hasErrorNumber, reasonOf } from './errors.ts'
+import { describeTarget, type Target } from './target.ts'
+
+export interface ReadyOptions {
+  say: (message: string) => void
+  signal: AbortSignal
+  /** How long to wait for a server that doesn't answer, in milliseconds. */
+  patienceMs?: number
+}
+
+const PATIENCE_MS = 30_000
+const POLL_MS = 500
+const CONNECT_TIMEOUT_MS = 5_000
+
+/**
+ * Waits until a database can be used, makes it if the server lacks it, and looks at whether the server is
+ * one that Nth works with.
+ *
+ * @throws {Error} saying what is wrong and what to do
+ */
+export async function untilReady(target: Target, options: ReadyOptions): Promise<void> {
+  const connection = await connect(target, options)
+  try {
+    await makeDatabase(connection, target.database)
+    await inspect(connection, options.say)
+  } finally {
+    await connection.end()
+  }
+}
+
+/** Connects to the server, which may not have the database yet. */
+async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
+  const { say, signal, patienceMs = PATIENCE_MS } = options
+  const where = describeTarget({ ...server, database })
+  const deadline = Date.now() + patienceMs
+  let isFirst = true
+  while (true) {
+    signal.throwIfAborted()
+    try {
+      return await createConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS })
+    } catch (error) {
+      if (failureOf(error) === 'fault') {
+        throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
+      }
+      if (Date.now() > deadline) {
+        throw new Error(
+          `The database ${where} did not answer within ${patienceMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
+          { cause: error },
+        )
+      }
+      if (isFirst) say(`Waiting for the database ${where}, up to ${patienceMs / 1000} seconds: ${reasonOf(error)}.`)
+      isFirst = false
+      await pause(POLL_MS, undefined, { signal })
+    }
+  }
+}
+
+async function makeDatabase(connection: Connection, name: string): Promise<void> {
+  try {
+    await connection.query(`use ${quoted(name)}`)
+  } catch (error) {
+    if (!hasErrorNumber(error, ER.BAD_DB)) throw error
+    await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
+      throw new Error(`There is no database ${name} on the server, and it can't be made: ${reasonOf(cause)}.`, {
+        cause,
+      })
+    })
+  }
+}
+
+async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    'select version() as version, @@global.innodb_flush_log_at_trx_commit as flush',
+  )
+  const { version, flush } = rows[0] as { version: string; flush: number }
+  if (!isSupported(version)) {
+    throw new Error(`The database server is ${version}; Nth needs MySQL 8.0 or MariaDB 10.6, or later.`)
+  }
+  if (Number(flush) !== 1) {
+    say(
+      `The database server runs with innodb_flush_log_at_trx_commit = ${flush}: if its machine fails, numbers that were handed out can be lost and dealt again. Set it to 1.`,
+    )
+  }
+}
+
+const OLDEST = { mysql: [8, 0], mariadb: [10, 6] } as const
+
+function isSupported(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number.parseFloat)
+  const [oldestMajor, oldestMinor] = OLDEST[version.includes('MariaDB') ? 'mariadb' : 'mysql']
+  return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
+}
+
+function quoted(identifier: string): string {
+  return `\`${identifier.replaceAll('`', '``')}\``
+}

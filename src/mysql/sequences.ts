@@ -1,0 +1,124 @@
+import type { ResultSetHeader, RowDataPacket } from 'mysql2'
+import {
+  type GroupKey,
+  type GroupState,
+  groupKeyText,
+  type SequenceKey,
+  type SequenceState,
+  type SequenceStore,
+  sequenceKeyText,
+} from '../core/sequences.ts'
+import { add, type CountingRow } from './counting.ts'
+import type { Connection, Database } from './database.ts'
+import { changeIdentified, findIdentity, type Identity, namespaceId, openIds } from './ids.ts'
+import { bytes, integer } from './literals.ts'
+import { selectByParent } from './selecting.ts'
+
+export function openSequenceStore(database: Database): SequenceStore {
+  const ids = openIds(database, groupKeyText, findGroup, makeGroup)
+
+  return {
+    take: (key, distance, window, at) =>
+      changeIdentified(ids, key, (identity) =>
+        database.once((connection) => add(connection, groupRow(identity), distance, window, at)),
+      ),
+    readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
+    readGroups: (keys) => database.repeatable((connection) => readGroups(connection, keys)),
+  }
+}
+
+function groupRow({ id, version }: Identity): CountingRow {
+  return {
+    table: 'sequence_value',
+    where: `group_id = ${integer(id)} and period_label = 0 and version = ${integer(version)}`,
+  }
+}
+
+function findGroup(
+  connection: Connection,
+  { namespace, sequence, group }: GroupKey,
+): Promise<Identity | undefined> {
+  return findIdentity(
+    connection,
+    `select g.id, s.version
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+       join sequence_group g on g.sequence_id = s.id
+      where n.name = ${bytes(namespace)} and s.name = ${bytes(sequence)} and g.name = ${bytes(group)}`,
+  )
+}
+
+/** Makes a group with the row that holds its last number, and its sequence if this is its first group. */
+async function makeGroup(connection: Connection, { namespace, sequence, group }: GroupKey): Promise<void> {
+  const namespace_id = await namespaceId(connection, namespace)
+  const { id, version } = await sequenceIdentity(connection, namespace_id, sequence)
+  const [made] = await connection.query<ResultSetHeader>(
+    `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
+  )
+  await connection.query(
+    `insert into sequence_value (group_id, period_label, version)
+     values (${integer(made.insertId)}, 0, ${integer(version)})`,
+  )
+}
+
+async function sequenceIdentity(
+  connection: Connection,
+  namespace_id: number,
+  name: string,
+): Promise<Identity> {
+  const found = await findIdentity(
+    connection,
+    `select id, version from sequence where namespace_id = ${integer(namespace_id)} and name = ${bytes(name)}`,
+  )
+  if (found) return found
+  const [made] = await connection.query<ResultSetHeader>(
+    `insert into sequence (namespace_id, name, created_at)
+     values (${integer(namespace_id)}, ${bytes(name)}, utc_timestamp(3))`,
+  )
+  return { id: made.insertId, version: 1 }
+}
+
+async function readSequences(connection: Connection, keys: readonly SequenceKey[]): Promise<SequenceState[]> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    selectByParent(
+      keys,
+      ({ namespace }) => namespace,
+      (siblings) =>
+        `select n.name as namespace, s.name, s.created_at
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+          where n.name = ${bytes(siblings[0].namespace)}
+            and s.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
+    ),
+  )
+  return rows.map((row) => ({
+    namespace: row.namespace.toString('utf8'),
+    name: row.name.toString('utf8'),
+    createdAt: row.created_at,
+  }))
+}
+
+async function readGroups(connection: Connection, keys: readonly GroupKey[]): Promise<GroupState[]> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    selectByParent(
+      keys,
+      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      (siblings) =>
+        `select n.name as namespace, s.name as sequence, g.name, v.value, v.updated_at
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+           join sequence_group g on g.sequence_id = s.id
+           join sequence_value v on v.group_id = g.id and v.period_label = 0
+          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
+            and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})
+            and v.revision > 0`,
+    ),
+  )
+  return rows.map((row) => ({
+    namespace: row.namespace.toString('utf8'),
+    sequence: row.sequence.toString('utf8'),
+    group: row.name.toString('utf8'),
+    lastValue: row.value,
+    updatedAt: row.updated_at,
+  }))
+}
