@@ -36,7 +36,7 @@ const settings = z.object({
  *
  * @throws {Error} with a line for each variable that has a wrong value
  */
-export function readConfig(environment: Environment): Config {
+export function readConfig(environment: Environment = process.env): Config {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = settings.safeParse(set)
   if (!parsed.success) {

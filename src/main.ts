@@ -5,13 +5,8 @@ import { readConfig } from './config.ts'
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
 const ending = new AbortController()
 
-await main()
-
 async function main(): Promise<void> {
-  // A first signal ends everything in order; one more ends the process at once, and the kernel its database.
-  for (const name of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(name, () => (ending.signal.aborted ? process.exit(1) : ending.abort()))
-  }
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
   const app = await start()
   if (!app) return
   console.log(greeting(app))
@@ -22,7 +17,7 @@ async function main(): Promise<void> {
 async function start(): Promise<App | undefined> {
   try {
     return await startApp({
-      config: readConfig(process.env),
+      config: readConfig(),
       say: (message) => console.log(message),
       onFault: (error) => log.error(error),
       signal: ending.signal,
@@ -32,6 +27,20 @@ async function start(): Promise<App | undefined> {
     console.error(explained(error))
     process.exitCode = 1
     return undefined
+  }
+}
+
+/** Within this time a second signal is the first one again: npm hands on a Ctrl-C that the process got itself. */
+const SAME_SIGNAL_MS = 500
+let signalledAt = 0
+
+/** The first signal ends everything in order; another ends the process at once, and the kernel its database. */
+function onSignal(): void {
+  if (!ending.signal.aborted) {
+    signalledAt = Date.now()
+    ending.abort()
+  } else if (Date.now() - signalledAt > SAME_SIGNAL_MS) {
+    process.exit(1)
   }
 }
 
@@ -55,9 +64,15 @@ Try it:
 `
 }
 
+/** What the system's errors mean for whoever started this. Others say it themselves. */
 function explained(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException & { port?: number }
-  if (code === 'EADDRINUSE') return `${message}: something else uses this port. Choose another with PORT, or 0 for any.`
-  if (code === 'EACCES' || code === 'EADDRNOTAVAIL') return `${message}. Choose another HOST or PORT.`
+  const { code, message, syscall = '' } = error as NodeJS.ErrnoException
+  if (code === 'EADDRINUSE') {
+    return `${message}: something else uses this port. Choose another with PORT, or 0 for any that is free.`
+  }
+  if (['listen', 'getaddrinfo'].includes(syscall)) return `${message}. Choose another HOST or PORT.`
+  if (['mkdir', 'open'].includes(syscall)) return `${message}. Choose another directory with NTH_DATA_DIR.`
   return message
 }
+
+await main()

@@ -33,7 +33,7 @@ export const builder = new SchemaBuilder<{
     idFieldOptions: { description: 'Opaque and stable: one name, one id, also after deletion and reuse.' },
     nodeQueryOptions: {
       description: 'Reads anything again by its id.',
-      args: { id: { description: 'The id, as another answer gave it.' } },
+      args: { id: { description: 'The id, as another answer gave it.', validate: checks.id } },
     },
     nodesQueryOptions: {
       description: 'Reads up to 500 again, in the order asked for.',

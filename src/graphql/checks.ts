@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type Fault, nameFault, textFault } from '../core/names.ts'
 import { MAX_BLOCK } from '../core/sequences.ts'
+import { idFault } from './ids.ts'
 
 /** The most items that one list takes or gives. */
 export const MAX_ITEMS = 500
@@ -10,34 +11,42 @@ export const name = z.string().superRefine((text, context) => report(context, na
 
 export const textOrEmpty = z.string().superRefine((text, context) => report(context, textFault(text)))
 
-export const names = z.array(z.string()).superRefine((list, context) => {
-  const fault = list.length === 0 ? { message: 'must hold at least one name' } : lengthFault(list)
-  if (fault) return report(context, fault)
-  list.forEach((text, index) => {
-    report(context, nameFault(text), [index])
-  })
-})
+export const names = listOf(nameFault, 1)
 
-export const ids = z.array(z.unknown()).superRefine((list, context) => report(context, lengthFault(list)))
+export const id = z.string().superRefine((text, context) => report(context, idFault(text)))
 
-export const count = z.number().superRefine((number, context) => {
-  if (number >= 1 && number <= MAX_BLOCK) return
-  report(context, { message: `must be from 1 to ${MAX_BLOCK}; it is ${number}`, limit: MAX_BLOCK })
-})
+export const ids = listOf(idFault, 0)
 
-export const pageSize = z.number().superRefine((number, context) => {
-  if (number >= 0 && number <= MAX_ITEMS) return
-  report(context, { message: `must be from 0 to ${MAX_ITEMS}; it is ${number}`, limit: MAX_ITEMS })
-})
+export const count = between(1, MAX_BLOCK)
+
+export const pageSize = between(0, MAX_ITEMS)
 
 /** Of a page, `first` and `last` say opposite things. */
 export const page = z.looseObject({}).superRefine(({ first, last }, context) => {
   if (first != null && last != null) report(context, { message: 'cannot go with "first"' }, ['last'])
 })
 
-function lengthFault({ length }: readonly unknown[]): Fault | undefined {
-  if (length <= MAX_ITEMS) return undefined
-  return { message: `may hold at most ${MAX_ITEMS}; it holds ${length}`, limit: MAX_ITEMS }
+function between(lowest: number, highest: number) {
+  return z.number().superRefine((number, context) => {
+    if (number >= lowest && number <= highest) return
+    const limit = number < lowest ? lowest : highest
+    report(context, { message: `must be from ${lowest} to ${highest}; it is ${number}`, limit })
+  })
+}
+
+/** A list that isn't too long, of texts without fault. A list that is too long isn't looked into. */
+function listOf(faultOf: (text: string) => Fault | undefined, fewest: number) {
+  return z.array(z.string()).superRefine((list, context) => {
+    const { length } = list
+    if (length >= fewest && length <= MAX_ITEMS) {
+      list.forEach((text, index) => {
+        report(context, faultOf(text), [index])
+      })
+    } else {
+      const limit = length < fewest ? fewest : MAX_ITEMS
+      report(context, { message: `must hold ${fewest} to ${MAX_ITEMS} items; it holds ${length}`, limit })
+    }
+  })
 }
 
 function report(context: z.RefinementCtx, fault: Fault | undefined, path: PropertyKey[] = []): void {

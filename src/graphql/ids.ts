@@ -1,4 +1,3 @@
-import { NthError } from '../core/errors.ts'
 import { type Fault, nameFault, textFault } from '../core/names.ts'
 
 /** The types that have ids, and what each of the names in an id must be. */
@@ -26,32 +25,23 @@ export function encodeId(typename: string, names: string): string {
   return Buffer.from(`${typename}:${names}`, 'utf8').toString('base64url')
 }
 
-/**
- * Takes an id apart again.
- *
- * @throws {NthError} BAD_USER_INPUT for what `encodeId` can't have made
- */
+/** Takes an id apart that `idFault` found right. */
 export function decodeId(id: string): { typename: string; id: string } {
   const text = Buffer.from(id, 'base64url').toString('utf8')
   const colon = text.indexOf(':')
-  const typename = text.slice(0, colon)
-  const names = text.slice(colon + 1)
+  return { typename: text.slice(0, colon), id: text.slice(colon + 1) }
+}
+
+/** What is wrong with a text as an id: `encodeId` can't have made it. */
+export function idFault(text: string): Fault | undefined {
+  const { typename, id: names } = decodeId(text)
   // Decoding forgives foreign characters and halves of letters; but one thing must have one id only.
-  const isCanonical = encodeId(typename, names) === id
-  if (!isCanonical || !hasNames(typename, splitNames(names))) throw malformed(id)
-  return { typename, id: names }
+  const isCanonical = encodeId(typename, names) === text
+  if (isCanonical && hasNames(typename, splitNames(names))) return undefined
+  return { message: 'is not an id; use one as another answer gave it' }
 }
 
 function hasNames(typename: string, names: string[]): boolean {
   const faults = Object.hasOwn(types, typename) ? types[typename] : undefined
   return faults?.length === names.length && faults.every((fault, index) => !fault(names[index] ?? ''))
-}
-
-const SHOWN = 60
-
-function malformed(id: string): NthError {
-  const shown = id.length > SHOWN ? `${id.slice(0, SHOWN)}…` : id
-  return new NthError('BAD_USER_INPUT', `"${shown}" is not an id. Use an id as another answer gave it.`, {
-    argument: 'id',
-  })
 }

@@ -22,10 +22,9 @@ export function maskError(error: unknown): GraphQLError {
   return new GraphQLError('Something went wrong on our side; it was logged.', { ...place, extensions })
 }
 
-/** What the operator should see of an error: its cause, unless callers bring it about every day. */
-export function loggable(error: unknown): unknown {
-  const { code } = maskError(error).extensions
-  return code === 'INTERNAL_SERVER_ERROR' || code === 'OUTCOME_UNKNOWN' ? innermost(error) : undefined
+/** What an operator should see of an error: its cause, if it is none that callers are told by a code. */
+export function faultIn(error: unknown): unknown {
+  return maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR' ? innermost(error) : undefined
 }
 
 function innermost(error: unknown): unknown {

@@ -10,7 +10,8 @@ export const requests: Plugin = {
   onRequestParse({ request, requestParser, setRequestParser, endResponse, fetchAPI }) {
     if (!accepts(request.headers.get('accept') ?? '')) {
       // Before anything is executed: a number that can't be told must not be counted.
-      const error = requestError(406, 'BAD_REQUEST', `This server answers with ${answered.join(' or ')}.`)
+      const message = `This server answers with ${answered.join(' or ')}.`
+      const error = new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' satisfies ErrorCode } })
       return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
     }
     if (request.method === 'POST' && !isRead(request.headers.get('content-type') ?? '')) {

@@ -77,6 +77,10 @@ function router(pages: Map<string, Page>, api: Handler): Handler {
       if (isGet && request.headers.accept?.includes('text/html')) {
         return sendPage(request, response, await graphiqlPage())
       }
+      // Yoga makes a URL of it, and answers with a stack trace where that fails.
+      if (!URL.canParse(`http://${request.headers.host ?? 'localhost'}`)) {
+        return sendError(response, 400, new NthError('BAD_REQUEST', 'The Host header is not a host.'))
+      }
       return api(request, response)
     }
     const page = pages.get(path)

@@ -4,7 +4,7 @@ import { schema } from '../graphql/schema.ts'
 import { corsOptions } from './cors.ts'
 import { documentCaches, documents } from './documents.ts'
 import { inputErrors } from './inputErrors.ts'
-import { loggable, maskError } from './maskError.ts'
+import { faultIn, maskError } from './maskError.ts'
 import { requests } from './requests.ts'
 
 /** The largest request body, in bytes: 1 000 names of any length fit in. */
@@ -32,7 +32,7 @@ export function createApi({ nth, onFault, allowedOrigins, onLoopback }: ApiOptio
       info: () => undefined,
       warn: onFault,
       error: (error: unknown) => {
-        const fault = loggable(error)
+        const fault = faultIn(error)
         if (fault !== undefined) onFault(fault)
       },
     },

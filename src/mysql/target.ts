@@ -9,8 +9,9 @@ export interface Target
 const DEFAULT_PORT = 3306
 
 /**
- * Reads `mysql://user:password@host:3306/database`, with `?ssl=true` for an encrypted connection whose
- * certificate is checked.
+ * Reads `mysql://user:password@host:3306/database`. After it may stand `?ssl=true`, for an encrypted
+ * connection whose certificate is checked, or `?socketPath=/run/mysqld/mysqld.sock`, for a server on this
+ * machine; the host is of no account then.
  *
  * @throws {Error} with the rest of a sentence that begins with the setting's name
  */
@@ -20,14 +21,16 @@ export function parseTarget(text: string): Target {
   if (database === '' || database.includes('/')) {
     throw new Error('must name one database: mysql://user:password@host:3306/nth')
   }
+  const user = { user: decodeURIComponent(url.username) || 'root', password: decodeURIComponent(url.password) }
+  const { socketPath, ssl } = parseParameters(url.searchParams)
+  if (socketPath !== undefined) return { socketPath, ...user, database }
   return {
     // An IPv6 address stands in brackets in a URL, but not for a socket.
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port === '' ? DEFAULT_PORT : Number(url.port),
-    user: decodeURIComponent(url.username) || 'root',
-    password: decodeURIComponent(url.password),
+    ...user,
     database,
-    ...parseParameters(url.searchParams),
+    ...(ssl === 'true' && { ssl: {} }),
   }
 }
 
@@ -39,15 +42,14 @@ function parseUrl(text: string): URL {
   return url
 }
 
-function parseParameters(parameters: URLSearchParams): Pick<Target, 'ssl'> {
-  let ssl = false
+function parseParameters(parameters: URLSearchParams): { ssl?: string; socketPath?: string } {
   for (const [name, value] of parameters) {
-    if (name !== 'ssl' || !['true', 'false'].includes(value)) {
-      throw new Error(`has the parameter "${name}=${value}"; the only one known is ssl=true or ssl=false`)
+    const isKnown = (name === 'ssl' && ['true', 'false'].includes(value)) || name === 'socketPath'
+    if (!isKnown) {
+      throw new Error(`has the parameter "${name}=${value}"; there are ssl=true, ssl=false and socketPath=…`)
     }
-    ssl = value === 'true'
   }
-  return ssl ? { ssl: {} } : {}
+  return Object.fromEntries(parameters)
 }
 
 /** A target as a person names it, without its password. */

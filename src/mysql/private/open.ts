@@ -17,6 +17,8 @@ export interface PrivateDatabase {
 export interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
   directory: string
+  /** Where a fetched server lies, or is to lie; by default in the directory. */
+  programs?: string
   /** Where to look for an installed server: a list of folders as in PATH. */
   path: string
   /** Told what takes time, as sentences. */
@@ -31,7 +33,7 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions): Prom
   const { say, signal } = options
   const directory = resolve(options.directory)
   const kinds = await kindsFor(directory)
-  const program = await serverProgram({ ...options, root: join(directory, 'server'), kinds })
+  const program = await serverProgram({ ...options, root: options.programs ?? join(directory, 'server'), kinds })
   const data = dataFolder(directory, program.kind)
   await initialise(program, data, signal)
   const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })

@@ -1,0 +1,126 @@
+import { expect, it } from 'vitest'
+import { startService } from './support/service.ts'
+
+const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
+const BY = 'mutation($d: SafeInt!) { incrementBy(name: "c", delta: $d) { value } }'
+
+it.each([
+  ['an empty', ''],
+  ['a 192-character', 'x'.repeat(192)],
+  ['a 192-emoji', '😀'.repeat(192)],
+  ['a control-character', 'a\u0000b'],
+  ['a line-end', 'a\nb'],
+  ['a C1-control', 'a\u0085b'],
+  ['a lone high surrogate', 'a\ud800b'],
+  ['a lone low surrogate', '\udc00'],
+])('refuses %s name everywhere, with the argument at fault', async (_, name) => {
+  const { refusal } = await startService()
+  const error = (argument: string) => expect.objectContaining({ code: 'BAD_USER_INPUT', argument })
+  expect(await refusal(INCREMENT, { name })).toEqual(error('name'))
+  const variables = { name, names: ['ok', name] }
+  const fields = {
+    namespace: '{ counter(name: "ok", namespace: $name) { value } }',
+    'names.1': '{ counters(names: $names) { value } }',
+    name: '{ sequence(name: $name) { name } }',
+  }
+  for (const [argument, selection] of Object.entries(fields)) {
+    const type = argument === 'names.1' ? '$names: [String!]!' : '$name: String!'
+    expect(await refusal(`query(${type}) ${selection}`, variables)).toEqual(error(argument))
+  }
+  if (name === '') return
+  const next = 'mutation($name: String!) { nextInSequence(name: "s", group: $name) { value } }'
+  expect(await refusal(next, { name })).toEqual(error('group'))
+})
+
+it('takes names of up to 191 characters, whatever their bytes', async () => {
+  const { ask } = await startService()
+  for (const character of ['x', 'é', '😀']) {
+    const name = character.repeat(191)
+    expect((await ask(INCREMENT, { name })).increment.value).toBe(1)
+  }
+})
+
+it.each([1.5, 9007199254740992, -9007199254740992, 1e300, '5', '', true, null, [1], {}])(
+  'refuses %j as a delta, as a variable and as a literal',
+  async (d) => {
+    const { refusal } = await startService()
+    expect(await refusal(BY, { d })).toEqual({ code: 'BAD_USER_INPUT', argument: 'delta' })
+    const literal = JSON.stringify(d)
+    expect(await refusal(`mutation { incrementBy(name: "c", delta: ${literal}) { value } }`)).toEqual({
+      code: 'BAD_USER_INPUT',
+      argument: 'delta',
+    })
+  },
+)
+
+it('names the argument of a wrong value inside a list, as a variable and as a literal', async () => {
+  const { refusal } = await startService()
+  const expected = { code: 'BAD_USER_INPUT', argument: 'names.2' }
+  expect(
+    await refusal('query($list: [String!]!) { counters(names: $list) { value } }', { list: ['a', 'b', 3] }),
+  ).toEqual(expected)
+  expect(await refusal('{ counters(names: ["a", "b", 3]) { value } }')).toEqual(expected)
+})
+
+it('refuses a variable that is missing, or null where an argument has a default', async () => {
+  const { refusal } = await startService()
+  expect(await refusal(BY)).toEqual({ code: 'BAD_USER_INPUT', argument: 'delta' })
+  expect(
+    await refusal('query($n: String) { counter(name: "c", namespace: $n) { value } }', { n: null }),
+  ).toEqual({ code: 'BAD_USER_INPUT', argument: 'namespace' })
+})
+
+it('refuses lists that are empty or too long', async () => {
+  const { refusal } = await startService()
+  const counters = 'query($names: [String!]!) { counters(names: $names) { value } }'
+  expect(await refusal(counters, { names: [] })).toEqual({ code: 'BAD_USER_INPUT', argument: 'names', limit: 1 })
+  const tooMany = { code: 'BAD_USER_INPUT', limit: 500 }
+  expect(await refusal(counters, { names: Array(501).fill('a') })).toEqual({ ...tooMany, argument: 'names' })
+  expect(
+    await refusal('query($ids: [ID!]!) { nodes(ids: $ids) { id } }', { ids: Array(501).fill('a') }),
+  ).toEqual({ ...tooMany, argument: 'ids' })
+})
+
+it.each([
+  '',
+  'abc',
+  '!!!',
+  Buffer.from('Counter:a').toString('base64url'),
+  Buffer.from('Counter:a\nb\nc').toString('base64url'),
+  Buffer.from('Counter:\nb').toString('base64url'),
+  Buffer.from(`Counter:a\n${'b'.repeat(192)}`).toString('base64url'),
+  Buffer.from('Query:a').toString('base64url'),
+  Buffer.from('__proto__:a').toString('base64url'),
+  Buffer.from('constructor:a').toString('base64url'),
+  `${Buffer.from('Counter:a\nb').toString('base64url')} `,
+  `${Buffer.from('Counter:a\nb').toString('base64')}=`,
+])('refuses %j as an id', async (id) => {
+  const { refusal } = await startService()
+  expect(await refusal('query($id: ID!) { node(id: $id) { id } }', { id })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'id',
+  })
+  expect(await refusal('query($id: ID!) { nodes(ids: [$id]) { id } }', { id })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'ids.0',
+  })
+})
+
+it('refuses unknown fields and operations', async () => {
+  const { refusal, post } = await startService()
+  expect(await refusal('{ nope }')).toEqual({ code: 'GRAPHQL_VALIDATION_FAILED' })
+  expect(await refusal('{ counter { value } }')).toEqual({ code: 'GRAPHQL_VALIDATION_FAILED' })
+  expect(await refusal('{')).toEqual({ code: 'GRAPHQL_PARSE_FAILED' })
+  const { status, body } = await post(JSON.stringify({ query: '{ __typename }', operationName: 'Nope' }))
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'OPERATION_RESOLUTION_FAILURE'])
+})
+
+it.each([
+  ['of too many tokens', `{ ${'a '.repeat(10_001)} }`, 'GRAPHQL_PARSE_FAILED'],
+  ['nested too deeply', `${'{ a '.repeat(4_900)}${'}'.repeat(4_900)}`, 'GRAPHQL_PARSE_FAILED'],
+  ['with lists nested too deeply', `{ a(b: ${'['.repeat(4_900)}${']'.repeat(4_900)}) }`, 'GRAPHQL_PARSE_FAILED'],
+  ['of one field many times', `{ ${'__typename '.repeat(9_900)} }`, 'GRAPHQL_VALIDATION_FAILED'],
+])('refuses a document %s', async (_, document, code) => {
+  const { refusal } = await startService()
+  expect(await refusal(document)).toMatchObject({ code })
+})

@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest'
+import { upTo } from './support/client.ts'
+import { startService } from './support/service.ts'
+import { collectStatements } from './support/statements.ts'
+
+it('reads 100 aliased counters and a list of names with one statement', async () => {
+  const { ask } = await startService()
+  await ask('mutation { incrementBy(name: "n1", delta: 2) { value } }')
+  const statements = collectStatements()
+  const fields = upTo(100).map((index) => `c${index}: counter(name: "n${index}") { name value createdAt }`)
+  const data = await ask(`{ ${fields.join(' ')} counters(names: ["n1", "other", "n1"]) { value } }`)
+  expect(statements).toHaveLength(1)
+  expect(data.c1.value).toBe(2)
+  expect(data.c100).toEqual({ name: 'n100', value: 0, createdAt: null })
+  expect(data.counters).toEqual([{ value: 2 }, { value: 0 }, { value: 2 }])
+})
+
+it('reads counters of several namespaces with one statement', async () => {
+  const { ask } = await startService()
+  await ask('mutation { increment(name: "c", namespace: "m") { value } }')
+  const statements = collectStatements()
+  const data = await ask(
+    '{ a: counter(name: "c", namespace: "m") { value } b: counter(name: "c", namespace: "n") { value } }',
+  )
+  expect(data).toEqual({ a: { value: 1 }, b: { value: 0 } })
+  expect(statements).toHaveLength(1)
+})
+
+it('reads the groups of sequences with one statement', async () => {
+  const { ask } = await startService()
+  const statements = collectStatements()
+  const fields = upTo(50).map((index) => `s${index}: sequence(name: "s") { group(name: "g${index}") { lastValue } }`)
+  await ask(`{ ${fields.join(' ')} }`)
+  // One for the sequence, one for its groups.
+  expect(statements).toHaveLength(2)
+})
+
+it('reads nodes with one statement', async () => {
+  const { ask } = await startService()
+  const { counters } = await ask('{ counters(names: ["a", "b", "c"]) { id } }')
+  const statements = collectStatements()
+  await ask('query($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { value } } }', {
+    ids: counters.map(({ id }: { id: string }) => id),
+  })
+  expect(statements).toHaveLength(1)
+})
+
+it('changes a counter that it knows with one statement', async () => {
+  const { ask } = await startService()
+  const increment = 'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
+  await ask(increment)
+  const statements = collectStatements()
+  await ask(increment)
+  expect(statements).toHaveLength(1)
+  expect(statements[0]).toMatch(/^update counter_value[^;]*last_insert_id\(value\)[^;]*$/)
+})

@@ -1,0 +1,156 @@
+import { connect } from 'node:net'
+import { expect, it } from 'vitest'
+import { startService } from './support/service.ts'
+
+const INCREMENT = JSON.stringify({ query: 'mutation { increment(name: "c") { value } }' })
+
+it('refuses a body of 1 MB, without counting', async () => {
+  const { post, ask } = await startService()
+  const query = `mutation { increment(name: "c") { value } } #${'x'.repeat(1_000_000)}`
+  const { status, body } = await post(JSON.stringify({ query }))
+  expect([status, body.errors?.[0]?.extensions]).toEqual([413, { code: 'REQUEST_ENTITY_TOO_LARGE' }])
+  expect((await ask('{ counter(name: "c") { value } }')).counter.value).toBe(0)
+})
+
+it.each([
+  '{broken',
+  '',
+  'null',
+  '5',
+  '"text"',
+  '[]',
+  `[${INCREMENT}]`,
+  '{"query":5}',
+  '{"query":"{ __typename }","variables":"x"}',
+  '{"query":"{ __typename }","extra":1}',
+])('answers 400 to the body %j', async (text) => {
+  const { post } = await startService()
+  const { status, body } = await post(text)
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
+})
+
+it.each([
+  ['application/x-www-form-urlencoded', 'query=mutation{increment(name:"c"){value}}'],
+  ['multipart/form-data; boundary=x', '--x\r\ncontent-disposition: form-data; name="query"\r\n\r\n{}\r\n--x--'],
+  ['text/plain', INCREMENT],
+  ['', INCREMENT],
+])('refuses a post as %j, which a page of any origin could send', async (type, text) => {
+  const { post, ask } = await startService()
+  const { status, body } = await post(text, { 'content-type': type })
+  expect([status, body.errors?.[0]?.extensions]).toEqual([415, { code: 'BAD_REQUEST' }])
+  expect((await ask('{ counter(name: "c") { value } }')).counter.value).toBe(0)
+})
+
+it('reads by GET, and refuses to write by it', async () => {
+  const { url } = await startService()
+  const get = async (parameters: Record<string, string>) => {
+    const response = await fetch(`${url}/graphql?${new URLSearchParams(parameters)}`)
+    return { status: response.status, allow: response.headers.get('allow'), body: await response.json() }
+  }
+  expect(await get({ query: '{ counter(name: "c") { value } }' })).toMatchObject({
+    status: 200,
+    body: { data: { counter: { value: 0 } } },
+  })
+  expect(await get({ query: 'mutation { increment(name: "c") { value } }' })).toMatchObject({
+    status: 405,
+    allow: 'POST',
+    body: { errors: [{ extensions: { code: 'OPERATION_RESOLUTION_FAILURE' } }] },
+  })
+  expect(await get({ query: '{ __typename }', variables: '{broken' })).toMatchObject({
+    status: 400,
+    body: { errors: [{ extensions: { code: 'BAD_REQUEST' } }] },
+  })
+})
+
+it('refuses other methods and paths', async () => {
+  const { url } = await startService()
+  for (const [method, path, status] of [
+    ['PUT', '/graphql', 405],
+    ['DELETE', '/graphql', 405],
+    ['POST', '/', 405],
+    ['GET', '/nope', 404],
+    ['GET', '/graphql/more', 404],
+    ['GET', '/../package.json', 404],
+    ['GET', '/shop.html', 404],
+  ] as const) {
+    const response = await fetch(`${url}${path}`, { method })
+    expect([method, path, response.status]).toEqual([method, path, status])
+    expect((await response.json()).errors[0].extensions.code).toBe('BAD_REQUEST')
+  }
+})
+
+it('says 400 for what was not executed to clients that know application/graphql-response+json, 200 to others', async () => {
+  const { post } = await startService()
+  for (const query of ['{', '{ nope }', '{ counter(name: 1) { value } }', 'query($n: String!) { counter(name: $n) { value } }']) {
+    const body = JSON.stringify({ query })
+    expect((await post(body, { accept: 'application/graphql-response+json' })).status).toBe(400)
+    expect((await post(body, { accept: 'application/json' })).status).toBe(200)
+  }
+  const refused = JSON.stringify({ query: 'mutation { increment(name: "") { value } }' })
+  expect((await post(refused, { accept: 'application/graphql-response+json' })).status).toBe(200)
+})
+
+it('refuses an answer type that it has not, before it counts', async () => {
+  const { post, ask } = await startService()
+  const { status, body } = await post(INCREMENT, { accept: 'text/plain' })
+  expect([status, body.errors?.[0]?.extensions]).toEqual([406, { code: 'BAD_REQUEST' }])
+  expect((await ask('{ counter(name: "c") { value } }')).counter.value).toBe(0)
+})
+
+it('answers 400 to a Host header that is none', async () => {
+  const { url } = await startService()
+  const answer = await new Promise<string>((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    let text = ''
+    socket.on('data', (chunk) => {
+      text += chunk
+    })
+    socket.on('close', () => resolve(text))
+    socket.on('error', reject)
+    socket.write('GET /graphql?query={__typename} HTTP/1.1\r\nHost: no host!\r\nConnection: close\r\n\r\n')
+  })
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+  expect(answer).toContain('"code":"BAD_REQUEST"')
+})
+
+it.each([
+  ['http://localhost:5173', true],
+  ['http://127.0.0.1', true],
+  ['http://[::1]:8080', true],
+  ['https://shop.example', true],
+  ['https://localhost:5173', false],
+  ['http://localhost.evil.example', false],
+  ['https://evil.example', false],
+  ['null', false],
+])('lets pages of %s call: %s', async (origin, isAllowed) => {
+  const { url } = await startService({ allowedOrigins: ['https://shop.example'] })
+  const preflight = await fetch(`${url}/graphql`, {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'content-type',
+    },
+  })
+  const request = await fetch(`${url}/graphql`, {
+    method: 'POST',
+    headers: { origin, 'content-type': 'application/json' },
+    body: '{"query":"{ __typename }"}',
+  })
+  for (const { headers } of [preflight, request]) {
+    expect(headers.get('access-control-allow-origin')).toBe(isAllowed ? origin : null)
+    expect(headers.get('access-control-allow-credentials')).toBeNull()
+  }
+  expect(preflight.headers.get('access-control-allow-headers')).toBe(isAllowed ? 'content-type' : null)
+})
+
+it('serves its schema and the shop', async () => {
+  const { url } = await startService()
+  const schema = await fetch(`${url}/schema.graphql`)
+  expect(schema.headers.get('content-type')).toMatch(/^text\/plain/)
+  expect(await schema.text()).toContain('increment(')
+  const shop = await fetch(url)
+  expect(shop.headers.get('content-type')).toMatch(/^text\/html/)
+  const again = await fetch(url, { headers: { 'if-none-match': shop.headers.get('etag') ?? '' } })
+  expect(again.status).toBe(304)
+})

@@ -1,0 +1,79 @@
+import { expect, it } from 'vitest'
+import { startService } from './support/service.ts'
+
+const NEXT = `mutation($name: String! = "ticket", $group: String! = "", $count: Int! = 1) {
+  nextInSequence(name: $name, group: $group, count: $count) {
+    value formatted count step lastValue values formattedValues at
+    group { name lastValue lastFormatted nextValue updatedAt sequence { name createdAt } }
+  }
+}`
+
+it('numbers the tickets of two boards', async () => {
+  const { ask } = await startService()
+  const formatted = []
+  for (const group of ['MYBOARD', 'MYBOARD', 'OTHER', 'MYBOARD', 'OTHER']) {
+    formatted.push((await ask(NEXT, { group })).nextInSequence.formatted)
+  }
+  expect(formatted).toEqual(['MYBOARD-1', 'MYBOARD-2', 'OTHER-1', 'MYBOARD-3', 'OTHER-2'])
+})
+
+it('deals plain numbers without a group, apart from those of groups and namespaces', async () => {
+  const { ask } = await startService()
+  await ask(NEXT, { group: 'g' })
+  await ask('mutation { nextInSequence(name: "ticket", namespace: "other") { value } }')
+  const { nextInSequence } = await ask(NEXT)
+  expect(nextInSequence).toMatchObject({ value: 1, formatted: '1', lastValue: 1, values: [1] })
+})
+
+it('deals blocks without gaps, listed up to 10 000 numbers', async () => {
+  const { ask } = await startService()
+  const { nextInSequence: three } = await ask(NEXT, { group: 'B', count: 3 })
+  expect(three).toMatchObject({
+    value: 1,
+    count: 3,
+    step: 1,
+    lastValue: 3,
+    values: [1, 2, 3],
+    formattedValues: ['B-1', 'B-2', 'B-3'],
+    group: { name: 'B', lastValue: 3, lastFormatted: 'B-3', nextValue: 4, updatedAt: three.at },
+  })
+  const { nextInSequence: many } = await ask(NEXT, { group: 'B', count: 10_000 })
+  expect([many.values.length, many.values.at(-1), many.formattedValues.at(-1)]).toEqual([10_000, 10_003, 'B-10003'])
+  const { nextInSequence: most } = await ask(NEXT, { group: 'B', count: 1_000_000 })
+  expect(most).toMatchObject({ value: 10_004, lastValue: 1_010_003, values: null, formattedValues: null })
+})
+
+it.each([0, -1, 1_000_001])('refuses a block of %i', async (count) => {
+  const { refusal } = await startService()
+  const limit = count < 1 ? 1 : 1_000_000
+  expect(await refusal(NEXT, { count })).toEqual({ code: 'BAD_USER_INPUT', argument: 'count', limit })
+})
+
+it('shows a sequence that was never used', async () => {
+  const { ask } = await startService()
+  const { sequence } = await ask(
+    '{ sequence(name: "new") { name namespace createdAt group(name: "g") { name lastValue lastFormatted nextValue updatedAt } } }',
+  )
+  expect(sequence).toEqual({
+    name: 'new',
+    namespace: 'default',
+    createdAt: null,
+    group: { name: 'g', lastValue: null, lastFormatted: null, nextValue: 1, updatedAt: null },
+  })
+})
+
+it('shows what a sequence has dealt', async () => {
+  const { ask } = await startService()
+  const { nextInSequence } = await ask(NEXT, { group: 'g', count: 4 })
+  const { sequence } = await ask(
+    '{ sequence(name: "ticket") { createdAt group(name: "g") { lastValue lastFormatted nextValue updatedAt sequence { name } } } }',
+  )
+  expect(sequence.group).toEqual({
+    lastValue: 4,
+    lastFormatted: 'g-4',
+    nextValue: 5,
+    updatedAt: nextInSequence.at,
+    sequence: { name: 'ticket' },
+  })
+  expect(sequence.createdAt).toBe(nextInSequence.group.sequence.createdAt)
+})

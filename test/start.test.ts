@@ -1,0 +1,164 @@
+import { createServer } from 'node:net'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createServer as createHttpServer } from 'node:http'
+import { expect, it, onTestFinished } from 'vitest'
+import { parseTarget } from '../src/mysql/target.ts'
+import { freshDatabase, query, urlOf } from './support/database.ts'
+import { spawnNth, startNth, temporaryDirectory } from './support/nthProcess.ts'
+
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+
+async function isServerRunning(directory: string): Promise<boolean> {
+  // MariaDB removes the file when it ends in order.
+  const pid = await readFile(join(directory, 'server.pid'), 'utf8').catch(() => undefined)
+  if (pid === undefined) return false
+  const stat = await readFile(`/proc/${pid.trim()}/stat`, 'utf8').catch(() => ') Z')
+  return !/\) Z/.test(stat)
+}
+
+it('says where everything is, and with which words to try it', async () => {
+  const directory = await temporaryDirectory()
+  const nth = await startNth({ NTH_DATA_DIR: directory })
+  await nth.printed('curl ')
+  const output = nth.output()
+  for (const line of [`${nth.url}/graphql`, `${nth.url}/graphql in a browser`, `Shop      ${nth.url}/`, directory]) {
+    expect(output).toContain(line)
+  }
+  expect(Number(new URL(nth.url).port)).toBeGreaterThan(0)
+})
+
+it.each(['SIGTERM', 'SIGINT'] as const)('ends everything on %s, the database last, and keeps the counts', async (signal) => {
+  const directory = await temporaryDirectory()
+  const first = await startNth({ NTH_DATA_DIR: directory })
+  expect((await first.ask(INCREMENT)).increment.value).toBe(1)
+  expect(await isServerRunning(directory)).toBe(true)
+  first.child.kill(signal)
+  // As npm does with a Ctrl-C.
+  first.child.kill(signal)
+  expect(await first.exited).toBe(0)
+  expect(await isServerRunning(directory)).toBe(false)
+  expect(await readdir(directory)).not.toContain('nth.lock')
+  const second = await startNth({ NTH_DATA_DIR: directory })
+  expect((await second.ask(INCREMENT)).increment.value).toBe(2)
+})
+
+it('finishes what it has accepted when it is told to end', async () => {
+  const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()) })
+  const answers = Array.from({ length: 50 }, () => nth.send(INCREMENT))
+  await Promise.race(answers)
+  nth.child.kill('SIGTERM')
+  const settled = await Promise.allSettled(answers)
+  for (const answer of settled) {
+    // A request that came after the signal is refused at the door, or by a 503; none is broken off.
+    if (answer.status === 'rejected') expect(String(answer.reason.cause)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed/)
+    else if (answer.value.errors) expect(answer.value.errors[0]?.extensions.code).toBe('UNAVAILABLE')
+  }
+  expect(await nth.exited).toBe(0)
+})
+
+it('is held off a data directory by the Nth that uses it, and takes over from one that was killed', async () => {
+  const directory = await temporaryDirectory()
+  const first = await startNth({ NTH_DATA_DIR: directory })
+  await first.ask(INCREMENT)
+  const second = spawnNth({ NTH_DATA_DIR: directory })
+  expect(await second.exited).toBe(1)
+  expect(second.output()).toMatch(new RegExp(`is in use by another Nth, process ${first.child.pid}, .*NTH_DATA_DIR`))
+  expect((await first.ask(INCREMENT)).increment.value).toBe(2)
+
+  first.child.kill('SIGKILL')
+  await first.exited
+  const third = await startNth({ NTH_DATA_DIR: directory })
+  expect((await third.ask(INCREMENT)).increment.value).toBe(3)
+  third.child.kill('SIGKILL')
+  await third.exited
+  await expect.poll(() => isServerRunning(directory), { timeout: 20_000 }).toBe(false)
+})
+
+it.each([
+  [{ PORT: 'http' }, 'PORT must be a port from 0 to 65535'],
+  [{ PORT: '65536' }, 'PORT must be a port from 0 to 65535'],
+  [{ PORT: '-1' }, 'PORT must be a port from 0 to 65535'],
+  [{ DATABASE_URL: 'postgres://localhost/nth' }, 'DATABASE_URL must look like mysql://'],
+  [{ DATABASE_URL: 'mysql://localhost' }, 'DATABASE_URL must name one database'],
+  [{ DATABASE_URL: 'mysql://localhost/nth?pool=5' }, 'DATABASE_URL has the parameter "pool=5"'],
+  [{ NTH_ALLOWED_ORIGINS: 'shop.example' }, 'NTH_ALLOWED_ORIGINS must list origins'],
+  [{ NTH_ALLOWED_ORIGINS: 'https://shop.example/' }, 'NTH_ALLOWED_ORIGINS must list origins'],
+  [{ HOST: '203.0.113.1' }, 'Choose another HOST or PORT'],
+  [{ HOST: 'no-such-host.invalid' }, 'Choose another HOST or PORT'],
+  [{ NTH_DATA_DIR: '/dev/null/nth' }, 'Choose another directory with NTH_DATA_DIR'],
+])('refuses %j with a line that says why, before anything starts', async (environment, line) => {
+  const directory = await temporaryDirectory()
+  const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), ...environment })
+  expect(await nth.exited).toBe(1)
+  expect(nth.output()).toContain(line)
+  expect(nth.output()).not.toMatch(/\n {4}at /)
+  // Where a lock was taken, it was given back.
+  expect(await readdir(directory, { recursive: true })).not.toContain('data/data-mariadb')
+  expect(await readdir(directory, { recursive: true })).not.toContain('data/nth.lock')
+})
+
+it('says that a port is taken', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void other.close())
+  await new Promise((resolve) => other.once('listening', resolve))
+  const { port } = other.address() as { port: number }
+  const nth = spawnNth({ NTH_DATA_DIR: await temporaryDirectory(), PORT: String(port) })
+  expect(await nth.exited).toBe(1)
+  expect(nth.output()).toContain(`127.0.0.1:${port}: something else uses this port. Choose another with PORT`)
+})
+
+it('waits for a database that is down, answering 503 meanwhile, and ends when told', async () => {
+  const free = createHttpServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => free.once('listening', resolve))
+  const { port } = free.address() as { port: number }
+  await new Promise((resolve) => free.close(resolve))
+  const nth = spawnNth({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth', PORT: String(port) })
+  await nth.printed('Waiting for the database nth at 127.0.0.1:1, up to 30 seconds')
+  const response = await fetch(`http://127.0.0.1:${port}/graphql?query={__typename}`)
+  expect(response.status).toBe(503)
+  expect((await response.json()).errors[0].extensions.code).toBe('UNAVAILABLE')
+  nth.child.kill('SIGTERM')
+  expect(await nth.exited).toBe(0)
+})
+
+it('makes the database that a server lacks', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const missing = { ...target, database: `${target.database}_made` }
+  const nth = await startNth({ DATABASE_URL: urlOf(missing) })
+  onTestFinished(async () => {
+    await query(target, `drop database ${missing.database}`)
+  })
+  expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
+})
+
+it('reads a database URL with everything that may stand in it', () => {
+  expect(parseTarget('mysql://us%40er:p%3Aw@[::1]:3307/my%20db?ssl=true')).toEqual({
+    host: '::1',
+    port: 3307,
+    user: 'us@er',
+    password: 'p:w',
+    database: 'my db',
+    ssl: {},
+  })
+  expect(parseTarget('mariadb://db.example/nth')).toEqual({
+    host: 'db.example',
+    port: 3306,
+    user: 'root',
+    password: '',
+    database: 'nth',
+  })
+  expect(parseTarget('mysql://root@localhost/nth?socketPath=/run/s.sock')).toEqual({
+    socketPath: '/run/s.sock',
+    user: 'root',
+    password: '',
+    database: 'nth',
+  })
+})
+
+it('keeps its data where a path is longer than a socket may have', async () => {
+  const directory = join(await temporaryDirectory(), 'd'.repeat(120))
+  await mkdir(directory)
+  const nth = await startNth({ NTH_DATA_DIR: directory })
+  expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
+})

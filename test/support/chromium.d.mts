@@ -1,0 +1,2 @@
+/** The path of this machine's Chromium. */
+export function findChromium(): string | undefined

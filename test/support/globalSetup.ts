@@ -1,0 +1,39 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { openPrivateDatabase } from '../../src/mysql/private/open.ts'
+import { parseTarget, type Target } from '../../src/mysql/target.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** The server that the tests make their databases on. */
+    server: Target
+  }
+}
+
+/**
+ * Gives the tests a real server: the one of TEST_DATABASE_URL, a user's that may create databases, or a
+ * private one that ends with the tests.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const url = process.env.TEST_DATABASE_URL
+  if (url) {
+    project.provide('server', parseTarget(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href))
+    return async () => undefined
+  }
+  const directory = await mkdtemp(join(tmpdir(), 'nth-test-'))
+  const database = await openPrivateDatabase({
+    directory,
+    // Shared with `npm start`, so that it is fetched once.
+    programs: join(import.meta.dirname, '../../.nth/server'),
+    path: process.env.PATH ?? '',
+    say: console.log,
+    signal: new AbortController().signal,
+  })
+  project.provide('server', database.target)
+  return async () => {
+    await database.close()
+    await rm(directory, { recursive: true })
+  }
+}

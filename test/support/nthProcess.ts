@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { type Client, clientOf } from './client.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+export interface NthProcess extends Client {
+  child: ChildProcess
+  /** Everything it has printed so far. */
+  output(): string
+  /** Its exit code, or the signal that ended it. */
+  exited: Promise<number | NodeJS.Signals>
+  /** Waits until it has printed a text; fails if it ends before. */
+  printed(text: string): Promise<void>
+}
+
+/** Starts the built service as `npm start` does, ended by force when the test has finished. */
+export function spawnNth(environment: Record<string, string>): Omit<NthProcess, keyof Client> {
+  const child = spawn(process.execPath, ['dist/main.js'], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let text = ''
+  const listeners = new Set<() => void>()
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      text += chunk
+      for (const listener of listeners) listener()
+    })
+  }
+  const exited = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.on('close', (code, signal) => resolve(code ?? signal ?? 0))
+  })
+  onTestFinished(async () => {
+    child.kill('SIGTERM')
+    await exited
+  })
+  return {
+    child,
+    exited,
+    output: () => text,
+    printed: (wanted) =>
+      new Promise((resolve, reject) => {
+        const look = () => text.includes(wanted) && resolve()
+        listeners.add(look)
+        look()
+        exited.then((code) => reject(new Error(`Ended (${code}) before it printed "${wanted}": ${text}`)))
+      }),
+  }
+}
+
+/** Starts the service and waits until it runs. */
+export async function startNth(environment: Record<string, string>): Promise<NthProcess> {
+  const started = spawnNth(environment)
+  await started.printed('Nth is running')
+  const url = /GraphQL\s+(\S+)\/graphql/.exec(started.output())?.[1] ?? ''
+  return { ...started, ...clientOf(url) }
+}
+
+/** A directory for data, removed when the test has finished. */
+export async function temporaryDirectory(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'nth-test-'))
+  onTestFinished(() => rm(path, { recursive: true, force: true }))
+  return path
+}

@@ -1,0 +1,32 @@
+import { onTestFinished } from 'vitest'
+import { startApp } from '../../src/app.ts'
+import { type Client, clientOf } from './client.ts'
+import { freshDatabase } from './database.ts'
+import type { Target } from '../../src/mysql/target.ts'
+
+export interface Service extends Client {
+  target: Target
+  /** What the service reported as faults. */
+  faults: unknown[]
+}
+
+/** The whole service on a free port, ended when the test has finished. */
+export async function startService(options: { target?: Target; allowedOrigins?: string[] } = {}): Promise<Service> {
+  const target = options.target ?? (await freshDatabase({ migrated: false }))
+  const faults: unknown[] = []
+  const app = await startApp({
+    config: {
+      host: '127.0.0.1',
+      port: 0,
+      target,
+      dataDir: '',
+      allowedOrigins: options.allowedOrigins ?? [],
+      path: '',
+    },
+    say: () => undefined,
+    onFault: (error) => faults.push(error),
+    signal: new AbortController().signal,
+  })
+  onTestFinished(app.close)
+  return { ...clientOf(app.url), target, faults }
+}

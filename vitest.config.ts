@@ -1,0 +1,21 @@
+import { defineConfig } from 'vitest/config'
+import { findChromium } from './test/support/chromium.mjs'
+
+const chromium = findChromium()
+
+if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the browser tests')
+
+export default defineConfig({
+  // Vite would take graphql's ES modules where Node, for the libraries, takes its CommonJS: two copies of one thing.
+  resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
+  test: {
+    include: ['test/**/*.test.ts'],
+    // Without a browser the rest runs; `npm test` says so before it starts.
+    exclude: chromium ? [] : ['test/browser/**'],
+    globalSetup: ['test/support/globalSetup.ts'],
+    // Files run side by side, on databases of their own; two of them keep two cores busy.
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+  },
+})
