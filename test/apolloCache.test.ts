@@ -19,7 +19,9 @@ it('shows the first increment of a counter in a normalised cache, without any co
     if (data) seen.push([data.counter?.value, data.sequence?.group?.lastValue])
   })
   await client.query({ query })
-  await client.mutate({ mutation: gql`mutation { increment(name: "c") { value counter { id value updatedAt } } }` })
+  await client.mutate({
+    mutation: gql`mutation { increment(name: "c") { value counter { id value updatedAt } } }`,
+  })
   await client.mutate({
     mutation: gql`mutation { nextInSequence(name: "s", group: "g") { value group { id lastValue nextValue } } }`,
   })
@@ -27,11 +29,13 @@ it('shows the first increment of a counter in a normalised cache, without any co
     counter: { value: 1 },
     sequence: { group: { lastValue: 1, nextValue: 2 } },
   })
-  await expect.poll(() => seen).toEqual([
-    [0, null],
-    [1, null],
-    [1, 1],
-  ])
+  await expect
+    .poll(() => seen)
+    .toEqual([
+      [0, null],
+      [1, null],
+      [1, 1],
+    ])
   subscription.unsubscribe()
   client.stop()
 })

@@ -73,7 +73,11 @@ it('refuses a variable that is missing, or null where an argument has a default'
 it('refuses lists that are empty or too long', async () => {
   const { refusal } = await startService()
   const counters = 'query($names: [String!]!) { counters(names: $names) { value } }'
-  expect(await refusal(counters, { names: [] })).toEqual({ code: 'BAD_USER_INPUT', argument: 'names', limit: 1 })
+  expect(await refusal(counters, { names: [] })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'names',
+    limit: 1,
+  })
   const tooMany = { code: 'BAD_USER_INPUT', limit: 500 }
   expect(await refusal(counters, { names: Array(501).fill('a') })).toEqual({ ...tooMany, argument: 'names' })
   expect(
@@ -118,7 +122,11 @@ it('refuses unknown fields and operations', async () => {
 it.each([
   ['of too many tokens', `{ ${'a '.repeat(10_001)} }`, 'GRAPHQL_PARSE_FAILED'],
   ['nested too deeply', `${'{ a '.repeat(4_900)}${'}'.repeat(4_900)}`, 'GRAPHQL_PARSE_FAILED'],
-  ['with lists nested too deeply', `{ a(b: ${'['.repeat(4_900)}${']'.repeat(4_900)}) }`, 'GRAPHQL_PARSE_FAILED'],
+  [
+    'with lists nested too deeply',
+    `{ a(b: ${'['.repeat(4_900)}${']'.repeat(4_900)}) }`,
+    'GRAPHQL_PARSE_FAILED',
+  ],
   ['of one field many times', `{ ${'__typename '.repeat(9_900)} }`, 'GRAPHQL_VALIDATION_FAILED'],
 ])('refuses a document %s', async (_, document, code) => {
   const { refusal } = await startService()

@@ -29,7 +29,9 @@ it('reads counters of several namespaces with one statement', async () => {
 it('reads the groups of sequences with one statement', async () => {
   const { ask } = await startService()
   const statements = collectStatements()
-  const fields = upTo(50).map((index) => `s${index}: sequence(name: "s") { group(name: "g${index}") { lastValue } }`)
+  const fields = upTo(50).map(
+    (index) => `s${index}: sequence(name: "s") { group(name: "g${index}") { lastValue } }`,
+  )
   await ask(`{ ${fields.join(' ')} }`)
   // One for the sequence, one for its groups.
   expect(statements).toHaveLength(2)
@@ -47,7 +49,8 @@ it('reads nodes with one statement', async () => {
 
 it('changes a counter that it knows with one statement', async () => {
   const { ask } = await startService()
-  const increment = 'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
+  const increment =
+    'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
   await ask(increment)
   const statements = collectStatements()
   await ask(increment)

@@ -64,7 +64,8 @@ it.each([
 
 it('sets a counter to any number, zero by default', async () => {
   const { ask } = await startService()
-  const reset = 'mutation($to: SafeInt! = 0) { reset(name: "c", to: $to) { value previousValue appliedDelta } }'
+  const reset =
+    'mutation($to: SafeInt! = 0) { reset(name: "c", to: $to) { value previousValue appliedDelta } }'
   const numbers = [7, -7, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, 0, 5]
   let previousValue = 0
   for (const to of numbers) {
@@ -96,7 +97,9 @@ it('keeps apart names that differ in case, accent, trailing space or namespace',
     expect(incrementBy.value).toBe(index + 1)
   }
   await ask('mutation { incrementBy(name: "a", delta: 100, namespace: "A") { value } }')
-  const { counters } = await ask('query($names: [String!]!) { counters(names: $names) { name value } }', { names })
+  const { counters } = await ask('query($names: [String!]!) { counters(names: $names) { name value } }', {
+    names,
+  })
   expect(counters).toEqual(names.map((name, index) => ({ name, value: index + 1 })))
 })
 

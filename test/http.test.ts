@@ -31,7 +31,10 @@ it.each([
 
 it.each([
   ['application/x-www-form-urlencoded', 'query=mutation{increment(name:"c"){value}}'],
-  ['multipart/form-data; boundary=x', '--x\r\ncontent-disposition: form-data; name="query"\r\n\r\n{}\r\n--x--'],
+  [
+    'multipart/form-data; boundary=x',
+    '--x\r\ncontent-disposition: form-data; name="query"\r\n\r\n{}\r\n--x--',
+  ],
   ['text/plain', INCREMENT],
   ['', INCREMENT],
 ])('refuses a post as %j, which a page of any origin could send', async (type, text) => {
@@ -81,7 +84,12 @@ it('refuses other methods and paths', async () => {
 
 it('says 400 for what was not executed to clients that know application/graphql-response+json, 200 to others', async () => {
   const { post } = await startService()
-  for (const query of ['{', '{ nope }', '{ counter(name: 1) { value } }', 'query($n: String!) { counter(name: $n) { value } }']) {
+  for (const query of [
+    '{',
+    '{ nope }',
+    '{ counter(name: 1) { value } }',
+    'query($n: String!) { counter(name: $n) { value } }',
+  ]) {
     const body = JSON.stringify({ query })
     expect((await post(body, { accept: 'application/graphql-response+json' })).status).toBe(400)
     expect((await post(body, { accept: 'application/json' })).status).toBe(200)

@@ -47,7 +47,9 @@ it('lets every folder import only core and what lies between', async () => {
 it('keeps SQL, the schema builder and HTTP each in its own folder', async () => {
   const offences = (await sourceFiles()).flatMap(({ path, folder, imports }) =>
     Object.entries(owned).flatMap(([owner, packages]) =>
-      folder === owner ? [] : imports.filter((name) => packages.test(name)).map((name) => `${path} imports ${name}`),
+      folder === owner
+        ? []
+        : imports.filter((name) => packages.test(name)).map((name) => `${path} imports ${name}`),
     ),
   )
   expect(offences).toEqual([])

@@ -14,7 +14,9 @@ const LIST = `query($prefix: String! = "", $first: Int, $after: String, $last: I
 async function serviceWith(names: string[]) {
   const service = await startService()
   for (const name of names) {
-    await service.ask('mutation($name: String!) { increment(name: $name, namespace: "n") { value } }', { name })
+    await service.ask('mutation($name: String!) { increment(name: $name, namespace: "n") { value } }', {
+      name,
+    })
   }
   const list = async (variables: Record<string, unknown> = {}) =>
     (await service.ask(LIST, variables)).namespace.counters
@@ -77,7 +79,11 @@ it('gives 50 by default, none for first: 0, and no cursors for an empty page', a
 
 it('refuses what it would otherwise cut short', async () => {
   const { refusal } = await startService()
-  expect(await refusal(LIST, { first: 501 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'first', limit: 500 })
+  expect(await refusal(LIST, { first: 501 })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'first',
+    limit: 500,
+  })
   expect(await refusal(LIST, { last: 501 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'last', limit: 500 })
   expect(await refusal(LIST, { first: -1 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'first', limit: 0 })
   expect(await refusal(LIST, { first: 1, last: 1 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'last' })

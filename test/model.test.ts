@@ -51,7 +51,11 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
         const answer = await counters.incrementBy(key, step.number).catch((error) => error.code)
         if (sum > BigInt(end) || sum < -BigInt(end)) return expect(answer).toBe('OUT_OF_RANGE')
         values.set(step.name, Number(sum))
-        return expect(answer).toMatchObject({ value: Number(sum), previousValue: before, appliedDelta: step.number })
+        return expect(answer).toMatchObject({
+          value: Number(sum),
+          previousValue: before,
+          appliedDelta: step.number,
+        })
       }
       case 'reset':
         values.set(step.name, step.number)
@@ -65,8 +69,15 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
         const group = `${step.name}/${step.group}`
         const last = dealt.get(group) ?? 0
         dealt.set(group, last + step.count)
-        const answer = await sequences.next({ namespace: 'n', sequence: step.name, group: step.group }, step.count)
-        return expect(answer).toMatchObject({ value: last + 1, lastValue: last + step.count, count: step.count })
+        const answer = await sequences.next(
+          { namespace: 'n', sequence: step.name, group: step.group },
+          step.count,
+        )
+        return expect(answer).toMatchObject({
+          value: last + 1,
+          lastValue: last + step.count,
+          count: step.count,
+        })
       }
     }
   }
@@ -80,7 +91,8 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
       { numRuns: OPERATIONS / 100, endOnFailure: true },
     )
     expect(run).toBe(OPERATIONS)
-    for (const [name, value] of values) expect((await counters.read({ namespace: 'n', name })).value).toBe(value)
+    for (const [name, value] of values)
+      expect((await counters.read({ namespace: 'n', name })).value).toBe(value)
   } finally {
     await database.close()
   }

@@ -110,7 +110,9 @@ it('answers UNAVAILABLE while its database is down, and is back at work by itsel
   expect((await service.ask('mutation { increment(name: "c") { value } }')).increment.value).toBe(1)
   await database.close()
   const unavailable = { code: 'UNAVAILABLE', retryAfterMs: 1000, retryable: true }
-  const { data, errors } = await service.send('mutation { a: increment(name: "c") { value } b: reset(name: "new") { value } }')
+  const { data, errors } = await service.send(
+    'mutation { a: increment(name: "c") { value } b: reset(name: "new") { value } }',
+  )
   expect(data).toEqual({ a: null, b: null })
   expect(errors?.map(({ path, extensions }) => [path, extensions])).toEqual([
     [['a'], unavailable],
@@ -137,7 +139,9 @@ it('does not let callers wait for ever on a database that is frozen', async () =
   try {
     await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
     await expect(counters.read(key)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-    await expect(counters.incrementBy({ ...key, name: 'new' }, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(counters.incrementBy({ ...key, name: 'new' }, 1)).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
   } finally {
     await signalServer(directory, 'SIGCONT')
   }

@@ -35,7 +35,8 @@ function undescribed({ getTypeMap }: GraphQLSchema): string[] {
     if (!description?.trim()) missing.push(path)
   }
   for (const type of Object.values(getTypeMap.call(schema))) {
-    if (type.name.startsWith('__') || ['String', 'Int', 'Boolean', 'ID', 'Float'].includes(type.name)) continue
+    if (type.name.startsWith('__') || ['String', 'Int', 'Boolean', 'ID', 'Float'].includes(type.name))
+      continue
     look(type.name, type)
     if (isEnumType(type)) for (const value of type.getValues()) look(`${type.name}.${value.name}`, value)
     if (isInputObjectType(type)) {

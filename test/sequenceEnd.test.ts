@@ -4,7 +4,8 @@ import { startService } from './support/service.ts'
 
 it('ends at the end of the safe range, taking nothing for a block that does not fit', async () => {
   const { ask, refusal, target } = await startService()
-  const next = 'mutation($count: Int!) { nextInSequence(name: "s", count: $count) { value lastValue group { nextValue } } }'
+  const next =
+    'mutation($count: Int!) { nextInSequence(name: "s", count: $count) { value lastValue group { nextValue } } }'
   await ask(next, { count: 1 })
   await query(target, `update sequence_value set value = ${Number.MAX_SAFE_INTEGER - 5}`)
   const refused = { code: 'OUT_OF_RANGE', value: Number.MAX_SAFE_INTEGER - 5 }

@@ -38,7 +38,11 @@ it('deals blocks without gaps, listed up to 10 000 numbers', async () => {
     group: { name: 'B', lastValue: 3, lastFormatted: 'B-3', nextValue: 4, updatedAt: three.at },
   })
   const { nextInSequence: many } = await ask(NEXT, { group: 'B', count: 10_000 })
-  expect([many.values.length, many.values.at(-1), many.formattedValues.at(-1)]).toEqual([10_000, 10_003, 'B-10003'])
+  expect([many.values.length, many.values.at(-1), many.formattedValues.at(-1)]).toEqual([
+    10_000,
+    10_003,
+    'B-10003',
+  ])
   const { nextInSequence: most } = await ask(NEXT, { group: 'B', count: 1_000_000 })
   expect(most).toMatchObject({ value: 10_004, lastValue: 1_010_003, values: null, formattedValues: null })
 })

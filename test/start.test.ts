@@ -1,7 +1,7 @@
-import { createServer } from 'node:net'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { createServer as createHttpServer } from 'node:http'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { parseTarget } from '../src/mysql/target.ts'
 import { freshDatabase, query, urlOf } from './support/database.ts'
@@ -22,26 +22,34 @@ it('says where everything is, and with which words to try it', async () => {
   const nth = await startNth({ NTH_DATA_DIR: directory })
   await nth.printed('curl ')
   const output = nth.output()
-  for (const line of [`${nth.url}/graphql`, `${nth.url}/graphql in a browser`, `Shop      ${nth.url}/`, directory]) {
+  for (const line of [
+    `${nth.url}/graphql`,
+    `${nth.url}/graphql in a browser`,
+    `Shop      ${nth.url}/`,
+    directory,
+  ]) {
     expect(output).toContain(line)
   }
   expect(Number(new URL(nth.url).port)).toBeGreaterThan(0)
 })
 
-it.each(['SIGTERM', 'SIGINT'] as const)('ends everything on %s, the database last, and keeps the counts', async (signal) => {
-  const directory = await temporaryDirectory()
-  const first = await startNth({ NTH_DATA_DIR: directory })
-  expect((await first.ask(INCREMENT)).increment.value).toBe(1)
-  expect(await isServerRunning(directory)).toBe(true)
-  first.child.kill(signal)
-  // As npm does with a Ctrl-C.
-  first.child.kill(signal)
-  expect(await first.exited).toBe(0)
-  expect(await isServerRunning(directory)).toBe(false)
-  expect(await readdir(directory)).not.toContain('nth.lock')
-  const second = await startNth({ NTH_DATA_DIR: directory })
-  expect((await second.ask(INCREMENT)).increment.value).toBe(2)
-})
+it.each(['SIGTERM', 'SIGINT'] as const)(
+  'ends everything on %s, the database last, and keeps the counts',
+  async (signal) => {
+    const directory = await temporaryDirectory()
+    const first = await startNth({ NTH_DATA_DIR: directory })
+    expect((await first.ask(INCREMENT)).increment.value).toBe(1)
+    expect(await isServerRunning(directory)).toBe(true)
+    first.child.kill(signal)
+    // As npm does with a Ctrl-C.
+    first.child.kill(signal)
+    expect(await first.exited).toBe(0)
+    expect(await isServerRunning(directory)).toBe(false)
+    expect(await readdir(directory)).not.toContain('nth.lock')
+    const second = await startNth({ NTH_DATA_DIR: directory })
+    expect((await second.ask(INCREMENT)).increment.value).toBe(2)
+  },
+)
 
 it('finishes what it has accepted when it is told to end', async () => {
   const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()) })
@@ -51,7 +59,8 @@ it('finishes what it has accepted when it is told to end', async () => {
   const settled = await Promise.allSettled(answers)
   for (const answer of settled) {
     // A request that came after the signal is refused at the door, or by a 503; none is broken off.
-    if (answer.status === 'rejected') expect(String(answer.reason.cause)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed/)
+    if (answer.status === 'rejected')
+      expect(String(answer.reason.cause)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed/)
     else if (answer.value.errors) expect(answer.value.errors[0]?.extensions.code).toBe('UNAVAILABLE')
   }
   expect(await nth.exited).toBe(0)
@@ -63,7 +72,9 @@ it('is held off a data directory by the Nth that uses it, and takes over from on
   await first.ask(INCREMENT)
   const second = spawnNth({ NTH_DATA_DIR: directory })
   expect(await second.exited).toBe(1)
-  expect(second.output()).toMatch(new RegExp(`is in use by another Nth, process ${first.child.pid}, .*NTH_DATA_DIR`))
+  expect(second.output()).toMatch(
+    new RegExp(`is in use by another Nth, process ${first.child.pid}, .*NTH_DATA_DIR`),
+  )
   expect((await first.ask(INCREMENT)).increment.value).toBe(2)
 
   first.child.kill('SIGKILL')

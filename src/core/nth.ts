@@ -1,5 +1,5 @@
-import { type Counters, type CounterStore, openCounters } from './counters.ts'
-import { openSequences, type Sequences, type SequenceStore } from './sequences.ts'
+import { type CounterStore, type Counters, openCounters } from './counters.ts'
+import { openSequences, type SequenceStore, type Sequences } from './sequences.ts'
 
 /** What Nth can do, without saying where it is kept or how it is asked. */
 export interface Nth {

@@ -40,7 +40,9 @@ export const builder = new SchemaBuilder<{
       args: { ids: { description: 'The ids, as other answers gave them.', validate: checks.ids } },
     },
     pageInfoTypeOptions: { description: 'Where a page lies in its list.' },
-    hasNextPageFieldOptions: { description: 'Whether more follows: ask for `first` items `after` the endCursor.' },
+    hasNextPageFieldOptions: {
+      description: 'Whether more follows: ask for `first` items `after` the endCursor.',
+    },
     hasPreviousPageFieldOptions: {
       description: 'Whether more comes before: ask for `last` items `before` the startCursor.',
     },
@@ -64,7 +66,9 @@ export const builder = new SchemaBuilder<{
   validation: { validationError: inputError },
 })
 
-builder.queryType({ description: 'Reads. Names: 1 to 191 characters, no control characters, compared exactly.' })
+builder.queryType({
+  description: 'Reads. Names: 1 to 191 characters, no control characters, compared exactly.',
+})
 
 builder.mutationType({
   description: 'Writes, done one after another. A refused field is null beside its error; the others stand.',

@@ -9,7 +9,9 @@ interface NamespaceSource {
 
 const CounterOrder = builder.enumType('CounterOrder', {
   description: 'Order of counters.',
-  values: { NAME_ASC: { description: "By name: by the code points of its characters, so `B` comes before `a`." } },
+  values: {
+    NAME_ASC: { description: 'By name: by the code points of its characters, so `B` comes before `a`.' },
+  },
 })
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')

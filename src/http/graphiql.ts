@@ -1,5 +1,5 @@
-import { gzip } from 'node:zlib'
 import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { renderGraphiQL } from '@graphql-yoga/render-graphiql'
 import type { Page } from './pages.ts'
 
@@ -55,6 +55,12 @@ mutation NumberATicket {
 }`,
 ]
 
+/**
+ * GraphiQL's tabs slide into place when the page opens, and until one has been touched it jumps away from
+ * under the pointer at the first click, which is lost.
+ */
+const STYLE = '<style>.graphiql-tab { transform: none !important; }</style>'
+
 let page: Promise<Page> | undefined
 
 /** GraphiQL in one page without any outside address. It is 9 MB of text, so it is made once and sent compressed. */
@@ -66,6 +72,6 @@ export function graphiqlPage(): Promise<Page> {
 async function makePage(): Promise<Page> {
   // The renderer hands these options on to GraphiQL, whose `defaultTabs` its own type doesn't list.
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
-  const body = Buffer.from(renderGraphiQL(options))
+  const body = Buffer.from(renderGraphiQL(options).replace('</head>', `${STYLE}</head>`))
   return { type: 'text/html; charset=utf-8', body, gzipped: await promisify(gzip)(body) }
 }

@@ -20,7 +20,11 @@ export const inputErrors: Plugin = {
       if (valid) return
       for (const error of result as GraphQLError[]) {
         const [node] = error.nodes ?? []
-        if (node && isValue(node)) mark(error, argumentPath(documentAST, (other) => other === node))
+        if (node && isValue(node))
+          mark(
+            error,
+            argumentPath(documentAST, (other) => other === node),
+          )
       }
     }
   },
@@ -98,7 +102,8 @@ function stepsAlong(document: DocumentNode, path: readonly (string | number)[]):
     // The path was made of the document's own keys.
     place = (place as Record<PropertyKey, unknown>)[key]
     const { kind, name } = place as Partial<ArgumentNode | ObjectFieldNode>
-    if (kind === Kind.ARGUMENT || (kind === Kind.OBJECT_FIELD && steps.length > 0)) steps.push(name?.value ?? '')
+    if (kind === Kind.ARGUMENT || (kind === Kind.OBJECT_FIELD && steps.length > 0))
+      steps.push(name?.value ?? '')
     else if (path[index - 1] === 'values' && steps.length > 0) steps.push(key)
   })
   return steps.length > 0 ? steps.join('.') : undefined

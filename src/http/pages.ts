@@ -15,7 +15,8 @@ export interface Page {
 const FOLDER = new URL('../../src/http/pages/', import.meta.url)
 
 /** The shop runs its own script and style only. */
-const CONTENT_SECURITY_POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+const CONTENT_SECURITY_POLICY =
+  "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 /** The fixed pages, by path. */
 export async function readPages(): Promise<Map<string, Page>> {

@@ -15,7 +15,11 @@ export const requests: Plugin = {
       return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
     }
     if (request.method === 'POST' && !isRead(request.headers.get('content-type') ?? '')) {
-      throw requestError(415, 'BAD_REQUEST', 'Send the request as application/json, with a body such as {"query": "…"}.')
+      throw requestError(
+        415,
+        'BAD_REQUEST',
+        'Send the request as application/json, with a body such as {"query": "…"}.',
+      )
     }
     if (requestParser) setRequestParser(async (request) => parsed(requestParser, request))
   },

@@ -89,7 +89,11 @@ function router(pages: Map<string, Page>, api: Handler): Handler {
       response.setHeader('allow', 'GET, HEAD')
       return sendError(response, 405, new NthError('BAD_REQUEST', `${path} can only be read.`))
     }
-    sendError(response, 404, new NthError('BAD_REQUEST', 'There is nothing here. The API is at /graphql, the shop at /.'))
+    sendError(
+      response,
+      404,
+      new NthError('BAD_REQUEST', 'There is nothing here. The API is at /graphql, the shop at /.'),
+    )
   }
 }
 
@@ -106,7 +110,11 @@ function pathOf({ url = '/' }: IncomingMessage): string {
   return end === -1 ? url : url.slice(0, end)
 }
 
-function sendError(response: ServerResponse, status: number, { message, extensions, details }: NthError): void {
+function sendError(
+  response: ServerResponse,
+  status: number,
+  { message, extensions, details }: NthError,
+): void {
   if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
   response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' })
   response.end(JSON.stringify({ errors: [{ message, extensions }] }))

@@ -1,5 +1,11 @@
 import type { ResultSetHeader, RowDataPacket } from 'mysql2'
-import { type CounterKey, type CounterPage, type CounterState, type CounterStore, keyText } from '../core/counters.ts'
+import {
+  type CounterKey,
+  type CounterPage,
+  type CounterState,
+  type CounterStore,
+  keyText,
+} from '../core/counters.ts'
 import { add, type CountingRow, set } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { changeIdentified, findIdentity, type Identity, namespaceId, openIds } from './ids.ts'

@@ -47,11 +47,7 @@ const REFUSALS = new Set<number>([
   ER.STATEMENT_TIMEOUT,
 ])
 
-const LOSSES = new Set<number>([
-  ER.ERROR_DURING_COMMIT,
-  ER.CONNECTION_KILLED,
-  ER.CLIENT_INTERACTION_TIMEOUT,
-])
+const LOSSES = new Set<number>([ER.ERROR_DURING_COMMIT, ER.CONNECTION_KILLED, ER.CLIENT_INTERACTION_TIMEOUT])
 
 interface DriverError extends Error {
   errno?: number

@@ -72,7 +72,9 @@ export async function namespaceId(connection: Connection, name: string): Promise
     `select id from namespace where name = ${bytes(name)}`,
   )
   if (rows[0]) return rows[0].id
-  const [made] = await connection.query<ResultSetHeader>(`insert into namespace (name) values (${bytes(name)})`)
+  const [made] = await connection.query<ResultSetHeader>(
+    `insert into namespace (name) values (${bytes(name)})`,
+  )
   return made.insertId
 }
 

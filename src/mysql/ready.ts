@@ -51,7 +51,8 @@ async function connect({ database, ...server }: Target, options: ReadyOptions): 
           { cause: error },
         )
       }
-      if (isFirst) say(`Waiting for the database ${where}, up to ${patienceMs / 1000} seconds: ${reasonOf(error)}.`)
+      if (isFirst)
+        say(`Waiting for the database ${where}, up to ${patienceMs / 1000} seconds: ${reasonOf(error)}.`)
       isFirst = false
       await pause(POLL_MS, undefined, { signal })
     }
@@ -64,9 +65,12 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
   } catch (error) {
     if (!hasErrorNumber(error, ER.BAD_DB)) throw error
     await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
-      throw new Error(`There is no database ${name} on the server, and it can't be made: ${reasonOf(cause)}.`, {
-        cause,
-      })
+      throw new Error(
+        `There is no database ${name} on the server, and it can't be made: ${reasonOf(cause)}.`,
+        {
+          cause,
+        },
+      )
     })
   }
 }

@@ -21,7 +21,10 @@ export function parseTarget(text: string): Target {
   if (database === '' || database.includes('/')) {
     throw new Error('must name one database: mysql://user:password@host:3306/nth')
   }
-  const user = { user: decodeURIComponent(url.username) || 'root', password: decodeURIComponent(url.password) }
+  const user = {
+    user: decodeURIComponent(url.username) || 'root',
+    password: decodeURIComponent(url.password),
+  }
   const { socketPath, ssl } = parseParameters(url.searchParams)
   if (socketPath !== undefined) return { socketPath, ...user, database }
   return {

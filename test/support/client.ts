@@ -21,7 +21,10 @@ export interface Client {
   /** Sends an operation that must fail, and returns its first error. */
   refusal(query: string, variables?: Record<string, unknown>): Promise<ReceivedError['extensions']>
   /** Sends a body to the endpoint as it is. */
-  post(body: string | Uint8Array<ArrayBuffer>, headers?: Record<string, string>): Promise<{ status: number; body: Answer }>
+  post(
+    body: string | Uint8Array<ArrayBuffer>,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; body: Answer }>
 }
 
 export function clientOf(url: string): Client {

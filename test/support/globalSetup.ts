@@ -19,7 +19,10 @@ declare module 'vitest' {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const url = process.env.TEST_DATABASE_URL
   if (url) {
-    project.provide('server', parseTarget(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href))
+    project.provide(
+      'server',
+      parseTarget(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href),
+    )
     return async () => undefined
   }
   const directory = await mkdtemp(join(tmpdir(), 'nth-test-'))

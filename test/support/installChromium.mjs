@@ -17,6 +17,8 @@ if (!findChromium()) {
     }
   }
   if (!findChromium()) {
-    console.log('There is no Chromium here: the browser tests (test/browser) are left out. To run them: apt-get install chromium')
+    console.log(
+      'There is no Chromium here: the browser tests (test/browser) are left out. To run them: apt-get install chromium',
+    )
   }
 }

@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest'
 import { startApp } from '../../src/app.ts'
+import type { Target } from '../../src/mysql/target.ts'
 import { type Client, clientOf } from './client.ts'
 import { freshDatabase } from './database.ts'
-import type { Target } from '../../src/mysql/target.ts'
 
 export interface Service extends Client {
   target: Target
@@ -11,7 +11,9 @@ export interface Service extends Client {
 }
 
 /** The whole service on a free port, ended when the test has finished. */
-export async function startService(options: { target?: Target; allowedOrigins?: string[] } = {}): Promise<Service> {
+export async function startService(
+  options: { target?: Target; allowedOrigins?: string[] } = {},
+): Promise<Service> {
   const target = options.target ?? (await freshDatabase({ migrated: false }))
   const faults: unknown[] = []
   const app = await startApp({

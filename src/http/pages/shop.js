@@ -76,14 +76,15 @@ async function sell(title, book, button) {
 }
 
 function show(book, number) {
-  book.querySelector('.sold').textContent = number === 1 ? '1 copy sold' : `${numbers.format(number)} copies sold`
+  book.querySelector('.sold').textContent =
+    number === 1 ? '1 copy sold' : `${numbers.format(number)} copies sold`
 }
 
 async function refresh() {
   const before = purchases
   try {
     const sales = await readSales()
-    if (purchases === before) sales.forEach((number, index) => show(shelf[index], number))
+    if (purchases === before) shelf.forEach((book, index) => void show(book, sales[index]))
     trouble.textContent = ''
   } catch (error) {
     trouble.textContent = `The numbers may be old: ${error.message}`

@@ -21,7 +21,9 @@ export const OTHER_WAYS = `Three ways on:
  */
 export async function fetchServer(root: string, signal: AbortSignal): Promise<void> {
   if (!(await exists(APT))) {
-    throw new Error(`There is no MariaDB or MySQL server on this machine, and no apt to fetch one. ${OTHER_WAYS}`)
+    throw new Error(
+      `There is no MariaDB or MySQL server on this machine, and no apt to fetch one. ${OTHER_WAYS}`,
+    )
   }
   const work = `${root}.partial`
   await rm(work, { recursive: true, force: true })

@@ -50,7 +50,10 @@ function run(program: ServerProgram, args: string[], input: string, signal: Abor
     child.on('error', reject)
     child.on('close', (code) => {
       if (code === 0) resolve()
-      else reject(new Error(`${program.path} could not make a new database (exit ${code}): ${complaints.trim()}`))
+      else
+        reject(
+          new Error(`${program.path} could not make a new database (exit ${code}): ${complaints.trim()}`),
+        )
     })
   })
 }

@@ -33,7 +33,11 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions): Prom
   const { say, signal } = options
   const directory = resolve(options.directory)
   const kinds = await kindsFor(directory)
-  const program = await serverProgram({ ...options, root: options.programs ?? join(directory, 'server'), kinds })
+  const program = await serverProgram({
+    ...options,
+    root: options.programs ?? join(directory, 'server'),
+    kinds,
+  })
   const data = dataFolder(directory, program.kind)
   await initialise(program, data, signal)
   const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })

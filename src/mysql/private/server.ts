@@ -168,7 +168,10 @@ async function explained(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
   const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
   const { message } = error as Error
-  return new Error(`The database server could not be started: ${message}. Its log, ${file}, ends:\n${lines.join('\n')}`, {
-    cause: error,
-  })
+  return new Error(
+    `The database server could not be started: ${message}. Its log, ${file}, ends:\n${lines.join('\n')}`,
+    {
+      cause: error,
+    },
+  )
 }

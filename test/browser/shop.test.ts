@@ -1,0 +1,77 @@
+import { expect, it } from 'vitest'
+import { openBrowser, type Window } from '../support/browser.ts'
+import { sorted, upTo } from '../support/client.ts'
+import { startService } from '../support/service.ts'
+
+const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
+const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
+
+it('shows five books and what was sold of each', async () => {
+  const { url, ask } = await startService()
+  await ask(
+    'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
+  )
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await window.getByText('1,234 copies sold').waitFor()
+  expect(await window.getByRole('heading', { level: 2 }).allTextContents()).toEqual([
+    'Red Horse Hill',
+    'Sparkplug of the Hornets',
+    'Bulldozer',
+    'The Long Trains Roll',
+    'Who Rides in the Dark?',
+  ])
+  expect(await window.getByText('0 copies sold').count()).toBe(4)
+  expect([window.outside, window.complaints]).toEqual([[], []])
+})
+
+it('tells every buyer in many windows which copy is theirs', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const windows = await Promise.all(upTo(5).map(() => openWindow(url)))
+  const copies: number[] = []
+  for (const _ of upTo(3)) {
+    await Promise.all(
+      windows.map(async (window) => {
+        await buy(window, 'Bulldozer')
+        const status = book(window, 'Bulldozer').getByRole('status')
+        await expect.poll(() => status.textContent()).toMatch(/^You just bought copy \d+ of Bulldozer\.$/)
+        await expect.poll(() => window.getByRole('button', { name: 'Buy Bulldozer' }).isEnabled()).toBe(true)
+      }),
+    )
+    for (const window of windows) {
+      const text = await book(window, 'Bulldozer').getByRole('status').textContent()
+      copies.push(Number(/copy (\d+)/.exec(text ?? '')?.[1]))
+    }
+  }
+  expect(sorted(copies)).toEqual(upTo(15))
+  // Windows that did not buy last come to the same number by themselves.
+  for (const window of windows) await book(window, 'Bulldozer').getByText('15 copies sold').waitFor()
+  const { counters } = await ask('{ counters(names: ["Bulldozer"], namespace: "booksales") { value } }')
+  expect(counters).toEqual([{ value: 15 }])
+})
+
+it('says that nothing was sold when it was not', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
+  const refused = { errors: [{ message: 'Try later.', extensions: { code: 'UNAVAILABLE' } }], data: null }
+  await window.route('**/graphql', (route) => route.fulfill({ json: refused }))
+  await buy(window, 'Bulldozer')
+  await window.getByRole('alert').getByText('Not sold: Try later.').waitFor()
+  await window.unroute('**/graphql')
+  await buy(window, 'Bulldozer')
+  await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
+})
+
+it('can be used by keyboard alone', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
+  for (const _ of upTo(3)) await window.keyboard.press('Tab')
+  await window.keyboard.press('Enter')
+  await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
+  await expect.poll(() => window.evaluate('document.activeElement.ariaLabel')).toBe('Buy Bulldozer')
+})
