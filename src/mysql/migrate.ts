@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import type { RowDataPacket } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
@@ -40,9 +41,9 @@ export async function migrate(target: Target): Promise<string[]> {
 }
 
 async function lock(connection: Connection, database: string): Promise<void> {
-  // Names of locks are the server's, not the database's, and at most 64 characters long.
-  const name = `sha1(concat('nth migration ', ${bytes(database)}))`
-  const [rows] = await connection.query<RowDataPacket[]>(`select get_lock(${name}, ${LOCK_WAIT_S}) as held`)
+  // Names of locks are the server's, not the database's, and at most 64 characters long. MySQL 9 has no sha1().
+  const name = createHash('sha256').update(`nth migration ${database}`).digest('hex')
+  const [rows] = await connection.query<RowDataPacket[]>(`select get_lock('${name}', ${LOCK_WAIT_S}) as held`)
   if (rows[0]?.held !== 1) {
     throw new Error(`Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`)
   }

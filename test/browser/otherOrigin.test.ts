@@ -1,0 +1,59 @@
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { openBrowser } from '../support/browser.ts'
+import { startService } from '../support/service.ts'
+
+const README = join(import.meta.dirname, '../../README.md')
+
+/** Serves the README's page, pointed at a service, from an origin of its own. */
+async function servePage(url: string): Promise<{ port: number }> {
+  const text = await readFile(README, 'utf8')
+  const page = text.split('```html\n')[1]?.split('\n```')[0] ?? ''
+  const server = createServer((_, response) => {
+    response.setHeader('content-type', 'text/html')
+    response.end(page.replace('http://127.0.0.1:4000', url))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return { port: (server.address() as AddressInfo).port }
+}
+
+it('lets the page of the README, from another origin, tell which buyer you are', async () => {
+  const { url, ask } = await startService()
+  const { port } = await servePage(url)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`http://127.0.0.1:${port}/buyer.html`)
+  for (const number of [1, 2, 3]) {
+    await window.getByRole('button').click()
+    await window.getByText(`You are buyer #${number}`).waitFor()
+  }
+  const { counters } = await ask('{ counters(names: ["Bulldozer"], namespace: "booksales") { value } }')
+  expect(counters).toEqual([{ value: 3 }])
+})
+
+it('shows the code of an error on that page', async () => {
+  const { url, ask } = await startService()
+  const { port } = await servePage(url)
+  await ask(
+    `mutation { reset(name: "Bulldozer", namespace: "booksales", to: ${Number.MAX_SAFE_INTEGER}) { value } }`,
+  )
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`http://127.0.0.1:${port}/buyer.html`)
+  await window.getByRole('button').click()
+  await window.getByText('Not counted (OUT_OF_RANGE)').waitFor()
+})
+
+it('keeps pages of foreign origins from counting', async () => {
+  const { url, ask } = await startService()
+  const { port } = await servePage(url)
+  const { openWindow } = await openBrowser()
+  // The browser resolves the name to this machine by itself; its origin is none of the allowed ones.
+  const window = await openWindow(`http://shop.localhost:${port}/buyer.html`)
+  await window.getByRole('button').click()
+  await expect.poll(() => window.complaints.join()).toContain('CORS')
+  const { counters } = await ask('{ counters(names: ["Bulldozer"], namespace: "booksales") { value } }')
+  expect(counters).toEqual([{ value: 0 }])
+})
