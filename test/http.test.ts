@@ -19,6 +19,7 @@ it.each([
   '5',
   '"text"',
   '[]',
+  '{}',
   `[${INCREMENT}]`,
   '{"query":5}',
   '{"query":"{ __typename }","variables":"x"}',
@@ -27,6 +28,17 @@ it.each([
   const { post } = await startService()
   const { status, body } = await post(text)
   expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
+})
+
+it('says where a body is not JSON', async () => {
+  const { post } = await startService()
+  const { body } = await post('{"query": nope}')
+  expect(body.errors).toEqual([
+    {
+      message: expect.stringMatching(/^The request is not JSON: .*position 1\d/),
+      extensions: { code: 'BAD_REQUEST' },
+    },
+  ])
 })
 
 it.each([

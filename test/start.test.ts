@@ -2,7 +2,8 @@ import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, inject, it, onTestFinished } from 'vitest'
+import { untilReady } from '../src/mysql/ready.ts'
 import { parseTarget } from '../src/mysql/target.ts'
 import { freshDatabase, query, urlOf } from './support/database.ts'
 import { spawnNth, startNth, temporaryDirectory } from './support/nthProcess.ts'
@@ -131,6 +132,19 @@ it('waits for a database that is down, answering 503 meanwhile, and ends when to
   expect((await response.json()).errors[0].extensions.code).toBe('UNAVAILABLE')
   nth.child.kill('SIGTERM')
   expect(await nth.exited).toBe(0)
+})
+
+it('gives up on a database that does not answer, or that refuses the user', async () => {
+  const { signal } = new AbortController()
+  const told: string[] = []
+  const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
+  const say = (message: string) => told.push(message)
+  await expect(untilReady(down, { say, signal, patienceMs: 600 })).rejects.toThrow(
+    'The database nth at 127.0.0.1:1 did not answer within 0.6 seconds: connect ECONNREFUSED 127.0.0.1:1. Start it, or correct DATABASE_URL.',
+  )
+  expect(told).toHaveLength(1)
+  const stranger = { ...inject('server'), user: 'stranger', password: 'x' }
+  await expect(untilReady(stranger, { say, signal })).rejects.toThrow(/refuses the connection: Access denied/)
 })
 
 it('makes the database that a server lacks', async () => {

@@ -24,6 +24,16 @@ export const requests: Plugin = {
     if (requestParser) setRequestParser(async (request) => parsed(requestParser, request))
   },
 
+  onParams({ params }) {
+    if (params.query === undefined) {
+      throw requestError(
+        400,
+        'BAD_REQUEST',
+        'The request has no "query", which is the GraphQL document to run.',
+      )
+    }
+  },
+
   onParse() {
     return ({ result, context }) => {
       if (result instanceof Error || context.request?.method !== 'GET') return
@@ -55,13 +65,15 @@ function mediaType(header: string): string {
   return (header.split(';')[0] ?? '').trim().toLowerCase()
 }
 
-/** What Yoga's parsers throw as it came from JSON.parse is the caller's mistake. */
+/** What JSON.parse throws within Yoga's parsers is the caller's mistake, and says where it is. */
 async function parsed<T>(parse: (request: Request) => T, request: Request): Promise<Awaited<T>> {
   try {
     return await parse(request)
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    throw requestError(400, 'BAD_REQUEST', `"variables" and "extensions" must be JSON: ${error.message}.`)
+    const cause = error instanceof GraphQLError ? error.extensions.originalError : error
+    const { name, message } = (cause ?? {}) as Partial<Error>
+    if (name !== 'SyntaxError') throw error
+    throw requestError(400, 'BAD_REQUEST', `The request is not JSON: ${message}.`)
   }
 }
 

@@ -43,7 +43,16 @@ export async function fetchServer(root: string, signal: AbortSignal): Promise<vo
     await run(APT, [...options, '--quiet', '--error-on=any', 'update'], { signal })
     await run(
       APT,
-      [...options, '--quiet', '--yes', '--no-install-recommends', '--download-only', '--reinstall', 'install', PACKAGE],
+      [
+        ...options,
+        '--quiet',
+        '--yes',
+        '--no-install-recommends',
+        '--download-only',
+        '--reinstall',
+        'install',
+        PACKAGE,
+      ],
       { signal },
     )
     const packages = (await readdir(archives)).filter((name) => name.endsWith('.deb'))

@@ -32,7 +32,9 @@ export interface PrivateServerOptions {
 const READY_WITHIN_MS = 60_000
 const STOPPED_WITHIN_MS = 20_000
 const POLL_MS = 20
-const PAUSE_BEFORE_RESTART_MS = 200
+/** Between the end of a server and its next start; twice as long after each start that failed. */
+const SHORTEST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 5_000
 /** What the system allows for a socket's path, with its final zero byte. */
 const LONGEST_SOCKET_PATH = 107
 
@@ -55,28 +57,33 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     `--pid-file=${pidFile}`,
     `--log-error=${join(directory, 'server.log')}`,
   ])
-  let stopping = false
   let child: ChildProcess
+  let isReady = false
+  let isStopping = false
+  let pauseMs = SHORTEST_PAUSE_MS
 
   async function start(): Promise<void> {
     await endOrphan(pidFile, data)
+    if (isStopping) return
     // Away from the terminal's process group: Ctrl-C is for this process, which ends the server last.
     child = spawn(command, args, { stdio: 'ignore', detached: true })
     child.once('exit', (code, by) => void restart(`ended by itself (${by ?? `exit ${code}`})`))
     child.once('error', (error) => void restart(`could not be started (${error.message})`))
-    await untilReady(target, () => child, signal)
+    await untilReady(target, child, signal)
+    pauseMs = SHORTEST_PAUSE_MS
   }
 
   async function restart(why: string): Promise<void> {
-    if (stopping || !ready) return
+    if (isStopping || !isReady) return
     onRestart(`The database server ${why}; starting it again.`)
-    await pause(PAUSE_BEFORE_RESTART_MS)
+    await pause(pauseMs)
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
     // A failure shows as another exit, and comes back here.
-    if (!stopping) await start().catch(() => undefined)
+    if (!isStopping) await start().catch(() => undefined)
   }
 
   async function stop(): Promise<void> {
-    stopping = true
+    isStopping = true
     if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
       const exited = once(child, 'exit')
       await end(child.pid, STOPPED_WITHIN_MS)
@@ -85,10 +92,9 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     await removeSocketFolder()
   }
 
-  let ready = false
   try {
     await start()
-    ready = true
+    isReady = true
   } catch (error) {
     await stop()
     throw signal.aborted ? error : await explained(error, directory)
@@ -139,7 +145,7 @@ async function endOrphan(pidFile: string, data: string): Promise<void> {
 
 async function untilReady(
   target: PrivateServer['target'],
-  child: () => ChildProcess,
+  child: ChildProcess,
   signal: AbortSignal,
 ): Promise<void> {
   const deadline = Date.now() + READY_WITHIN_MS
@@ -150,7 +156,8 @@ async function untilReady(
       await connection.end()
       return
     } catch (error) {
-      const { exitCode, signalCode } = child()
+      const { pid, exitCode, signalCode } = child
+      if (pid === undefined) throw new Error('its program could not be run')
       if (exitCode !== null || signalCode !== null) {
         throw new Error(`it ended (${signalCode ?? `exit ${exitCode}`})`)
       }
