@@ -35,7 +35,7 @@ it('says where a body is not JSON', async () => {
   const { body } = await post('{"query": nope}')
   expect(body.errors).toEqual([
     {
-      message: expect.stringMatching(/^The request is not JSON: .*position 1\d/),
+      message: expect.stringMatching(/^The request is not JSON: [^"]+'o'.$/),
       extensions: { code: 'BAD_REQUEST' },
     },
   ])

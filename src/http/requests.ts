@@ -73,7 +73,9 @@ async function parsed<T>(parse: (request: Request) => T, request: Request): Prom
     const cause = error instanceof GraphQLError ? error.extensions.originalError : error
     const { name, message } = (cause ?? {}) as Partial<Error>
     if (name !== 'SyntaxError') throw error
-    throw requestError(400, 'BAD_REQUEST', `The request is not JSON: ${message}.`)
+    // After the reason the whole body may follow.
+    const [reason] = (message ?? '').split(', "')
+    throw requestError(400, 'BAD_REQUEST', `The request is not JSON: ${reason}.`)
   }
 }
 
