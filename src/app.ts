@@ -42,7 +42,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       const directory = await holdDirectory(config.dataDir)
       closers.push(directory.giveBack)
     }
-    const server = await listen(config.host, config.port)
+    const server = await listen(config)
     closers.push(server.close)
 
     const { target, data } = await openTarget(options, closers)
@@ -56,7 +56,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     closers.push(database.close)
     // Opened first, and so closed last; but once it serves it must be closed before what it serves from.
     closers.push(server.close)
-    await server.serve({ nth: openNth(openStore(database)), onFault, allowedOrigins: config.allowedOrigins })
+    await server.serve({ nth: openNth(openStore(database)), onFault })
     signal.throwIfAborted()
     return { url: server.url, data, close }
   } catch (error) {

@@ -73,7 +73,7 @@ function tried<T>(parse: (text: string) => T) {
 function parseOrigins(text: string): string[] {
   const origins = text.split(',').map((origin) => origin.trim())
   return origins.filter(Boolean).map((origin) => {
-    if (origin === '*' || origin === 'null') return origin
+    if (origin === '*') return origin
     // An origin as browsers send it: no path, no slash at its end, no default port.
     if (URL.canParse(origin) && new URL(origin).origin === origin) return origin
     throw new Error(

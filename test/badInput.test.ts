@@ -119,6 +119,16 @@ it('refuses unknown fields and operations', async () => {
   expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'OPERATION_RESOLUTION_FAILURE'])
 })
 
+/** A document of a few lines that asks for 2^depth fields. */
+function exponential(depth: number): string {
+  const fragments = Array.from(
+    { length: depth },
+    (_, level) =>
+      `fragment F${level} on Sequence { a: group { sequence { ...F${level + 1} } } b: group { sequence { ...F${level + 1} } } }`,
+  )
+  return `{ sequence(name: "s") { ...F0 } } ${fragments.join(' ')} fragment F${depth} on Sequence { name }`
+}
+
 it.each([
   ['of too many tokens', `{ ${'a '.repeat(10_001)} }`, 'GRAPHQL_PARSE_FAILED'],
   ['nested too deeply', `${'{ a '.repeat(4_900)}${'}'.repeat(4_900)}`, 'GRAPHQL_PARSE_FAILED'],
@@ -127,8 +137,38 @@ it.each([
     `{ a(b: ${'['.repeat(4_900)}${']'.repeat(4_900)}) }`,
     'GRAPHQL_PARSE_FAILED',
   ],
+  ['of too many fields by fragments', exponential(40), 'GRAPHQL_VALIDATION_FAILED'],
+  ['with a fragment that uses itself', '{ ...A } fragment A on Query { ...A }', 'GRAPHQL_VALIDATION_FAILED'],
   ['of one field many times', `{ ${'__typename '.repeat(9_900)} }`, 'GRAPHQL_VALIDATION_FAILED'],
 ])('refuses a document %s', async (_, document, code) => {
   const { refusal } = await startService()
   expect(await refusal(document)).toMatchObject({ code })
+})
+
+it.each([
+  [
+    'texts of blocks',
+    'mutation { nextInSequence(name: "s", count: 10000) { value',
+    20,
+    'formattedValues',
+    '} }',
+  ],
+  ['counters', 'query($names: [String!]!) {', 300, 'counters(names: $names) { name }', '}'],
+  ['pages', '{ namespace {', 100, 'counters(first: 500) { nodes { name } }', '} }'],
+])('refuses to answer with more %s than fit in memory', async (_, start, times, field, end) => {
+  const { send } = await startService()
+  const fields = Array.from({ length: times }, (_, index) => `a${index}: ${field}`).join(' ')
+  const variables = start.includes('$names') ? { names: Array(500).fill('a') } : undefined
+  const { data, errors } = await send(`${start} ${fields} ${end}`, variables)
+  expect(errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 100_000 })
+  // The numbers were taken, and their owner learns which.
+  if (data) expect(data.nextInSequence).toMatchObject({ value: 1, a19: null })
+})
+
+it('says that there are no subscriptions', async () => {
+  const { refusal, faults } = await startService()
+  expect(await refusal('subscription { counterChanged { value } }')).toEqual({
+    code: 'OPERATION_RESOLUTION_FAILURE',
+  })
+  expect(faults).toEqual([])
 })

@@ -117,20 +117,39 @@ it('refuses an answer type that it has not, before it counts', async () => {
   expect((await ask('{ counter(name: "c") { value } }')).counter.value).toBe(0)
 })
 
-it('answers 400 to a Host header that is none', async () => {
+/** Sends a request as it stands, and returns the answer as it comes. */
+async function exchange(url: string, ...lines: string[]): Promise<string> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.end(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`)
+  let text = ''
+  for await (const chunk of socket) text += chunk
+  return text
+}
+
+it.each([
+  ['no host!', 400, 'BAD_REQUEST'],
+  ['evil.example', 403, 'FORBIDDEN'],
+  ['localhost.evil.example:4000', 403, 'FORBIDDEN'],
+])('refuses the Host %j, which a page of anywhere could lead here', async (host, status, code) => {
   const { url } = await startService()
-  const answer = await new Promise<string>((resolve, reject) => {
-    const socket = connect(Number(new URL(url).port), '127.0.0.1')
-    let text = ''
-    socket.on('data', (chunk) => {
-      text += chunk
-    })
-    socket.on('close', () => resolve(text))
-    socket.on('error', reject)
-    socket.write('GET /graphql?query={__typename} HTTP/1.1\r\nHost: no host!\r\nConnection: close\r\n\r\n')
-  })
-  expect(answer).toMatch(/^HTTP\/1\.1 400 /)
-  expect(answer).toContain('"code":"BAD_REQUEST"')
+  const answer = await exchange(url, 'GET /graphql?query={__typename} HTTP/1.1', `Host: ${host}`)
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  expect(answer).toContain(`"code":"${code}"`)
+})
+
+it.each(['localhost:4000', '127.0.0.1', '[::1]:4000', 'shop.example'])(
+  'answers to the Host %j',
+  async (host) => {
+    const { url } = await startService({ allowedOrigins: ['https://shop.example'] })
+    const answer = await exchange(url, 'GET /graphql?query={__typename} HTTP/1.1', `Host: ${host}`)
+    expect(answer).toMatch(/^HTTP\/1.1 200 /)
+  },
+)
+
+it('understands a request that names the whole address', async () => {
+  const { url } = await startService()
+  const answer = await exchange(url, `GET ${url}/schema.graphql HTTP/1.1`, 'Host: localhost')
+  expect(answer).toMatch(/^HTTP\/1.1 200 /)
 })
 
 it.each([
@@ -160,6 +179,7 @@ it.each([
   for (const { headers } of [preflight, request]) {
     expect(headers.get('access-control-allow-origin')).toBe(isAllowed ? origin : null)
     expect(headers.get('access-control-allow-credentials')).toBeNull()
+    expect(headers.get('vary')).toContain('Origin')
   }
   expect(preflight.headers.get('access-control-allow-headers')).toBe(isAllowed ? 'content-type' : null)
 })

@@ -1,7 +1,8 @@
-import { mkdir, readdir, readFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, stat } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { createConnection } from 'mysql2/promise'
 import { expect, inject, it, onTestFinished } from 'vitest'
 import { untilReady } from '../src/mysql/ready.ts'
 import { parseTarget } from '../src/mysql/target.ts'
@@ -52,18 +53,29 @@ it.each(['SIGTERM', 'SIGINT'] as const)(
   },
 )
 
-it('finishes what it has accepted when it is told to end', async () => {
-  const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()) })
-  const answers = Array.from({ length: 50 }, () => nth.send(INCREMENT))
-  await Promise.race(answers)
+it('finishes what it has accepted when it is told to end, and takes nothing more', async () => {
+  const target = await freshDatabase()
+  const nth = await startNth({ DATABASE_URL: urlOf(target) })
+  await nth.ask(INCREMENT)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  await holder.query('select * from counter_value for update')
+  const answer = nth.ask(INCREMENT)
+  const waiting =
+    'select count(*) as n from information_schema.processlist where info like "update counter_value%"'
+  await expect.poll(async () => (await query(target, waiting))[0]?.n).toBe(1)
   nth.child.kill('SIGTERM')
-  const settled = await Promise.allSettled(answers)
-  for (const answer of settled) {
-    // A request that came after the signal is refused at the door, or by a 503; none is broken off.
-    if (answer.status === 'rejected')
-      expect(String(answer.reason.cause)).toMatch(/ECONNREFUSED|ECONNRESET|other side closed/)
-    else if (answer.value.errors) expect(answer.value.errors[0]?.extensions.code).toBe('UNAVAILABLE')
-  }
+  await expect
+    .poll(() =>
+      fetch(nth.url).then(
+        () => 'answered',
+        () => 'refused',
+      ),
+    )
+    .toBe('refused')
+  await holder.query('rollback')
+  expect((await answer).increment.value).toBe(2)
   expect(await nth.exited).toBe(0)
 })
 
@@ -108,6 +120,36 @@ it.each([
   // Where a lock was taken, it was given back.
   expect(await readdir(directory, { recursive: true })).not.toContain('data/data-mariadb')
   expect(await readdir(directory, { recursive: true })).not.toContain('data/nth.lock')
+})
+
+it('lets nobody else reach its database, also in a directory that everybody may enter', async () => {
+  const directory = await temporaryDirectory()
+  await chmod(directory, 0o755)
+  await startNth({ NTH_DATA_DIR: directory })
+  const { mode } = await stat(join(directory, 'run'))
+  expect(mode & 0o777).toBe(0o700)
+  expect(await readdir(join(directory, 'run'))).toContain('server.sock')
+  expect(
+    (await stat(join(directory, 'data-mariadb')).catch(() => stat(join(directory, 'data-mysql')))).mode &
+      0o077,
+  ).toBe(0)
+})
+
+it('lets one of many that start at once have a directory', async () => {
+  const directory = await temporaryDirectory()
+  const many = Array.from({ length: 4 }, () => spawnNth({ NTH_DATA_DIR: directory }))
+  const outcomes = await Promise.all(
+    many.map((nth) =>
+      nth.printed('Nth is running').then(
+        () => 'runs',
+        () => 'refused',
+      ),
+    ),
+  )
+  expect(outcomes.toSorted()).toEqual(['refused', 'refused', 'refused', 'runs'])
+  for (const [index, outcome] of outcomes.entries()) {
+    if (outcome === 'refused') expect(many[index]?.output()).toContain('is in use by another Nth')
+  }
 })
 
 it('says that a port is taken', async () => {

@@ -3,6 +3,7 @@ import DataloaderPlugin from '@pothos/plugin-dataloader'
 import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
 import type { Nth } from '../core/nth.ts'
+import { spend } from './budget.ts'
 import * as checks from './checks.ts'
 import { decodeId, encodeId } from './ids.ts'
 import { inputError } from './inputError.ts'
@@ -37,6 +38,10 @@ export const builder = new SchemaBuilder<{
     },
     nodesQueryOptions: {
       description: 'Reads up to 500 again, in the order asked for.',
+      resolve: (_, { ids }, context, info, resolveNodes) => {
+        spend(context, ids.length, info)
+        return resolveNodes(ids)
+      },
       args: { ids: { description: 'The ids, as other answers gave them.', validate: checks.ids } },
     },
     pageInfoTypeOptions: { description: 'Where a page lies in its list.' },

@@ -1,8 +1,13 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
+import type { GraphQLResolveInfo } from 'graphql'
+import { spend } from './budget.ts'
 import { MAX_ITEMS } from './checks.ts'
 import { decodeCursor, encodeCursor } from './cursors.ts'
 
 const DEFAULT_PAGE_SIZE = 50
+
+/** What a page costs beside its items, in items: it is a statement of its own. */
+const STATEMENT_COST = 50
 
 /** Which items a page of a list ordered by name wants. */
 export interface PageBounds {
@@ -15,8 +20,11 @@ export interface PageBounds {
 /** A page of a list that is ordered by name, as the Relay specification describes it. */
 export async function connectionByName<Item extends { name: string }>(
   args: DefaultConnectionArguments,
+  context: object,
+  info: GraphQLResolveInfo,
   list: (bounds: PageBounds) => Promise<Item[]>,
 ) {
+  spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
     {
       args,

@@ -1,4 +1,5 @@
 import type { CounterChange, CounterState } from '../core/counters.ts'
+import { spend } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
 import { joinNames, splitNames } from './ids.ts'
@@ -96,7 +97,10 @@ builder.queryFields((t) => ({
       }),
       namespace: t.arg.string({ ...namespaceArgument, description: 'Namespace the counters live in.' }),
     },
-    resolve: (_, { namespace, names }) => names.map((name) => joinNames(namespace, name)),
+    resolve: (_, { namespace, names }, context, info) => {
+      spend(context, names.length, info)
+      return names.map((name) => joinNames(namespace, name))
+    },
   }),
 }))
 

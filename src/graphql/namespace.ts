@@ -41,8 +41,10 @@ builder.node(Namespace, {
           }),
         },
         validate: checks.page,
-        resolve: (namespace, { prefix, ...args }, { nth }) =>
-          connectionByName(args, (bounds) => nth.counters.list(namespace.name, { prefix, ...bounds })),
+        resolve: (namespace, { prefix, ...args }, context, info) =>
+          connectionByName(args, context, info, (bounds) =>
+            context.nth.counters.list(namespace.name, { prefix, ...bounds }),
+          ),
       },
       { name: 'CounterConnection', description: 'A page of a list of counters.' },
       { name: 'CounterEdge', description: 'A counter in a list.' },

@@ -1,3 +1,4 @@
+import type { GraphQLResolveInfo } from 'graphql'
 import {
   formatNumber,
   type GroupState,
@@ -6,7 +7,8 @@ import {
   type SequenceNumbers,
   type SequenceState,
 } from '../core/sequences.ts'
-import { builder } from './builder.ts'
+import { spend } from './budget.ts'
+import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
 import { joinNames, splitNames } from './ids.ts'
 
@@ -111,15 +113,13 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       type: ['SafeInt'],
       nullable: true,
       description: 'All of them; null above 10 000: count from `value` by `step`.',
-      resolve: (numbers) => (numbers.count > MAX_LISTED ? null : numbersOf(numbers)),
+      resolve: (numbers, _, context, info) => listed(numbers, context, info),
     }),
     formattedValues: t.stringList({
       nullable: true,
       description: 'All of them as text; null above 10 000.',
-      resolve: (numbers) =>
-        numbers.count > MAX_LISTED
-          ? null
-          : numbersOf(numbers).map((value) => formatNumber(numbers.key.group, value)),
+      resolve: (numbers, _, context, info) =>
+        listed(numbers, context, info)?.map((value) => formatNumber(numbers.key.group, value)) ?? null,
     }),
     at: t.expose('at', { type: 'DateTime', description: 'When they were dealt.' }),
     group: t.field({
@@ -130,6 +130,12 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     }),
   }),
 })
+
+function listed(numbers: SequenceNumbers, context: Context, info: GraphQLResolveInfo): number[] | null {
+  if (numbers.count > MAX_LISTED) return null
+  spend(context, numbers.count, info)
+  return numbersOf(numbers)
+}
 
 const nameArgument = {
   required: true,

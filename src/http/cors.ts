@@ -5,18 +5,43 @@ const LOOPBACK_HOSTS = new Set(['localhost', '127.0.0.1', '[::1]'])
 /** For how long a browser may remember that it was allowed to call, in seconds. */
 const MAX_AGE_S = 7200
 
-/** Which pages may call: those of the allowed origins and, on a server that only this machine reaches, of this machine. */
-export function isAllowedOrigin(origin: string, allowed: readonly string[], onLoopback: boolean): boolean {
-  return allowed.includes('*') || allowed.includes(origin) || (onLoopback && isLoopbackOrigin(origin))
+/** Who may call from a browser. */
+export interface Access {
+  /** Origins whose pages may call; `*` is any. */
+  allowedOrigins: readonly string[]
+  /** Whether only this machine reaches the server; then its own pages may call, too. */
+  onLoopback: boolean
 }
 
-/** The CORS answer for each request: without credentials, and for all other origins none at all. */
-export function corsOptions(allowed: readonly string[], onLoopback: boolean) {
+export function isAllowedOrigin(origin: string, { allowedOrigins, onLoopback }: Access): boolean {
+  return (
+    allowedOrigins.includes('*') ||
+    allowedOrigins.includes(origin) ||
+    (onLoopback && isLoopbackOrigin(origin))
+  )
+}
+
+/**
+ * Whether a request's Host header is one that the server goes by. A page of anywhere can have its own name
+ * lead to this machine (DNS rebinding) and then call without asking, as if it were the server's own page. So
+ * a server on loopback answers to this machine's names, and to those of the origins that may call.
+ */
+export function isAllowedHost(host: string, { allowedOrigins, onLoopback }: Access): boolean {
+  if (!onLoopback || allowedOrigins.includes('*')) return true
+  const { hostname } = new URL(`http://${host}`)
+  return (
+    LOOPBACK_HOSTS.has(hostname) || allowedOrigins.some((origin) => new URL(origin).hostname === hostname)
+  )
+}
+
+/** The CORS answer for each request: without credentials, and for other origins none at all. */
+export function corsOptions(access: Access) {
   return (request: Request): CORSOptions => {
     const origin = request.headers.get('origin')
-    if (origin === null || !isAllowedOrigin(origin, allowed, onLoopback)) return false
+    if (origin === null || !isAllowedOrigin(origin, access)) return false
     return {
-      origin,
+      // Twice, because for a list of one Yoga leaves out `Vary: Origin`.
+      origin: [origin, origin],
       credentials: false,
       methods: ['GET', 'POST', 'OPTIONS'],
       maxAge: MAX_AGE_S,

@@ -1,6 +1,14 @@
-import { type DocumentNode, GraphQLError, parse } from 'graphql'
+import {
+  type ASTVisitor,
+  type DocumentNode,
+  GraphQLError,
+  Kind,
+  parse,
+  type ValidationContext,
+} from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
+import { fieldCount } from '../graphql/fieldCount.ts'
 
 /**
  * The longest document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000.
@@ -11,7 +19,10 @@ const MAX_TOKENS = 10_000
 /** What documents and their errors may take in the caches, in characters of their text. */
 const CACHED_CHARACTERS = 2_000_000
 
-/** Refuses documents that would be too much work, as syntax errors. */
+/** The most fields that an operation may ask for, those of fragments counted at each use. */
+const MAX_FIELDS = 10_000
+
+/** Refuses documents that would be too much work: to parse, to validate or to execute. */
 export const documents: Plugin = {
   onParse({ setParseFn }) {
     setParseFn((source, options) => {
@@ -24,6 +35,30 @@ export const documents: Plugin = {
       }
     })
   },
+
+  onValidate({ addValidationRule }) {
+    addValidationRule(fieldCountRule)
+    return ({ result, setResult }) => {
+      // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
+      const errors = result as readonly GraphQLError[]
+      if (errors.some(({ message }) => message === 'Validation aborted.')) {
+        setResult([new GraphQLError('The document asks for the same field too many times.')])
+      }
+    }
+  },
+}
+
+/** Nested fragments can make a short document ask for more fields than a machine can count to. */
+function fieldCountRule(context: ValidationContext): ASTVisitor {
+  return {
+    OperationDefinition(operation) {
+      const { definitions } = context.getDocument()
+      const fragments = definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)
+      const byName = Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
+      if (fieldCount(operation.selectionSet, byName) <= MAX_FIELDS) return
+      context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
+    },
+  }
 }
 
 /** Caches that a caller cannot fill beyond a bound, however long its documents are. */

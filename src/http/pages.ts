@@ -45,7 +45,7 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
       'cache-control': 'no-cache',
       etag,
       'x-content-type-options': 'nosniff',
-      ...(page.gzipped && { vary: 'accept, accept-encoding' }),
+      vary: 'origin, accept, accept-encoding',
       ...(compressed && { 'content-encoding': 'gzip' }),
       ...page.headers,
     }),

@@ -36,8 +36,12 @@ export const requests: Plugin = {
 
   onParse() {
     return ({ result, context }) => {
-      if (result instanceof Error || context.request?.method !== 'GET') return
-      if (getOperationAST(result, context.params?.operationName)?.operation === 'mutation') {
+      if (result instanceof Error) return
+      const operation = getOperationAST(result, context.params?.operationName)?.operation
+      if (operation === 'subscription') {
+        throw requestError(400, 'OPERATION_RESOLUTION_FAILURE', 'There are no subscriptions here.')
+      }
+      if (operation === 'mutation' && context.request?.method === 'GET') {
         throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
           Allow: 'POST',
         })

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { NthError, unavailable } from '../core/errors.ts'
-import { isLoopback } from './cors.ts'
+import { type Access, isAllowedHost, isAllowedOrigin, isLoopback } from './cors.ts'
 import { graphiqlPage } from './graphiql.ts'
 import { type Page, readPages, sendPage } from './pages.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
@@ -10,7 +10,7 @@ import { type ApiOptions, createApi } from './yoga.ts'
 export interface HttpServer {
   /** Where it can be reached: `http://127.0.0.1:4000`. */
   url: string
-  serve(api: Omit<ApiOptions, 'onLoopback'>): Promise<void>
+  serve(api: Omit<ApiOptions, 'access'>): Promise<void>
   /** Takes no more requests, and waits until those under way are answered. May be called again. */
   close(): Promise<void>
 }
@@ -19,23 +19,36 @@ export interface HttpServer {
 const DRAIN_MS = 10_000
 const IDLE_CHECK_MS = 20
 
+export interface ListenOptions {
+  host: string
+  port: number
+  /** Origins whose pages may call, beside this machine's own on a loopback server. */
+  allowedOrigins: readonly string[]
+}
+
 /** @throws the system's error if the address can't be had, such as EADDRINUSE */
-export async function listen(host: string, port: number): Promise<HttpServer> {
+export async function listen({ host, port, allowedOrigins }: ListenOptions): Promise<HttpServer> {
   let handle = refuse(unavailable('Nth is starting; try again in a moment.'))
-  const server = createServer((request, response) => handle(request, response))
+  let access: Access = { allowedOrigins, onLoopback: false }
+  const server = createServer((request, response) => {
+    const { origin } = request.headers
+    response.setHeader('vary', 'Origin')
+    if (origin && isAllowedOrigin(origin, access)) response.setHeader('access-control-allow-origin', origin)
+    return handle(request, response)
+  })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
   })
   // What it is bound to: a port and an address, not the path of a socket.
   const address = server.address() as AddressInfo
+  access = { allowedOrigins, onLoopback: isLoopback(address.address) }
 
   return {
     url: urlOf(address),
 
     async serve(options) {
-      const api = createApi({ ...options, onLoopback: isLoopback(address.address) })
-      const route = router(await readPages(), api)
+      const route = router(await readPages(), access, createApi({ ...options, access }))
       handle = async (request, response) => {
         try {
           await route(request, response)
@@ -69,7 +82,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => unknown
 
-function router(pages: Map<string, Page>, api: Handler): Handler {
+function router(pages: Map<string, Page>, access: Access, api: Handler): Handler {
   return async (request, response) => {
     const path = pathOf(request)
     const isGet = request.method === 'GET' || request.method === 'HEAD'
@@ -77,9 +90,14 @@ function router(pages: Map<string, Page>, api: Handler): Handler {
       if (isGet && request.headers.accept?.includes('text/html')) {
         return sendPage(request, response, await graphiqlPage())
       }
+      const { host = 'localhost' } = request.headers
       // Yoga makes a URL of it, and answers with a stack trace where that fails.
-      if (!URL.canParse(`http://${request.headers.host ?? 'localhost'}`)) {
+      if (!URL.canParse(`http://${host}`)) {
         return sendError(response, 400, new NthError('BAD_REQUEST', 'The Host header is not a host.'))
+      }
+      if (!isAllowedHost(host, access)) {
+        const message = `This server does not go by the name ${host}. Allow its pages with NTH_ALLOWED_ORIGINS.`
+        return sendError(response, 403, new NthError('FORBIDDEN', message))
       }
       return api(request, response)
     }
@@ -106,6 +124,8 @@ function refuse(error: NthError): Handler {
 }
 
 function pathOf({ url = '/' }: IncomingMessage): string {
+  // A proxy may send the whole address.
+  if (!url.startsWith('/')) return URL.canParse(url) ? new URL(url).pathname : url
   const end = url.indexOf('?')
   return end === -1 ? url : url.slice(0, end)
 }

@@ -1,7 +1,7 @@
 import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import { schema } from '../graphql/schema.ts'
-import { corsOptions } from './cors.ts'
+import { type Access, corsOptions } from './cors.ts'
 import { documentCaches, documents } from './documents.ts'
 import { inputErrors } from './inputErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
@@ -12,15 +12,13 @@ export const MAX_BODY_BYTES = 1_000_000
 
 export interface ApiOptions {
   nth: Nth
+  access: Access
   /** Told of failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
-  /** Origins whose pages may call, beside this machine's own on a loopback server. */
-  allowedOrigins: readonly string[]
-  onLoopback: boolean
 }
 
 /** The GraphQL endpoint. */
-export function createApi({ nth, onFault, allowedOrigins, onLoopback }: ApiOptions) {
+export function createApi({ nth, access, onFault }: ApiOptions) {
   return createYoga({
     schema,
     context: { nth },
@@ -36,7 +34,7 @@ export function createApi({ nth, onFault, allowedOrigins, onLoopback }: ApiOptio
         if (fault !== undefined) onFault(fault)
       },
     },
-    cors: corsOptions(allowedOrigins, onLoopback),
+    cors: corsOptions(access),
     maxRequestBodySize: MAX_BODY_BYTES,
     multipart: false,
     // Pages, GraphiQL among them, have routes of their own.

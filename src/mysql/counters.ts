@@ -17,11 +17,11 @@ export function openCounterStore(database: Database): CounterStore {
 
   return {
     add: (key, delta, window, at) =>
-      changeIdentified(ids, key, (identity) =>
+      changeIdentified(ids, key, at, (identity) =>
         database.once((connection) => add(connection, allTimeRow(identity), delta, window, at)),
       ),
     set: (key, to, at) =>
-      changeIdentified(ids, key, (identity) =>
+      changeIdentified(ids, key, at, (identity) =>
         database.once((connection) => set(connection, allTimeRow(identity), to, at)),
       ),
     read: (keys) => database.repeatable((connection) => readCounters(connection, keys)),

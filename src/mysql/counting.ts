@@ -1,6 +1,7 @@
 import type { ResultSetHeader, RowDataPacket } from 'mysql2'
 import type { Window } from '../core/dealing.ts'
 import type { Connection } from './database.ts'
+import { LostAnswerError } from './errors.ts'
 import { instant, integer } from './literals.ts'
 
 /** A row that counts: its table, and the condition that names it. */
@@ -65,6 +66,10 @@ async function change(connection: Connection, statement: string): Promise<number
   const [result] = await connection.query<ResultSetHeader>(statement)
   if (result.affectedRows === 0) return undefined
   if (result.insertId !== 0) return Number(result.insertId)
-  const [rows] = await connection.query<RowDataPacket[]>('select cast(last_insert_id() as signed) as value')
+  const reading = connection.query<RowDataPacket[]>('select cast(last_insert_id() as signed) as value')
+  const [rows] = await reading.catch((cause) => {
+    // The change stands, whatever kept its value from being read.
+    throw new LostAnswerError('The value of a change could not be read.', { cause })
+  })
   return Number(rows[0]?.value)
 }

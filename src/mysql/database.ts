@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createPool } from 'mysql2'
 import type { Pool, PoolConnection } from 'mysql2/promise'
 import { NthError, unavailable } from '../core/errors.ts'
-import { type Failure, failureOf, TimeLimitError } from './errors.ts'
+import { type Failure, failureOf, LostAnswerError, reasonOf } from './errors.ts'
 import type { Target } from './target.ts'
 
 export type Connection = PoolConnection
@@ -37,6 +37,8 @@ const TIME_LIMIT_MS = 10_000
 const CONNECTIONS = 10
 /** How many may wait for a connection; more of them would only use memory until their time is up. */
 const MAX_WAITING = 10_000
+/** What mysql2 says, without a code, when more than that would wait. */
+const QUEUE_FULL = 'Queue limit reached.'
 const LONGEST_PAUSE_MS = 20
 const LOCK_WAIT_S = 2
 /** InnoDB looks at its waiters once a second. */
@@ -73,15 +75,16 @@ export function openDatabase(target: Target, options: DatabaseOptions = {}): Dat
 
   async function run<T>(work: Work<T>, again: (failure: Failure) => boolean): Promise<T> {
     const deadline = Date.now() + timeLimitMs
+    // A try that the deadline cuts off would leave it unknown whether it counted.
+    const lastTryAt = deadline - Math.min(LONGEST_TRY_MS, timeLimitMs / 2)
     while (true) {
-      const connection = await borrow(deadline)
+      const connection = await borrow(lastTryAt)
       try {
         return await workOn(connection, work, deadline)
       } catch (error) {
         if (error instanceof NthError) throw error
         const failure = failureOf(error)
-        // A try that the deadline cuts off would leave it unknown whether it counted.
-        if (!again(failure) || Date.now() + LONGEST_TRY_MS > deadline) throw explained(failure, error)
+        if (!again(failure) || Date.now() > lastTryAt) throw explained(failure, error)
         await pause(Math.random() * LONGEST_PAUSE_MS)
       }
     }
@@ -111,8 +114,11 @@ function borrower(pool: Pool, onReachable: (reason?: unknown) => void) {
       return connection
     } catch (error) {
       // It may still come, after its borrower has gone.
-      if (error instanceof TimeLimitError) borrowed.then((late) => late.release()).catch(() => undefined)
-      else note(false, error)
+      if (error instanceof LostAnswerError) borrowed.then((late) => late.release()).catch(() => undefined)
+      if (error instanceof LostAnswerError || reasonOf(error) === QUEUE_FULL) {
+        throw unavailable('Too many wait for the database; nothing was done.', error)
+      }
+      note(false, error)
       throw unavailable('The database cannot be reached now; nothing was done.', error)
     }
   }
@@ -148,7 +154,7 @@ async function before<T>(deadline: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () => reject(new TimeLimitError('The database did not answer in time.')),
+      () => reject(new LostAnswerError('The database did not answer in time.')),
       deadline - Date.now(),
     )
   })

@@ -55,13 +55,13 @@ interface DriverError extends Error {
   fatal?: boolean
 }
 
-/** An answer that didn't come in time. The connection is useless from then on, as its answer may still come. */
-export class TimeLimitError extends Error {
-  override readonly name = 'TimeLimitError'
+/** The answer to something that was sent will not come: it was not there in time, or could not be read. */
+export class LostAnswerError extends Error {
+  override readonly name = 'LostAnswerError'
 }
 
 export function failureOf(error: unknown): Failure {
-  if (error instanceof TimeLimitError) return 'lost'
+  if (error instanceof LostAnswerError) return 'lost'
   if (!(error instanceof Error)) return 'fault'
   const { errno, code, fatal }: DriverError = error
   // A packet of the server carries its error number (positive); errors of the socket have negative ones.

@@ -12,7 +12,8 @@ export interface Identity {
 
 /** Finds the ids of names, making what isn't there yet. */
 export interface Ids<Key> {
-  of(key: Key): Promise<Identity>
+  /** `at` is when it was made, if it has to be. */
+  of(key: Key, at: Date): Promise<Identity>
   /** Says that an identity is no longer true, so that it is looked up again. */
   forget(key: Key): void
 }
@@ -24,28 +25,28 @@ export function openIds<Key>(
   database: Database,
   textOf: (key: Key) => string,
   find: (connection: Connection, key: Key) => Promise<Identity | undefined>,
-  make: (connection: Connection, key: Key) => Promise<void>,
+  make: (connection: Connection, key: Key, at: Date) => Promise<void>,
 ): Ids<Key> {
   const known = new LRUCache<string, Identity>({ max: REMEMBERED })
   const asked = new Map<string, Promise<Identity>>()
 
-  async function findOrMake(connection: Connection, key: Key): Promise<Identity> {
+  async function findOrMake(connection: Connection, key: Key, at: Date): Promise<Identity> {
     while (true) {
       const found = await find(connection, key)
       if (found) return found
       // Somebody else may make it at the same time: one succeeds, and the next look finds it.
-      await inTransaction(connection, () => make(connection, key)).catch(unlessDuplicate)
+      await inTransaction(connection, () => make(connection, key, at)).catch(unlessDuplicate)
     }
   }
 
   return {
-    async of(key) {
+    async of(key, at) {
       const text = textOf(key)
       const remembered = known.get(text)
       if (remembered) return remembered
       const underWay = asked.get(text)
       if (underWay) return underWay
-      const asking = database.repeatable((connection) => findOrMake(connection, key))
+      const asking = database.repeatable((connection) => findOrMake(connection, key, at))
       asked.set(text, asking)
       try {
         const identity = await asking
@@ -95,10 +96,11 @@ const ATTEMPTS = 3
 export async function changeIdentified<Key>(
   ids: Ids<Key>,
   key: Key,
+  at: Date,
   change: (identity: Identity) => Promise<number | undefined>,
 ): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const result = await change(await ids.of(key))
+    const result = await change(await ids.of(key, at))
     if (result !== undefined) return result
     ids.forget(key)
   }

@@ -11,7 +11,7 @@ import {
 import { add, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { changeIdentified, findIdentity, type Identity, namespaceId, openIds } from './ids.ts'
-import { bytes, integer } from './literals.ts'
+import { bytes, instant, integer } from './literals.ts'
 import { selectByParent } from './selecting.ts'
 
 export function openSequenceStore(database: Database): SequenceStore {
@@ -19,7 +19,7 @@ export function openSequenceStore(database: Database): SequenceStore {
 
   return {
     take: (key, distance, window, at) =>
-      changeIdentified(ids, key, (identity) =>
+      changeIdentified(ids, key, at, (identity) =>
         database.once((connection) => add(connection, groupRow(identity), distance, window, at)),
       ),
     readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
@@ -49,9 +49,13 @@ function findGroup(
 }
 
 /** Makes a group with the row that holds its last number, and its sequence if this is its first group. */
-async function makeGroup(connection: Connection, { namespace, sequence, group }: GroupKey): Promise<void> {
+async function makeGroup(
+  connection: Connection,
+  { namespace, sequence, group }: GroupKey,
+  at: Date,
+): Promise<void> {
   const namespace_id = await namespaceId(connection, namespace)
-  const { id, version } = await sequenceIdentity(connection, namespace_id, sequence)
+  const { id, version } = await sequenceIdentity(connection, namespace_id, sequence, at)
   const [made] = await connection.query<ResultSetHeader>(
     `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
   )
@@ -65,6 +69,7 @@ async function sequenceIdentity(
   connection: Connection,
   namespace_id: number,
   name: string,
+  at: Date,
 ): Promise<Identity> {
   const found = await findIdentity(
     connection,
@@ -73,7 +78,7 @@ async function sequenceIdentity(
   if (found) return found
   const [made] = await connection.query<ResultSetHeader>(
     `insert into sequence (namespace_id, name, created_at)
-     values (${integer(namespace_id)}, ${bytes(name)}, utc_timestamp(3))`,
+     values (${integer(namespace_id)}, ${bytes(name)}, ${instant(at)})`,
   )
   return { id: made.insertId, version: 1 }
 }

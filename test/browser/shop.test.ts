@@ -51,6 +51,18 @@ it('tells every buyer in many windows which copy is theirs', async () => {
   expect(counters).toEqual([{ value: 15 }])
 })
 
+it('shows a purchase at once, without reading again', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
+  await window.route('**/graphql', (route) =>
+    route.request().postData()?.includes('query Sales') ? route.abort() : route.continue(),
+  )
+  await buy(window, 'Bulldozer')
+  await book(window, 'Bulldozer').getByText('1 copy sold').waitFor()
+})
+
 it('says that nothing was sold when it was not', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()

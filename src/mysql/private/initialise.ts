@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { mkdir, readFile, rename, rm } from 'node:fs/promises'
-import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { exists } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
@@ -27,7 +26,9 @@ export async function initialise(program: ServerProgram, path: string, signal: A
 
 /** The options that every start of a server on these files needs. The first one must stay the first. */
 export function commonOptions(program: ServerProgram, path: string): string[] {
-  return ['--no-defaults', ...program.options, `--datadir=${path}`, `--user=${userInfo().username}`]
+  // Run by root, a server wants to be told that it shall be root.
+  const user = process.getuid?.() === 0 ? ['--user=root'] : []
+  return ['--no-defaults', ...program.options, `--datadir=${path}`, ...user]
 }
 
 async function systemTables(share: string): Promise<string> {

@@ -15,7 +15,8 @@ export async function thisProcess(): Promise<ProcessIdentity> {
 }
 
 export async function isRunning({ pid, beganAt }: ProcessIdentity): Promise<boolean> {
-  return isAlive(pid) && (await beginning(pid)) === beganAt
+  // A process that was killed stays as a zombie until its parent asks for it, which some never do.
+  return isAlive(pid) && !(await isZombie(pid)) && (await beginning(pid)) === beganAt
 }
 
 /** The command line of a running process, its words separated by spaces; undefined if there is none. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -35,6 +35,7 @@ const POLL_MS = 20
 /** Between the end of a server and its next start; twice as long after each start that failed. */
 const SHORTEST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
+const SOCKET = 'server.sock'
 /** What the system allows for a socket's path, with its final zero byte. */
 const LONGEST_SOCKET_PATH = 107
 
@@ -122,15 +123,20 @@ async function commandFor(program: ServerProgram, args: string[]): Promise<[stri
   return found ? [setpriv, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
-/** A socket in the data directory, or in a folder of its own under a shorter path where that is too long. */
+/**
+ * A socket in a folder that only this user may enter, as anyone can connect to the socket itself: in the
+ * directory, or under a shorter path where that is too long.
+ */
 async function placeForSocket(directory: string) {
-  const near = join(directory, 'server.sock')
-  if (Buffer.byteLength(near) <= LONGEST_SOCKET_PATH) {
-    return { socketPath: near, removeSocketFolder: async () => undefined }
+  const near = join(directory, 'run')
+  if (Buffer.byteLength(join(near, SOCKET)) <= LONGEST_SOCKET_PATH) {
+    await mkdir(near, { recursive: true })
+    await chmod(near, 0o700)
+    return { socketPath: join(near, SOCKET), removeSocketFolder: async () => undefined }
   }
   const folder = await mkdtemp(join(tmpdir(), 'nth-'))
   return {
-    socketPath: join(folder, 'server.sock'),
+    socketPath: join(folder, SOCKET),
     removeSocketFolder: () => rm(folder, { recursive: true, force: true }),
   }
 }

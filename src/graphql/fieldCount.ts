@@ -1,0 +1,38 @@
+import { type FragmentDefinitionNode, type GraphQLResolveInfo, Kind, type SelectionSetNode } from 'graphql'
+
+type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
+
+/**
+ * How many fields a selection asks for, those of its fragments counted at each use. Each selection is looked
+ * at once, so the work is in proportion to the document, whatever the number is.
+ */
+export function fieldCount(
+  selectionSet: SelectionSetNode | undefined,
+  fragments: Fragments,
+  known = new Map<SelectionSetNode, number>(),
+): number {
+  if (selectionSet === undefined) return 0
+  const counted = known.get(selectionSet)
+  if (counted !== undefined) return counted
+  // A fragment that uses itself is refused by another rule; here it must only come to an end.
+  known.set(selectionSet, 0)
+  let count = 0
+  for (const selection of selectionSet.selections) {
+    if (selection.kind === Kind.FRAGMENT_SPREAD) {
+      count += fieldCount(fragments[selection.name.value]?.selectionSet, fragments, known)
+    } else {
+      count += (selection.kind === Kind.FIELD ? 1 : 0) + fieldCount(selection.selectionSet, fragments, known)
+    }
+  }
+  known.set(selectionSet, count)
+  return count
+}
+
+/** How many fields are asked for in each thing that a field gives; 1 for a plain value. */
+export function fieldsBeneath({ fieldNodes, fragments }: GraphQLResolveInfo): number {
+  const counts = fieldNodes.map(({ selectionSet }) => fieldCount(selectionSet, fragments))
+  return Math.max(
+    1,
+    counts.reduce((sum, count) => sum + count, 0),
+  )
+}

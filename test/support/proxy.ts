@@ -1,0 +1,59 @@
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+import type { Target } from '../../src/mysql/target.ts'
+
+/** What becomes of a statement on its way to the server. */
+export type Fate =
+  | 'passes'
+  /** The connection ends before the server gets the statement. */
+  | 'is cut off'
+  /** The server gets it, and the connection ends before its answer arrives. */
+  | 'stays unanswered'
+  /** The server doesn't get it; the client gets this error of the server's instead. */
+  | { errno: number }
+
+/** Stands between Nth and its database, and decides over each statement. Closed when the test has finished. */
+export async function startProxy(target: Target, fateOf: (statement: string) => Fate): Promise<Target> {
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = target.socketPath
+      ? connect(target.socketPath)
+      : connect(target.port ?? 3306, target.host ?? '127.0.0.1')
+    const end = () => {
+      client.destroy()
+      upstream.destroy()
+    }
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', end).on('close', end)
+    }
+    client.on('data', (packet) => {
+      const fate = fateOf(packet.subarray(5).toString('utf8'))
+      if (fate === 'passes') return upstream.write(packet)
+      if (fate === 'is cut off') return end()
+      if (fate !== 'stays unanswered') return client.write(errorPacket(fate.errno))
+      upstream.removeAllListeners('data')
+      upstream.write(packet)
+      return upstream.once('data', end)
+    })
+    upstream.on('data', (packet) => client.write(packet))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const { socketPath: _, ...rest } = target
+  return { ...rest, host: '127.0.0.1', port }
+}
+
+/** An ERR packet of the MySQL protocol, as the first answer to a statement. */
+function errorPacket(errno: number): Buffer {
+  const payload = Buffer.concat([
+    Buffer.from([0xff, errno & 0xff, errno >> 8]),
+    Buffer.from('#HY000injected'),
+  ])
+  return Buffer.concat([Buffer.from([payload.length, 0, 0, 1]), payload])
+}
