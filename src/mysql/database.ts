@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createPool } from 'mysql2'
 import type { Pool, PoolConnection } from 'mysql2/promise'
 import { NthError, unavailable } from '../core/errors.ts'
-import { type Failure, failureOf, LostAnswerError, reasonOf } from './errors.ts'
+import { type Failure, failureOf, LostAnswerError, leavesConnection, reasonOf } from './errors.ts'
 import type { Target } from './target.ts'
 
 export type Connection = PoolConnection
@@ -130,8 +130,8 @@ async function workOn<T>(connection: Connection, work: Work<T>, deadline: number
     connection.release()
     return result
   } catch (error) {
-    if (!(error instanceof NthError) && failureOf(error) === 'lost') connection.destroy()
-    else connection.release()
+    if (error instanceof NthError || leavesConnection(error)) connection.release()
+    else connection.destroy()
     throw error
   }
 }

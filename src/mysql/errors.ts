@@ -60,19 +60,29 @@ export class LostAnswerError extends Error {
   override readonly name = 'LostAnswerError'
 }
 
+/** What an error means, be it the server's, the driver's or a socket's. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof LostAnswerError) return 'lost'
+  if (isServersWord(error)) {
+    if (CONFLICTS.has(error.errno)) return 'conflict'
+    if (REFUSALS.has(error.errno)) return 'refused'
+    return LOSSES.has(error.errno) ? 'lost' : 'fault'
+  }
   if (!(error instanceof Error)) return 'fault'
   const { errno, code, fatal }: DriverError = error
-  // A packet of the server carries its error number (positive); errors of the socket have negative ones.
-  if (errno !== undefined && errno > 0) {
-    if (CONFLICTS.has(errno)) return 'conflict'
-    if (REFUSALS.has(errno)) return 'refused'
-    return LOSSES.has(errno) ? 'lost' : 'fault'
-  }
   // mysql2 refuses a statement on a connection that is known to be closed, without a code: it was never sent.
   if (fatal && code === undefined) return 'conflict'
   return fatal || errno !== undefined || code !== undefined ? 'lost' : 'fault'
+}
+
+/** Whether the connection can be used after an error: the server refused something, and goes on listening. */
+export function leavesConnection(error: unknown): boolean {
+  return isServersWord(error) && failureOf(error) !== 'lost'
+}
+
+/** A packet of the server carries its error number, which is positive; errors of sockets have negative ones. */
+function isServersWord(error: unknown): error is DriverError & { errno: number } {
+  return error instanceof Error && ((error as DriverError).errno ?? 0) > 0
 }
 
 export function hasErrorNumber(error: unknown, errno: number): boolean {
