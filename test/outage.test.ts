@@ -9,7 +9,7 @@ import { openPrivateDatabase } from '../src/mysql/private/open.ts'
 import { openStore } from '../src/mysql/store.ts'
 import { type Client, upTo } from './support/client.ts'
 import { query } from './support/database.ts'
-import { startNth, temporaryDirectory } from './support/nthProcess.ts'
+import { dataDirectory, startNth } from './support/nthProcess.ts'
 import { startService } from './support/service.ts'
 
 const PATIENCE = { timeout: 20_000 }
@@ -66,7 +66,7 @@ async function underLoad(increment: () => Promise<boolean>, disturb: () => Promi
 }
 
 it('counts what it answered, exactly, while its database is killed three times under load', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory })
   const { increment, answered, refused } = caller(nth)
   await underLoad(increment, async () => {
@@ -87,7 +87,7 @@ it('counts what it answered, exactly, while its database is killed three times u
 })
 
 it('has in its database whatever it answered before it was killed under load', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const first = await startNth({ NTH_DATA_DIR: directory })
   const { increment, answered } = caller(first)
   await underLoad(increment, async () => {
@@ -104,7 +104,7 @@ it('has in its database whatever it answered before it was killed under load', a
 })
 
 it('answers UNAVAILABLE while its database is down, and is back at work by itself', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const database = await privateServer(directory)
   const service = await startService({ target: database.target })
   expect((await service.ask('mutation { increment(name: "c") { value } }')).increment.value).toBe(1)
@@ -128,7 +128,7 @@ it('answers UNAVAILABLE while its database is down, and is back at work by itsel
 })
 
 it('does not let callers wait for ever on a database that is frozen', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const { target } = await privateServer(directory)
   await migrate(target)
   const database = openDatabase(target, { timeLimitMs: 300 })

@@ -7,7 +7,7 @@ import { expect, inject, it, onTestFinished } from 'vitest'
 import { untilReady } from '../src/mysql/ready.ts'
 import { parseTarget } from '../src/mysql/target.ts'
 import { freshDatabase, query, urlOf } from './support/database.ts'
-import { spawnNth, startNth, temporaryDirectory } from './support/nthProcess.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from './support/nthProcess.ts'
 
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
 
@@ -20,7 +20,7 @@ async function isServerRunning(directory: string): Promise<boolean> {
 }
 
 it('says where everything is, and with which words to try it', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory })
   await nth.printed('curl ')
   const output = nth.output()
@@ -38,7 +38,7 @@ it('says where everything is, and with which words to try it', async () => {
 it.each(['SIGTERM', 'SIGINT'] as const)(
   'ends everything on %s, the database last, and keeps the counts',
   async (signal) => {
-    const directory = await temporaryDirectory()
+    const directory = await dataDirectory()
     const first = await startNth({ NTH_DATA_DIR: directory })
     expect((await first.ask(INCREMENT)).increment.value).toBe(1)
     expect(await isServerRunning(directory)).toBe(true)
@@ -80,7 +80,7 @@ it('finishes what it has accepted when it is told to end, and takes nothing more
 })
 
 it('is held off a data directory by the Nth that uses it, and takes over from one that was killed', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const first = await startNth({ NTH_DATA_DIR: directory })
   await first.ask(INCREMENT)
   const second = spawnNth({ NTH_DATA_DIR: directory })
@@ -123,7 +123,7 @@ it.each([
 })
 
 it('lets nobody else reach its database, also in a directory that everybody may enter', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   await chmod(directory, 0o755)
   await startNth({ NTH_DATA_DIR: directory })
   const { mode } = await stat(join(directory, 'run'))
@@ -135,8 +135,18 @@ it('lets nobody else reach its database, also in a directory that everybody may 
   ).toBe(0)
 })
 
+it('keeps the temporary files of its database from those of others', async () => {
+  const directories = await Promise.all([dataDirectory(), dataDirectory()])
+  await Promise.all(directories.map((NTH_DATA_DIR) => startNth({ NTH_DATA_DIR })))
+  for (const directory of directories) {
+    const target = { socketPath: join(directory, 'run/server.sock'), user: 'root', database: 'nth' }
+    const [row] = await query(target, 'select @@tmpdir as folder')
+    expect(row?.folder).toMatch(new RegExp(`^${directory}/`))
+  }
+})
+
 it('lets one of many that start at once have a directory', async () => {
-  const directory = await temporaryDirectory()
+  const directory = await dataDirectory()
   const many = Array.from({ length: 4 }, () => spawnNth({ NTH_DATA_DIR: directory }))
   const outcomes = await Promise.all(
     many.map((nth) =>
@@ -157,7 +167,7 @@ it('says that a port is taken', async () => {
   onTestFinished(() => void other.close())
   await new Promise((resolve) => other.once('listening', resolve))
   const { port } = other.address() as { port: number }
-  const nth = spawnNth({ NTH_DATA_DIR: await temporaryDirectory(), PORT: String(port) })
+  const nth = spawnNth({ NTH_DATA_DIR: await dataDirectory(), PORT: String(port) })
   expect(await nth.exited).toBe(1)
   expect(nth.output()).toContain(`127.0.0.1:${port}: something else uses this port. Choose another with PORT`)
 })

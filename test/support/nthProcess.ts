@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -61,7 +61,14 @@ export async function startNth(environment: Record<string, string>): Promise<Nth
   return { ...started, ...clientOf(url) }
 }
 
-/** A directory for data, removed when the test has finished. */
+/** A directory for the data of an Nth: with the server program that the tests use, if that one was fetched. */
+export async function dataDirectory(): Promise<string> {
+  const path = await temporaryDirectory()
+  await symlink(join(ROOT, '.nth/server'), join(path, 'server'))
+  return path
+}
+
+/** A directory that is removed when the test has finished. */
 export async function temporaryDirectory(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'nth-test-'))
   onTestFinished(() => rm(path, { recursive: true, force: true }))

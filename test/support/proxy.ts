@@ -29,7 +29,7 @@ export async function startProxy(target: Target, fateOf: (statement: string) => 
       socket.on('error', end).on('close', end)
     }
     client.on('data', (packet) => {
-      const fate = fateOf(packet.subarray(5).toString('utf8'))
+      const fate = fateOf(statementIn(packet))
       if (fate === 'passes') return upstream.write(packet)
       if (fate === 'is cut off') return end()
       if (fate !== 'stays unanswered') return client.write(errorPacket(fate.errno))
@@ -47,6 +47,12 @@ export async function startProxy(target: Target, fateOf: (statement: string) => 
   const { port } = server.address() as AddressInfo
   const { socketPath: _, ...rest } = target
   return { ...rest, host: '127.0.0.1', port }
+}
+
+/** The text of a query: behind its header and, for MySQL, two bytes that say that it has no attributes. */
+function statementIn(packet: Buffer): string {
+  const start = packet.findIndex((byte, index) => index > 4 && byte >= 0x20)
+  return packet.toString('utf8', start)
 }
 
 /** An ERR packet of the MySQL protocol, as the first answer to a statement. */

@@ -15,20 +15,41 @@ export async function initialise(program: ServerProgram, path: string, signal: A
   const partial = `${path}.partial`
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { mode: 0o700 })
+  await makeTemporaryFolder(partial)
   if (program.kind === 'mariadb') {
     const options = [...commonOptions(program, partial), '--bootstrap', '--skip-networking', '--skip-log-bin']
     await run(program, options, await systemTables(program.share), signal)
   } else {
     await run(program, [...commonOptions(program, partial), '--initialize-insecure'], '', signal)
   }
+  await rm(temporaryFolder(partial), { recursive: true })
   await rename(partial, path)
 }
 
-/** The options that every start of a server on these files needs. The first one must stay the first. */
+/**
+ * The options that every start of a server on these files needs. The first one must stay the first.
+ *
+ * Temporary files go beside the data: a MariaDB that starts removes those that it finds in its folder for
+ * them, and in a shared one they would be another server's.
+ */
 export function commonOptions(program: ServerProgram, path: string): string[] {
   // Run by root, a server wants to be told that it shall be root.
   const user = process.getuid?.() === 0 ? ['--user=root'] : []
-  return ['--no-defaults', ...program.options, `--datadir=${path}`, ...user]
+  return [
+    '--no-defaults',
+    ...program.options,
+    `--datadir=${path}`,
+    `--tmpdir=${temporaryFolder(path)}`,
+    ...user,
+  ]
+}
+
+export async function makeTemporaryFolder(path: string): Promise<void> {
+  await mkdir(temporaryFolder(path), { recursive: true, mode: 0o700 })
+}
+
+function temporaryFolder(path: string): string {
+  return `${path}.tmp`
 }
 
 async function systemTables(share: string): Promise<string> {

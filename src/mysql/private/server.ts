@@ -8,7 +8,7 @@ import { createConnection } from 'mysql2/promise'
 import type { Target } from '../target.ts'
 import { exists } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
-import { commonOptions } from './initialise.ts'
+import { commonOptions, makeTemporaryFolder } from './initialise.ts'
 import { commandLine, end } from './processes.ts'
 
 /** A database server that runs as a child of this process. */
@@ -66,6 +66,7 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
   async function start(): Promise<void> {
     await endOrphan(pidFile, data)
     if (isStopping) return
+    await makeTemporaryFolder(data)
     // Away from the terminal's process group: Ctrl-C is for this process, which ends the server last.
     child = spawn(command, args, { stdio: 'ignore', detached: true })
     child.once('exit', (code, by) => void restart(`ended by itself (${by ?? `exit ${code}`})`))
