@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
@@ -28,7 +28,16 @@ async function privateServer(directory: string) {
 }
 
 async function signalServer(directory: string, signal: NodeJS.Signals): Promise<void> {
-  process.kill(Number(await readFile(join(directory, 'server.pid'), 'utf8')), signal)
+  const pid = Number(await readFile(join(directory, 'server.pid'), 'utf8'))
+  process.kill(pid, signal)
+  // A process is stopped thread by thread.
+  if (signal === 'SIGSTOP') await expect.poll(() => threadStates(pid), PATIENCE).toEqual(new Set(['T']))
+}
+
+async function threadStates(pid: number): Promise<Set<string>> {
+  const threads = await readdir(`/proc/${pid}/task`)
+  const stats = await Promise.all(threads.map((id) => readFile(`/proc/${pid}/task/${id}/stat`, 'utf8')))
+  return new Set(stats.map((stat) => stat.slice(stat.lastIndexOf(')') + 2)[0] ?? ''))
 }
 
 /** A caller that remembers everything it was told. */
