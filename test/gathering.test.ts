@@ -8,40 +8,64 @@ import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { collectStatements } from './support/statements.ts'
 
+interface Numbered {
+  name: string
+}
+
+/** A reader that notes which names it was asked for together, and finds all but "missing". */
+function notingReader() {
+  const batches: string[][] = []
+  const read = gather(
+    ({ name }: Numbered) => name,
+    async (keys) => {
+      batches.push(keys.map(({ name }) => name))
+      if (keys.some(({ name }) => name === 'bad')) throw new Error('no')
+      // In another order than asked.
+      const found = keys.filter(({ name }) => name !== 'missing').toReversed()
+      return found.map(({ name }) => ({ name, isFound: true }))
+    },
+    ({ name }) => ({ name, isFound: false }),
+  )
+  return { batches, read }
+}
+
 it('waits for the other sockets of the same turn of the event loop', async () => {
-  const batches: (readonly number[])[] = []
-  const read = gather(String, async (keys: readonly number[]) => {
-    batches.push(keys)
-    return keys.map((key) => key * 2)
-  })
+  const { batches, read } = notingReader()
+  const names = upTo(20).map(String)
   // Timers that are due at once run like sockets that are read at once: promise jobs run between them.
-  const reads = upTo(20).map(
-    (key) => new Promise<number>((resolve) => setTimeout(() => resolve(read(key)), 1)),
+  const reads = names.map(
+    (name) => new Promise<Numbered>((resolve) => setTimeout(() => resolve(read({ name })), 1)),
   )
   const due = Date.now() + 5
   while (Date.now() < due) {}
-  expect(await Promise.all(reads)).toEqual(upTo(20).map((key) => key * 2))
-  expect(batches).toEqual([upTo(20)])
+  expect((await Promise.all(reads)).map(({ name }) => name)).toEqual(names)
+  expect(batches).toEqual([names])
 })
 
-it('reads each key of a batch once, and fails all who asked when the read fails', async () => {
-  const batches: (readonly string[])[] = []
-  const read = gather(String, async (keys: readonly string[]) => {
-    batches.push(keys)
-    if (keys.includes('bad')) throw new Error('no')
-    return keys.map((key) => key.toUpperCase())
-  })
-  expect(await Promise.all(['a', 'b', 'a'].map(read))).toEqual(['A', 'B', 'A'])
-  expect(batches).toEqual([['a', 'b']])
-  const settled = await Promise.allSettled(['a', 'bad'].map(read))
+it('reads each key of a batch once, and answers all in the order asked', async () => {
+  const { batches, read } = notingReader()
+  const answers = await Promise.all(['a', 'missing', 'b', 'a'].map((name) => read({ name })))
+  expect(answers).toEqual([
+    { name: 'a', isFound: true },
+    { name: 'missing', isFound: false },
+    { name: 'b', isFound: true },
+    { name: 'a', isFound: true },
+  ])
+  expect(batches).toEqual([['a', 'missing', 'b']])
+})
+
+it('fails all who asked when their read fails, and nobody after', async () => {
+  const { read } = notingReader()
+  const settled = await Promise.allSettled(['a', 'bad'].map((name) => read({ name })))
   expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  expect(await read({ name: 'a' })).toEqual({ name: 'a', isFound: true })
 })
 
 it('reads what many requests ask for in the same tick with one statement', async () => {
   const database = openDatabase(await freshDatabase())
   try {
     const nth = openNth(openStore(database))
-    const api = createApi({ nth, onFault: console.error, access: { allowedOrigins: [], onLoopback: true } })
+    const api = createApi({ nth, onFault: console.error })
     await nth.counters.incrementBy({ namespace: 'default', name: 'n7' }, 7)
     const statements = collectStatements()
     const answers = await Promise.all(

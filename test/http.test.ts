@@ -184,6 +184,21 @@ it.each([
   expect(preflight.headers.get('access-control-allow-headers')).toBe(isAllowed ? 'content-type' : null)
 })
 
+it('lets a page that may call read a refusal, too', async () => {
+  const { url } = await startService()
+  for (const [path, status] of [
+    ['/nope', 404],
+    ['/graphql?query={', 200],
+    ['/graphql', 400],
+  ] as const) {
+    const response = await fetch(`${url}${path}`, { headers: { origin: 'http://localhost:5173' } })
+    expect([response.status, response.headers.get('access-control-allow-origin')]).toEqual([
+      status,
+      'http://localhost:5173',
+    ])
+  }
+})
+
 it('serves its schema and the shop', async () => {
   const { url } = await startService()
   const schema = await fetch(`${url}/schema.graphql`)

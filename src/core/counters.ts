@@ -1,5 +1,6 @@
 import { deal, type Window, windowFor } from './dealing.ts'
 import { gather } from './gather.ts'
+import { joinNames } from './names.ts'
 
 export interface CounterKey {
   namespace: string
@@ -58,10 +59,7 @@ export interface Counters {
 }
 
 export function openCounters(store: CounterStore, now: () => Date): Counters {
-  const read = gather(keyText, async (keys: readonly CounterKey[]) => {
-    const found = new Map((await store.read(keys)).map((state) => [keyText(state), state]))
-    return keys.map((key) => found.get(keyText(key)) ?? unwritten(key))
-  })
+  const read = gather(keyText, store.read, unwritten)
 
   return {
     read,
@@ -81,9 +79,9 @@ export function openCounters(store: CounterStore, now: () => Date): Counters {
   }
 }
 
-/** One text for one key. Names hold no control characters, so a line end separates them without doubt. */
+/** A key as one text. */
 export function keyText({ namespace, name }: CounterKey): string {
-  return `${namespace}\n${name}`
+  return joinNames(namespace, name)
 }
 
 function unwritten({ namespace, name }: CounterKey): CounterState {

@@ -31,3 +31,16 @@ function isLongerThan(text: string, limit: number): boolean {
   if (text.length > 2 * limit) return true
   return [...text].length > limit
 }
+
+/** Names hold no control characters, so a line end stands between them without doubt. */
+const SEPARATOR = '\n'
+
+/** Several names as one text, the same only for the same names. */
+export function joinNames(...names: string[]): string {
+  return names.join(SEPARATOR)
+}
+
+/** The names that `joinNames` joined. */
+export function splitNames(text: string): string[] {
+  return text.split(SEPARATOR)
+}

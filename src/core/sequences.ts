@@ -1,5 +1,6 @@
 import { deal, type Window, windowFor } from './dealing.ts'
 import { gather } from './gather.ts'
+import { joinNames } from './names.ts'
 
 export interface SequenceKey {
   namespace: string
@@ -63,15 +64,16 @@ const START = 1
 const STEP = 1
 
 export function openSequences(store: SequenceStore, now: () => Date): Sequences {
-  const read = gather(sequenceKeyText, async (keys: readonly SequenceKey[]) => {
-    const found = new Map((await store.readSequences(keys)).map((state) => [sequenceKeyText(state), state]))
-    return keys.map((key) => found.get(sequenceKeyText(key)) ?? { ...key, createdAt: null })
-  })
-
-  const readGroup = gather(groupKeyText, async (keys: readonly GroupKey[]) => {
-    const found = new Map((await store.readGroups(keys)).map((state) => [groupKeyText(state), state]))
-    return keys.map((key) => found.get(groupKeyText(key)) ?? { ...key, lastValue: null, updatedAt: null })
-  })
+  const read = gather(
+    sequenceKeyText,
+    store.readSequences,
+    (key): SequenceState => ({ ...key, createdAt: null }),
+  )
+  const readGroup = gather(
+    groupKeyText,
+    store.readGroups,
+    (key): GroupState => ({ ...key, lastValue: null, updatedAt: null }),
+  )
 
   return {
     read,
@@ -103,12 +105,12 @@ export function numbersOf({ value, count, step }: SequenceNumbers): number[] {
   return Array.from({ length: count }, (_, index) => value + index * step)
 }
 
-/** One text for one key: see `keyText` of counters. */
+/** A key as one text. */
 export function sequenceKeyText({ namespace, name }: SequenceKey): string {
-  return `${namespace}\n${name}`
+  return joinNames(namespace, name)
 }
 
-/** One text for one key: see `keyText` of counters. */
+/** A key as one text. */
 export function groupKeyText({ namespace, sequence, group }: GroupKey): string {
-  return `${namespace}\n${sequence}\n${group}`
+  return joinNames(namespace, sequence, group)
 }

@@ -1,8 +1,8 @@
 import type { CounterChange, CounterState } from '../core/counters.ts'
+import { joinNames, splitNames } from '../core/names.ts'
 import { spend } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
-import { joinNames, splitNames } from './ids.ts'
 
 /** A counter that was read, or one known from a change: that one's creation is read when it is asked for. */
 type CounterSource = Omit<CounterState, 'createdAt'> & Partial<Pick<CounterState, 'createdAt'>>

@@ -1,4 +1,4 @@
-import { type Fault, nameFault, textFault } from '../core/names.ts'
+import { type Fault, nameFault, splitNames, textFault } from '../core/names.ts'
 
 /** The types that have ids, and what each of the names in an id must be. */
 const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {
@@ -6,18 +6,6 @@ const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = 
   Counter: [nameFault, nameFault],
   Sequence: [nameFault, nameFault],
   SequenceGroup: [nameFault, nameFault, textFault],
-}
-
-/** Names hold no control characters, so a line end stands between them without doubt. */
-const SEPARATOR = '\n'
-
-/** The names behind a thing as one text: its id, but for the type. */
-export function joinNames(...names: string[]): string {
-  return names.join(SEPARATOR)
-}
-
-export function splitNames(text: string): string[] {
-  return text.split(SEPARATOR)
 }
 
 /** Makes the id of a thing from its type and names. Base64url, so that it may stand in a URL as it is. */

@@ -1,4 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql'
+import { joinNames, splitNames } from '../core/names.ts'
 import {
   formatNumber,
   type GroupState,
@@ -10,7 +11,6 @@ import {
 import { spend } from './budget.ts'
 import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
-import { joinNames, splitNames } from './ids.ts'
 
 /** The longest block whose numbers are listed one by one. */
 const MAX_LISTED = 10_000

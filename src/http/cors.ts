@@ -1,4 +1,4 @@
-import type { CORSOptions } from 'graphql-yoga'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 
 const LOOPBACK_HOSTS = new Set(['localhost', '127.0.0.1', '[::1]'])
 
@@ -13,40 +13,38 @@ export interface Access {
   onLoopback: boolean
 }
 
-export function isAllowedOrigin(origin: string, { allowedOrigins, onLoopback }: Access): boolean {
+/**
+ * Tells a browser whether the page that asks may see the answer: without credentials, and other origins are
+ * told nothing. On every answer of the server, so that its errors can be read as well.
+ */
+export function setCors(request: IncomingMessage, response: ServerResponse, access: Access): void {
+  const { origin } = request.headers
+  response.setHeader('vary', 'Origin')
+  if (!origin || !isAllowedOrigin(origin, access)) return
+  response.setHeader('access-control-allow-origin', origin)
+  if (request.method !== 'OPTIONS') return
+  response.setHeader('access-control-allow-methods', 'GET, POST')
+  response.setHeader('access-control-allow-headers', request.headers['access-control-request-headers'] ?? '')
+  response.setHeader('access-control-max-age', MAX_AGE_S)
+}
+
+/**
+ * Whether a host name, as the Host header gives it, is one that the server goes by. A page of anywhere can
+ * have its own name lead to this machine (DNS rebinding) and then call without asking, as if it were the
+ * server's own page. So a server on loopback answers to this machine's names, and to those of the origins
+ * that may call.
+ */
+export function isAllowedHost(hostname: string, { allowedOrigins, onLoopback }: Access): boolean {
+  if (!onLoopback || allowedOrigins.includes('*') || LOOPBACK_HOSTS.has(hostname)) return true
+  return allowedOrigins.some((origin) => new URL(origin).hostname === hostname)
+}
+
+function isAllowedOrigin(origin: string, { allowedOrigins, onLoopback }: Access): boolean {
   return (
     allowedOrigins.includes('*') ||
     allowedOrigins.includes(origin) ||
     (onLoopback && isLoopbackOrigin(origin))
   )
-}
-
-/**
- * Whether a request's Host header is one that the server goes by. A page of anywhere can have its own name
- * lead to this machine (DNS rebinding) and then call without asking, as if it were the server's own page. So
- * a server on loopback answers to this machine's names, and to those of the origins that may call.
- */
-export function isAllowedHost(host: string, { allowedOrigins, onLoopback }: Access): boolean {
-  if (!onLoopback || allowedOrigins.includes('*')) return true
-  const { hostname } = new URL(`http://${host}`)
-  return (
-    LOOPBACK_HOSTS.has(hostname) || allowedOrigins.some((origin) => new URL(origin).hostname === hostname)
-  )
-}
-
-/** The CORS answer for each request: without credentials, and for other origins none at all. */
-export function corsOptions(access: Access) {
-  return (request: Request): CORSOptions => {
-    const origin = request.headers.get('origin')
-    if (origin === null || !isAllowedOrigin(origin, access)) return false
-    return {
-      // Twice, because for a list of one Yoga leaves out `Vary: Origin`.
-      origin: [origin, origin],
-      credentials: false,
-      methods: ['GET', 'POST', 'OPTIONS'],
-      maxAge: MAX_AGE_S,
-    }
-  }
 }
 
 function isLoopbackOrigin(origin: string): boolean {

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { renderGraphiQL } from '@graphql-yoga/render-graphiql'
-import type { Page } from './pages.ts'
+import { type Page, pageOf } from './pages.ts'
 
 /** What a newcomer finds in GraphiQL: operations to be run one after another, on what the shop sells. */
 export const tabs: string[] = [
@@ -73,5 +73,5 @@ async function makePage(): Promise<Page> {
   // The renderer hands these options on to GraphiQL, whose `defaultTabs` its own type doesn't list.
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
   const body = Buffer.from(renderGraphiQL(options).replace('</head>', `${STYLE}</head>`))
-  return { type: 'text/html; charset=utf-8', body, gzipped: await promisify(gzip)(body) }
+  return pageOf({ type: 'text/html; charset=utf-8', body, gzipped: await promisify(gzip)(body) })
 }

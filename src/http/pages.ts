@@ -9,7 +9,14 @@ export interface Page {
   type: string
   body: Buffer
   gzipped?: Buffer
+  /** Names this content; the compressed one has a name of its own. */
+  tag: string
   headers?: Record<string, string>
+}
+
+/** Makes a page of its content. */
+export function pageOf(content: Omit<Page, 'tag'>): Page {
+  return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
 const FOLDER = new URL('../../src/http/pages/', import.meta.url)
@@ -20,17 +27,21 @@ const CONTENT_SECURITY_POLICY =
 
 /** The fixed pages, by path. */
 export async function readPages(): Promise<Map<string, Page>> {
-  const file = async (name: string, type: string): Promise<Page> => ({
-    type: `${type}; charset=utf-8`,
-    body: await readFile(new URL(name, FOLDER)),
-    headers: { 'content-security-policy': CONTENT_SECURITY_POLICY },
-  })
+  const file = async (name: string, type: string): Promise<Page> =>
+    pageOf({
+      type: `${type}; charset=utf-8`,
+      body: await readFile(new URL(name, FOLDER)),
+      headers: { 'content-security-policy': CONTENT_SECURITY_POLICY },
+    })
   return new Map([
     ['/', await file('shop.html', 'text/html')],
     ['/shop.js', await file('shop.js', 'text/javascript')],
     ['/shop.css', await file('shop.css', 'text/css')],
     ['/icon.svg', await file('icon.svg', 'image/svg+xml')],
-    ['/schema.graphql', { type: 'text/plain; charset=utf-8', body: Buffer.from(`${printSchema(schema)}\n`) }],
+    [
+      '/schema.graphql',
+      pageOf({ type: 'text/plain; charset=utf-8', body: Buffer.from(`${printSchema(schema)}\n`) }),
+    ],
   ])
 }
 
@@ -38,7 +49,7 @@ export async function readPages(): Promise<Map<string, Page>> {
 export function sendPage(request: IncomingMessage, response: ServerResponse, page: Page): void {
   const compressed = page.gzipped && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
   const body = compressed && page.gzipped ? page.gzipped : page.body
-  const etag = `"${createHash('sha1').update(body).digest('base64url')}"`
+  const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
   response.setHeaders(
     new Headers({
       'content-type': page.type,

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { NthError, unavailable } from '../core/errors.ts'
-import { type Access, isAllowedHost, isAllowedOrigin, isLoopback } from './cors.ts'
+import { type Access, isAllowedHost, isLoopback, setCors } from './cors.ts'
 import { graphiqlPage } from './graphiql.ts'
 import { type Page, readPages, sendPage } from './pages.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
@@ -10,7 +10,7 @@ import { type ApiOptions, createApi } from './yoga.ts'
 export interface HttpServer {
   /** Where it can be reached: `http://127.0.0.1:4000`. */
   url: string
-  serve(api: Omit<ApiOptions, 'access'>): Promise<void>
+  serve(api: ApiOptions): Promise<void>
   /** Takes no more requests, and waits until those under way are answered. May be called again. */
   close(): Promise<void>
 }
@@ -31,10 +31,8 @@ export async function listen({ host, port, allowedOrigins }: ListenOptions): Pro
   let handle = refuse(unavailable('Nth is starting; try again in a moment.'))
   let access: Access = { allowedOrigins, onLoopback: false }
   const server = createServer((request, response) => {
-    const { origin } = request.headers
-    response.setHeader('vary', 'Origin')
-    if (origin && isAllowedOrigin(origin, access)) response.setHeader('access-control-allow-origin', origin)
-    return handle(request, response)
+    setCors(request, response, access)
+    return request.method === 'OPTIONS' ? response.writeHead(204).end() : handle(request, response)
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -48,7 +46,7 @@ export async function listen({ host, port, allowedOrigins }: ListenOptions): Pro
     url: urlOf(address),
 
     async serve(options) {
-      const route = router(await readPages(), access, createApi({ ...options, access }))
+      const route = router(await readPages(), access, createApi(options))
       handle = async (request, response) => {
         try {
           await route(request, response)
@@ -91,12 +89,13 @@ function router(pages: Map<string, Page>, access: Access, api: Handler): Handler
         return sendPage(request, response, await graphiqlPage())
       }
       const { host = 'localhost' } = request.headers
+      const hostname = hostnameOf(host)
       // Yoga makes a URL of it, and answers with a stack trace where that fails.
-      if (!URL.canParse(`http://${host}`)) {
+      if (hostname === undefined) {
         return sendError(response, 400, new NthError('BAD_REQUEST', 'The Host header is not a host.'))
       }
-      if (!isAllowedHost(host, access)) {
-        const message = `This server does not go by the name ${host}. Allow its pages with NTH_ALLOWED_ORIGINS.`
+      if (!isAllowedHost(hostname, access)) {
+        const message = `This server does not go by the name ${hostname}. Allow its pages with NTH_ALLOWED_ORIGINS.`
         return sendError(response, 403, new NthError('FORBIDDEN', message))
       }
       return api(request, response)
@@ -128,6 +127,14 @@ function pathOf({ url = '/' }: IncomingMessage): string {
   if (!url.startsWith('/')) return URL.canParse(url) ? new URL(url).pathname : url
   const end = url.indexOf('?')
   return end === -1 ? url : url.slice(0, end)
+}
+
+function hostnameOf(host: string): string | undefined {
+  try {
+    return new URL(`http://${host}`).hostname
+  } catch {
+    return undefined
+  }
 }
 
 function sendError(

@@ -1,7 +1,6 @@
 import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import { schema } from '../graphql/schema.ts'
-import { type Access, corsOptions } from './cors.ts'
 import { documentCaches, documents } from './documents.ts'
 import { inputErrors } from './inputErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
@@ -12,13 +11,12 @@ export const MAX_BODY_BYTES = 1_000_000
 
 export interface ApiOptions {
   nth: Nth
-  access: Access
   /** Told of failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
 }
 
 /** The GraphQL endpoint. */
-export function createApi({ nth, access, onFault }: ApiOptions) {
+export function createApi({ nth, onFault }: ApiOptions) {
   return createYoga({
     schema,
     context: { nth },
@@ -34,7 +32,8 @@ export function createApi({ nth, access, onFault }: ApiOptions) {
         if (fault !== undefined) onFault(fault)
       },
     },
-    cors: corsOptions(access),
+    // Set for every answer of the server, not only for Yoga's.
+    cors: false,
     maxRequestBodySize: MAX_BODY_BYTES,
     multipart: false,
     // Pages, GraphiQL among them, have routes of their own.
