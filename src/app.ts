@@ -1,7 +1,6 @@
 import type { Config } from './config.ts'
 import { openNth } from './core/nth.ts'
 import { listen } from './http/server.ts'
-import { openDatabase } from './mysql/database.ts'
 import { reasonOf } from './mysql/errors.ts'
 import { migrate } from './mysql/migrate.ts'
 import { holdDirectory } from './mysql/private/dataDirectory.ts'
@@ -49,14 +48,19 @@ export async function startApp(options: AppOptions): Promise<App> {
     signal.throwIfAborted()
     await migrate(target)
 
-    const database = openDatabase(target, {
+    const limits = { timeoutMs: config.writeTimeoutMs, maxPending: config.maxPending }
+    const store = openStore(target, {
+      timeLimitMs: config.writeTimeoutMs,
+      maxPending: config.maxPending,
       onReachable: (reason) =>
         say(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
     })
-    closers.push(database.close)
+    closers.push(store.close)
+    const nth = openNth(store, { ...limits, onFault })
+    closers.push(nth.close)
     // Opened first, and so closed last; but once it serves it must be closed before what it serves from.
     closers.push(server.close)
-    await server.serve({ nth: openNth(openStore(database)), onFault })
+    await server.serve({ nth, onFault })
     signal.throwIfAborted()
     return { url: server.url, data, close }
   } catch (error) {

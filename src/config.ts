@@ -9,6 +9,10 @@ export interface Config {
   target?: Target
   dataDir: string
   allowedOrigins: string[]
+  /** How long a caller waits at most for its change, in milliseconds. */
+  writeTimeoutMs: number
+  /** How many changes may wait at a time. */
+  maxPending: number
   /** Where installed programs are: PATH. */
   path: string
 }
@@ -28,6 +32,8 @@ const settings = z.object({
     .string()
     .default('.nth')
     .transform((path) => resolve(path)),
+  NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
+  NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
   NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
 })
 
@@ -44,14 +50,27 @@ export function readConfig(environment: Environment = process.env): Config {
     throw new Error(lines.join('\n'))
   }
   const { HOST, PORT, DATABASE_URL, NTH_DATA_DIR, NTH_ALLOWED_ORIGINS } = parsed.data
+  const { NTH_WRITE_TIMEOUT_MS, NTH_MAX_PENDING } = parsed.data
   return {
     host: HOST,
     port: PORT,
     ...(DATABASE_URL && { target: DATABASE_URL }),
     dataDir: NTH_DATA_DIR,
     allowedOrigins: NTH_ALLOWED_ORIGINS,
+    writeTimeoutMs: NTH_WRITE_TIMEOUT_MS,
+    maxPending: NTH_MAX_PENDING,
     path: environment.PATH ?? '',
   }
+}
+
+/** A whole number within bounds, both included. */
+function whole(lowest: number, highest: number) {
+  const rule = `must be a whole number from ${lowest} to ${highest}`
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, rule)
+    .transform(Number)
+    .refine((number) => number >= lowest && number <= highest, rule)
 }
 
 function portRule(): string {

@@ -1,7 +1,15 @@
 import { expect, it } from 'vitest'
 import { upTo } from './support/client.ts'
+import { freshDatabase } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
+
+const increment =
+  'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
+
+const onceChanged =
+  /^start transaction;\nupdate lane[^;]*;\nupdate counter_value[^;]*last_insert_id\(value\)[^;]*$/
 
 it('reads 100 aliased counters and a list of names with one statement', async () => {
   const { ask } = await startService()
@@ -47,13 +55,41 @@ it('reads nodes with one statement', async () => {
   expect(statements).toHaveLength(1)
 })
 
-it('changes a counter that it knows with one statement', async () => {
+it('changes a counter that it knows in two trips, by one statement', async () => {
   const { ask } = await startService()
-  const increment =
-    'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
   await ask(increment)
   const statements = collectStatements()
   await ask(increment)
-  expect(statements).toHaveLength(1)
-  expect(statements[0]).toMatch(/^update counter_value[^;]*last_insert_id\(value\)[^;]*$/)
+  expect(statements).toEqual([expect.stringMatching(onceChanged), 'commit'])
+})
+
+it('changes a counter for all callers who wait by one statement', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 'c' }
+  await counters.incrementBy(key, 1)
+  const statements = collectStatements()
+  const changes = await Promise.all(upTo(1000).map((delta) => counters.incrementBy(key, delta)))
+  // The first one finds nobody waiting; while it is under way the others gather.
+  expect(statements).toEqual([
+    expect.stringMatching(onceChanged),
+    'commit',
+    expect.stringMatching(onceChanged),
+    'commit',
+  ])
+  let value = 1
+  for (const [index, change] of changes.entries()) {
+    expect(change).toMatchObject({ previousValue: value, value: value + index + 1 })
+    value = change.value
+  }
+})
+
+it('changes many counters in one transaction, whatever the number of statements', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(100).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  await Promise.all(keys.map((key) => counters.incrementBy(key, 1)))
+  const statements = collectStatements()
+  const changes = await Promise.all(keys.map((key, index) => counters.incrementBy(key, (index % 3) - 1)))
+  expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
+  // On each of two lanes, the first one alone and then the others.
+  expect(statements.filter((statement) => statement === 'commit').length).toBeLessThanOrEqual(4)
 })

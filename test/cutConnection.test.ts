@@ -1,71 +1,96 @@
-import { expect, it, onTestFinished } from 'vitest'
-import { openNth } from '../src/core/nth.ts'
-import { openDatabase } from '../src/mysql/database.ts'
+import { expect, it } from 'vitest'
 import { ER } from '../src/mysql/errors.ts'
-import { openStore } from '../src/mysql/store.ts'
-import { freshDatabase } from './support/database.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
 import { type Fate, startProxy } from './support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-/** A counter that stands at 0, reached through a proxy that lets `fate` befall one statement. */
-async function counterWith(pattern: RegExp, fate: Fate) {
-  let isDue = false
-  const target = await startProxy(await freshDatabase(), (statement) => {
-    if (!isDue || !pattern.test(statement)) return 'passes'
-    isDue = false
-    return fate
+const FLUSH = /^start transaction;\nupdate lane\s+set seq/
+const READ_AGAIN = /^select counter_id as id/
+const COMMIT = /^commit$/
+const LOOK = /^start transaction;\nupdate lane set epoch/
+const NEW_SESSION = /^set session/
+
+type Stroke = readonly [pattern: RegExp, fate: Fate]
+
+/** A counter that stands at 0, reached through a proxy that lets each fate befall one statement. */
+async function counterWith(strokes: readonly Stroke[], timeoutMs = 20_000) {
+  const due: Stroke[] = []
+  const database = await freshDatabase()
+  const target = await startProxy(database, (statement) => {
+    const index = due.findIndex(([pattern]) => pattern.test(statement))
+    const [stroke] = index < 0 ? [] : due.splice(index, 1)
+    return stroke?.[1] ?? 'passes'
   })
-  const database = openDatabase(target)
-  onTestFinished(database.close)
-  const { counters } = openNth(openStore(database))
+  const { counters } = openTestNth(target, { timeoutMs })
   await counters.reset(key, 0)
-  isDue = true
-  return counters
+  due.push(...strokes)
+  return {
+    counters,
+    /** Every stroke has fallen, and the row holds what was answered. */
+    async expectCounted(value: number) {
+      expect(due).toEqual([])
+      expect(await query(database, 'select value from counter_value')).toEqual([{ value }])
+    },
+  }
 }
 
-const UPDATE = /^update counter_value/
-const VALUE = /^select cast\(last_insert_id/
-
-it.each([
-  ['an update', UPDATE, 'is cut off', 0],
-  ['an update', UPDATE, 'stays unanswered', 1],
-  // From 0 the value is read by a second statement, when the change is already there.
-  ['the reading of a value', VALUE, 'is cut off', 1],
-  ['the reading of a value', VALUE, 'stays unanswered', 1],
-] as const)('says that it does not know when %s (%s) %s', async (_, pattern, fate, value) => {
-  const counters = await counterWith(pattern, fate)
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
-  expect((await counters.read(key)).value).toBe(value)
+it.each<[string, Stroke[]]>([
+  ['its statements', [[FLUSH, 'is cut off']]],
+  ['the answers to its statements', [[FLUSH, 'stays unanswered']]],
+  ['the reading of a value', [[READ_AGAIN, 'is cut off']]],
+  ['COMMIT', [[COMMIT, 'is cut off']]],
+  ['the answer to COMMIT', [[COMMIT, 'stays unanswered']]],
+  [
+    'COMMIT, and then the look',
+    [
+      [COMMIT, 'is cut off'],
+      [LOOK, 'is cut off'],
+    ],
+  ],
+  [
+    'the answer to COMMIT, then the look, then the next connection',
+    [
+      [COMMIT, 'stays unanswered'],
+      [LOOK, 'stays unanswered'],
+      [NEW_SESSION, 'is cut off'],
+    ],
+  ],
+])('counts once, and tells the number, when the connection is cut at %s', async (_, strokes) => {
+  const { counters, expectCounted } = await counterWith(strokes)
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1, previousValue: 0 })
+  await expectCounted(1)
 })
 
-it.each(Object.entries(ER))(
-  'never says "not done" of a change whose value could not be read: %s',
+it.each(Object.entries(ER))('counts once when COMMIT is answered with %s', async (_, errno) => {
+  const { counters, expectCounted } = await counterWith([[COMMIT, { errno }]])
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1 })
+  await expectCounted(1)
+})
+
+it.each(Object.entries(ER).filter(([name]) => !['DUP_ENTRY', 'BAD_DB', 'NO_SUCH_THREAD'].includes(name)))(
+  'tries again when its statements are answered with %s',
   async (_, errno) => {
-    const counters = await counterWith(VALUE, { errno })
-    await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
-    expect((await counters.read(key)).value).toBe(1)
+    const { counters, expectCounted } = await counterWith([[FLUSH, { errno }]])
+    expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1 })
+    await expectCounted(1)
   },
 )
 
-it.each([
-  ['LOCK_DEADLOCK', 'is tried again', 1],
-  ['LOCK_WAIT_TIMEOUT', 'is tried again', 1],
-  ['SERVER_SHUTDOWN', 'UNAVAILABLE', 0],
-  ['OPTION_PREVENTS_STATEMENT', 'UNAVAILABLE', 0],
-  ['DISK_FULL', 'UNAVAILABLE', 0],
-  ['CONNECTION_KILLED', 'OUTCOME_UNKNOWN', 0],
-] as const)('takes %s of a change for what it means: %s', async (name, outcome, value) => {
-  const counters = await counterWith(UPDATE, { errno: ER[name] })
-  const answer = await counters.incrementBy(key, 1).then(
-    () => 'is tried again',
-    ({ code }) => code,
-  )
-  expect(answer).toBe(outcome)
-  expect((await counters.read(key)).value).toBe(value)
+it('says that it does not know only where the ledger could not be asked in time', async () => {
+  const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
+  const { counters } = await counterWith([[COMMIT, 'stays unanswered'], ...strokes], 500)
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+})
+
+it('says "not done" of what was not, when the database cannot be reached in time', async () => {
+  const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
+  const { counters } = await counterWith([[FLUSH, 'is cut off'], ...strokes], 500)
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })
 
 it('reads again when a read is cut off', async () => {
-  const counters = await counterWith(/counter_value v/, 'is cut off')
+  const { counters } = await counterWith([[/counter_value v/, 'is cut off']])
   expect((await counters.read(key)).value).toBe(0)
 })

@@ -1,9 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { openNth } from '../src/core/nth.ts'
-import { openDatabase } from '../src/mysql/database.ts'
-import { openStore } from '../src/mysql/store.ts'
 import { freshDatabase } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
 
 const OPERATIONS = 10_000
 
@@ -35,8 +33,7 @@ const operation = fc.oneof(
 type Operation = typeof operation extends fc.Arbitrary<infer Value> ? Value : never
 
 it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
-  const database = openDatabase(await freshDatabase())
-  const { counters, sequences } = openNth(openStore(database))
+  const { counters, sequences } = openTestNth(await freshDatabase())
   const values = new Map<string, number>()
   const dealt = new Map<string, number>()
   let run = 0
@@ -82,18 +79,14 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     }
   }
 
-  try {
-    await fc.assert(
-      fc.asyncProperty(fc.array(operation, { minLength: 100, maxLength: 100 }), async (steps) => {
-        for (const step of steps) await check(step)
-      }),
-      // A failed run can't be repeated on the same database, so it isn't shrunk.
-      { numRuns: OPERATIONS / 100, endOnFailure: true },
-    )
-    expect(run).toBe(OPERATIONS)
-    for (const [name, value] of values)
-      expect((await counters.read({ namespace: 'n', name })).value).toBe(value)
-  } finally {
-    await database.close()
-  }
+  await fc.assert(
+    fc.asyncProperty(fc.array(operation, { minLength: 100, maxLength: 100 }), async (steps) => {
+      for (const step of steps) await check(step)
+    }),
+    // A failed run can't be repeated on the same database, so it isn't shrunk.
+    { numRuns: OPERATIONS / 100, endOnFailure: true },
+  )
+  expect(run).toBe(OPERATIONS)
+  for (const [name, value] of values)
+    expect((await counters.read({ namespace: 'n', name })).value).toBe(value)
 })

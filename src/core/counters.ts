@@ -1,5 +1,5 @@
-import { deal, type Window, windowFor } from './dealing.ts'
 import { gather } from './gather.ts'
+import type { GroupCommit, Row, Rows } from './groupCommit.ts'
 import { joinNames } from './names.ts'
 
 export interface CounterKey {
@@ -37,12 +37,9 @@ export interface CounterPage {
   fromEnd: boolean
 }
 
-/** Where counters are kept. Every change is durable when its promise resolves. */
-export interface CounterStore {
-  /** Adds `delta` if the present value lies within `window`; makes the counter if needed. Returns the value before. */
-  add(key: CounterKey, delta: number, window: Window, at: Date): Promise<number>
-  /** Sets the value; makes the counter if needed. Returns the value before. */
-  set(key: CounterKey, to: number, at: Date): Promise<number>
+/** Where counters are kept. */
+export interface CounterStore<R extends Row> {
+  rows: Rows<CounterKey, R>
   /** The counters that were ever written, of those asked for, in any order, by one statement. */
   read(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: CounterPage): Promise<CounterState[]>
@@ -58,23 +55,19 @@ export interface Counters {
   list(namespace: string, page: CounterPage): Promise<CounterState[]>
 }
 
-export function openCounters(store: CounterStore, now: () => Date): Counters {
-  const read = gather(keyText, store.read, unwritten)
-
+export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit: GroupCommit<R>): Counters {
   return {
-    read,
+    read: gather(keyText, store.read, unwritten),
     list: store.list,
 
     async incrementBy(key, delta) {
-      const at = now()
-      const previousValue = await store.add(key, delta, windowFor(delta), at)
-      return { key, ...deal(previousValue, delta), appliedDelta: delta, at }
+      const applied = await groupCommit.change(store.rows, key, { kind: 'add', delta })
+      return { key, ...applied, appliedDelta: delta }
     },
 
     async reset(key, to) {
-      const at = now()
-      const previousValue = await store.set(key, to, at)
-      return { key, value: to, previousValue, appliedDelta: null, at }
+      const applied = await groupCommit.change(store.rows, key, { kind: 'set', to })
+      return { key, ...applied, appliedDelta: null }
     },
   }
 }

@@ -1,4 +1,6 @@
+import type { CallsOptions } from './calls.ts'
 import { type CounterStore, type Counters, openCounters } from './counters.ts'
+import { type Lane, openGroupCommit, type Row } from './groupCommit.ts'
 import { openSequences, type SequenceStore, type Sequences } from './sequences.ts'
 
 /** What Nth can do, without saying where it is kept or how it is asked. */
@@ -8,11 +10,26 @@ export interface Nth {
 }
 
 /** Everything that Nth keeps. */
-export interface Store {
-  counters: CounterStore
-  sequences: SequenceStore
+export interface Store<R extends Row> {
+  counters: CounterStore<R>
+  sequences: SequenceStore<R>
+  openLane(): Lane<R>
 }
 
-export function openNth(store: Store, now: () => Date = () => new Date()): Nth {
-  return { counters: openCounters(store.counters, now), sequences: openSequences(store.sequences, now) }
+export interface NthOptions extends CallsOptions {
+  /** Told of failures that an operator should see. */
+  onFault: (error: unknown) => void
+  now?: () => Date
+}
+
+export function openNth<R extends Row>(
+  store: Store<R>,
+  { now = () => new Date(), ...options }: NthOptions,
+): Nth & { close(): Promise<void> } {
+  const groupCommit = openGroupCommit({ ...options, now, openLane: store.openLane })
+  return {
+    counters: openCounters(store.counters, groupCommit),
+    sequences: openSequences(store.sequences, groupCommit),
+    close: groupCommit.close,
+  }
 }

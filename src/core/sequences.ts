@@ -1,5 +1,5 @@
-import { deal, type Window, windowFor } from './dealing.ts'
 import { gather } from './gather.ts'
+import type { GroupCommit, Row, Rows } from './groupCommit.ts'
 import { joinNames } from './names.ts'
 
 export interface SequenceKey {
@@ -36,10 +36,9 @@ export interface SequenceNumbers {
   at: Date
 }
 
-/** Where sequences are kept. Every number taken is durable when its promise resolves. */
-export interface SequenceStore {
-  /** Moves a group's last number on by `distance` if it lies within `window`; makes the group if needed. Returns the last number before. */
-  take(key: GroupKey, distance: number, window: Window, at: Date): Promise<number>
+/** Where sequences are kept. The row of a group holds the last number that it has dealt. */
+export interface SequenceStore<R extends Row> {
+  rows: Rows<GroupKey, R>
   /** The sequences that were ever used, of those asked for, in any order, by one statement. */
   readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
   /** The groups that have dealt numbers, of those asked for, in any order, by one statement. */
@@ -63,7 +62,10 @@ export const MAX_BLOCK = 1_000_000
 const START = 1
 const STEP = 1
 
-export function openSequences(store: SequenceStore, now: () => Date): Sequences {
+export function openSequences<R extends Row>(
+  store: SequenceStore<R>,
+  groupCommit: GroupCommit<R>,
+): Sequences {
   const read = gather(
     sequenceKeyText,
     store.readSequences,
@@ -80,11 +82,11 @@ export function openSequences(store: SequenceStore, now: () => Date): Sequences 
     readGroup,
 
     async next(key, count) {
-      const at = now()
-      const distance = count * STEP
-      const before = await store.take(key, distance, windowFor(distance), at)
-      const { value: lastValue } = deal(before, distance)
-      return { key, value: before + STEP, lastValue, count, step: STEP, at }
+      const { value, previousValue, at } = await groupCommit.change(store.rows, key, {
+        kind: 'add',
+        delta: count * STEP,
+      })
+      return { key, value: previousValue + STEP, lastValue: value, count, step: STEP, at }
     },
   }
 }

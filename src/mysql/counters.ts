@@ -6,42 +6,27 @@ import {
   type CounterStore,
   keyText,
 } from '../core/counters.ts'
-import { add, type CountingRow, set } from './counting.ts'
+import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
-import { changeIdentified, findIdentity, type Identity, namespaceId, openIds } from './ids.ts'
+import { findIdentity, type Identity, namespaceId, openRows } from './ids.ts'
 import { bytes, integer } from './literals.ts'
 import { selectByParent } from './selecting.ts'
 
-export function openCounterStore(database: Database): CounterStore {
-  const ids = openIds(database, keyText, findCounter, makeCounter)
-
+export function openCounterStore(database: Database): CounterStore<CountingRow> {
   return {
-    add: (key, delta, window, at) =>
-      changeIdentified(ids, key, at, (identity) =>
-        database.once((connection) => add(connection, allTimeRow(identity), delta, window, at)),
-      ),
-    set: (key, to, at) =>
-      changeIdentified(ids, key, at, (identity) =>
-        database.once((connection) => set(connection, allTimeRow(identity), to, at)),
-      ),
+    rows: openRows(database, {
+      table: 'counter_value',
+      textOf: keyText,
+      find: findCounter,
+      make: makeCounter,
+    }),
     read: (keys) => database.repeatable((connection) => readCounters(connection, keys)),
     list: (namespace, page) => database.repeatable((connection) => listCounters(connection, namespace, page)),
   }
 }
 
-/** `starts_at` of the rows of period 0, all time. */
-const BEGINNING = '19700101000000'
-
 /** The condition that names a counter's row of all time, in statements that call the tables c and v. */
 const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
-
-function allTimeRow({ id, version }: Identity): CountingRow {
-  return {
-    table: 'counter_value',
-    where: `counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING} and slot = 0
-        and version = ${integer(version)}`,
-  }
-}
 
 function findCounter(connection: Connection, { namespace, name }: CounterKey): Promise<Identity | undefined> {
   return findIdentity(

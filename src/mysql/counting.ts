@@ -1,75 +1,66 @@
-import type { ResultSetHeader, RowDataPacket } from 'mysql2'
-import type { Window } from '../core/dealing.ts'
-import type { Connection } from './database.ts'
-import { LostAnswerError } from './errors.ts'
+import type { Operation } from '../core/dealing.ts'
+import type { Row } from '../core/groupCommit.ts'
 import { instant, integer } from './literals.ts'
 
-/** A row that counts: its table, and the condition that names it. */
-export interface CountingRow {
-  table: 'counter_value' | 'sequence_value'
-  where: string
+/** `starts_at` of the rows of period 0, all time. */
+export const BEGINNING = '19700101000000'
+
+/** A row that counts, as a flush names it. */
+export interface CountingRow extends Row {
+  table: CountingTable
+  /** Of the definition that it was looked up with. */
+  version: number
+}
+
+export type CountingTable = keyof typeof tables
+
+/** In the order in which a flush locks them. */
+export const tables = {
+  counter_value: { idColumn: 'counter_id', rest: `period = 0 and starts_at = ${BEGINNING} and slot = 0` },
+  sequence_value: { idColumn: 'group_id', rest: 'period_label = 0' },
+} as const
+
+/** The row of an id in a table: the same text for the same row only. */
+export function countingRow(table: CountingTable, id: number, version: number): CountingRow {
+  return { key: `${table} ${id}`, table, id, version }
 }
 
 /**
- * Adds `delta` to a row's value if the value lies within `window`, and returns the value before; `undefined`
- * if there is no such row.
+ * Adds to a row's value, and has the answer carry the value before: MySQL Cookbook, "single-row sequence
+ * generators". One statement, so that nothing comes between reading and writing.
  *
- * One statement, so that nothing comes between reading and writing. The assignment to `value` stands last:
- * the ones above it see the old value under every `sql_mode`. The condition stands in the SET clause rather
- * than in WHERE, because a row that WHERE misses tells nothing of its value.
+ * `affectedRows` says whether the row was there. Where `insertId` is 0 the value may have been 0, or the table
+ * may have a trigger. (The function is unsigned, hence the cast.)
  */
-export function add(
-  connection: Connection,
-  row: CountingRow,
-  delta: number,
-  window: Window,
-  at: Date,
-): Promise<number | undefined> {
-  const fits = `between ${integer(window.lowest)} and ${integer(window.highest)}`
-  return change(
-    connection,
-    `update ${row.table}
-        set revision = revision + (value ${fits}),
-            created_at = if(value ${fits}, coalesce(created_at, ${instant(at)}), created_at),
-            updated_at = if(value ${fits}, ${instant(at)}, updated_at),
-            value = if(cast(last_insert_id(value) as signed) ${fits}, value + ${integer(delta)}, value)
-      where ${row.where}`,
-  )
+export function addReturningOld({ table, id, version }: CountingRow, delta: number, at: Date): string {
+  const { idColumn, rest } = tables[table]
+  return `update ${table}
+   set ${marks(at)},
+       value = cast(last_insert_id(value) as signed) + ${integer(delta)}
+ where ${idColumn} = ${integer(id)} and ${rest} and version = ${integer(version)}`
 }
 
-/** Sets a row's value and returns the value before; `undefined` if there is no such row. */
-export function set(
-  connection: Connection,
-  row: CountingRow,
-  to: number,
-  at: Date,
-): Promise<number | undefined> {
-  return change(
-    connection,
-    `update ${row.table}
-        set revision = revision + 1,
-            created_at = coalesce(created_at, ${instant(at)}),
-            updated_at = ${instant(at)},
-            value = cast(last_insert_id(value) as signed) * 0 + ${integer(to)}
-      where ${row.where}`,
-  )
+/** Locks rows of one table, in the order of their key, and reads what they hold. */
+export function lock(table: CountingTable, ids: readonly number[]): string {
+  const { idColumn, rest } = tables[table]
+  // Without the index named, a small table is read, and locked, from one end to the other.
+  return `select ${idColumn} as id, version, value
+  from ${table} force index (primary)
+ where ${idColumn} in (${ids.map(integer).join(', ')}) and ${rest}
+ order by ${idColumn}
+   for update`
 }
 
-/**
- * Runs a statement that reports a value with LAST_INSERT_ID(expr), and takes it from the OK packet: MySQL
- * Cookbook, "single-row sequence generators".
- *
- * The packet says 0 for the value 0 and also whenever the table has a trigger, so a 0 is looked up in the
- * session, which is right in both cases. (The function is unsigned, hence the casts.)
- */
-async function change(connection: Connection, statement: string): Promise<number | undefined> {
-  const [result] = await connection.query<ResultSetHeader>(statement)
-  if (result.affectedRows === 0) return undefined
-  if (result.insertId !== 0) return Number(result.insertId)
-  const reading = connection.query<RowDataPacket[]>('select cast(last_insert_id() as signed) as value')
-  const [rows] = await reading.catch((cause) => {
-    // The change stands, whatever kept its value from being read.
-    throw new LostAnswerError('The value of a change could not be read.', { cause })
-  })
-  return Number(rows[0]?.value)
+/** Does one operation on each of several rows that are locked. */
+export function change(table: CountingTable, ids: readonly number[], operation: Operation, at: Date): string {
+  const { idColumn, rest } = tables[table]
+  const value = operation.kind === 'set' ? integer(operation.to) : `value + ${integer(operation.delta)}`
+  return `update ${table}
+   set ${marks(at)},
+       value = ${value}
+ where ${idColumn} in (${ids.map(integer).join(', ')}) and ${rest}`
+}
+
+function marks(at: Date): string {
+  return `revision = revision + 1, created_at = coalesce(created_at, ${instant(at)}), updated_at = ${instant(at)}`
 }

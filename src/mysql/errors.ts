@@ -7,6 +7,7 @@ export const ER = {
   BAD_DB: 1049,
   SERVER_SHUTDOWN: 1053,
   DUP_ENTRY: 1062,
+  NO_SUCH_THREAD: 1094,
   RECORD_FILE_FULL: 1114,
   ERROR_DURING_COMMIT: 1180,
   LOCK_WAIT_TIMEOUT: 1205,
@@ -17,6 +18,7 @@ export const ER = {
   READ_ONLY_MODE: 1836,
   CONNECTION_KILLED: 1927,
   STATEMENT_TIMEOUT: 1969,
+  TRANSACTION_ROLLBACK_DURING_COMMIT: 3101,
   CLIENT_INTERACTION_TIMEOUT: 4031,
 } as const
 
@@ -31,7 +33,12 @@ export type Failure =
   /** None of these: a fault of ours, or of the tables. */
   | 'fault'
 
-const CONFLICTS = new Set<number>([ER.CHECKREAD, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK])
+const CONFLICTS = new Set<number>([
+  ER.CHECKREAD,
+  ER.LOCK_WAIT_TIMEOUT,
+  ER.LOCK_DEADLOCK,
+  ER.TRANSACTION_ROLLBACK_DURING_COMMIT,
+])
 
 const REFUSALS = new Set<number>([
   ER.DISK_FULL,

@@ -8,29 +8,22 @@ import {
   type SequenceStore,
   sequenceKeyText,
 } from '../core/sequences.ts'
-import { add, type CountingRow } from './counting.ts'
+import type { CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
-import { changeIdentified, findIdentity, type Identity, namespaceId, openIds } from './ids.ts'
+import { findIdentity, type Identity, namespaceId, openRows } from './ids.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { selectByParent } from './selecting.ts'
 
-export function openSequenceStore(database: Database): SequenceStore {
-  const ids = openIds(database, groupKeyText, findGroup, makeGroup)
-
+export function openSequenceStore(database: Database): SequenceStore<CountingRow> {
   return {
-    take: (key, distance, window, at) =>
-      changeIdentified(ids, key, at, (identity) =>
-        database.once((connection) => add(connection, groupRow(identity), distance, window, at)),
-      ),
+    rows: openRows(database, {
+      table: 'sequence_value',
+      textOf: groupKeyText,
+      find: findGroup,
+      make: makeGroup,
+    }),
     readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
     readGroups: (keys) => database.repeatable((connection) => readGroups(connection, keys)),
-  }
-}
-
-function groupRow({ id, version }: Identity): CountingRow {
-  return {
-    table: 'sequence_value',
-    where: `group_id = ${integer(id)} and period_label = 0 and version = ${integer(version)}`,
   }
 }
 

@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { startApp } from '../../src/app.ts'
+import type { Config } from '../../src/config.ts'
 import type { Target } from '../../src/mysql/target.ts'
 import { type Client, clientOf } from './client.ts'
 import { freshDatabase } from './database.ts'
@@ -12,7 +13,7 @@ export interface Service extends Client {
 
 /** The whole service on a free port, ended when the test has finished. */
 export async function startService(
-  options: { target?: Target; allowedOrigins?: string[] } = {},
+  options: Partial<Pick<Config, 'target' | 'allowedOrigins' | 'writeTimeoutMs' | 'maxPending'>> = {},
 ): Promise<Service> {
   const target = options.target ?? (await freshDatabase({ migrated: false }))
   const faults: unknown[] = []
@@ -22,8 +23,11 @@ export async function startService(
       port: 0,
       target,
       dataDir: '',
-      allowedOrigins: options.allowedOrigins ?? [],
+      allowedOrigins: [],
+      writeTimeoutMs: 10_000,
+      maxPending: 10_000,
       path: '',
+      ...options,
     },
     say: () => undefined,
     onFault: (error) => faults.push(error),

@@ -1,0 +1,74 @@
+import { randomInt } from 'node:crypto'
+import { integer } from './literals.ts'
+import { type Answer, firstRow, type Session } from './session.ts'
+
+/** A lane's row in the database: each of its transactions raises `seq` by one. */
+export interface Ledger {
+  id: number
+  /** Of the last transaction that took effect. */
+  seq: number
+}
+
+/** `crypto.randomInt` goes so far; that two lanes of one database draw the same number is out of the question. */
+const IDS = 2 ** 48 - 1
+
+/** A row is swept when it was not touched for so long. */
+const KEPT_DAYS = 7
+const SWEPT_AT_ONCE = 500
+
+/** A ledger of its own for a lane of one run of a process: its id was never used before. */
+export async function openLedger(session: Session): Promise<Ledger> {
+  const id = randomInt(1, IDS)
+  await session.send([`insert into lane (id, touched_at) values (${integer(id)}, utc_timestamp())`])
+  return { id, seq: 0 }
+}
+
+/** Raises the ledger within a transaction. Must match one row. */
+export function raise({ id, seq }: Ledger): string {
+  return `update lane
+   set seq = ${integer(seq + 1)},
+       touched_at = utc_timestamp()
+ where id = ${integer(id)} and seq = ${integer(seq)}`
+}
+
+/** Keeps the row of an idle lane from being swept. */
+export function touch({ id }: Ledger): string {
+  return `update lane set touched_at = utc_timestamp() where id = ${integer(id)}`
+}
+
+/**
+ * Asks which transaction took effect last; `undefined` if the row is gone.
+ *
+ * The look is a write: it waits for a transaction that is still under way, and on a cluster one that another
+ * node delays conflicts with it. So once it has committed, nothing that it didn't see can take effect any more.
+ *
+ * @throws what keeps it from committing; then it says nothing
+ */
+export async function look(session: Session, { id }: Ledger): Promise<number | undefined> {
+  const causally = session.isClustered ? ['set session wsrep_sync_wait = 7'] : []
+  const asBefore = session.isClustered ? ['set session wsrep_sync_wait = 0'] : []
+  const answers: Answer[] = await session.send([
+    ...causally,
+    'start transaction',
+    `update lane set epoch = epoch + 1 where id = ${integer(id)}`,
+    `select seq from lane where id = ${integer(id)}`,
+    'commit',
+    ...asBefore,
+  ])
+  return firstRow(answers[causally.length + 2])?.seq
+}
+
+/** Removes the rows of lanes that have long ended. Touches no row that a lane might hold locked. */
+export async function sweep(session: Session): Promise<void> {
+  const [found] = await session.send([
+    `select id from lane
+ where touched_at < utc_timestamp() - interval ${KEPT_DAYS} day
+ limit ${SWEPT_AT_ONCE}`,
+  ])
+  const ids = Array.isArray(found) ? found.map(({ id }) => integer(id)) : []
+  if (ids.length === 0) return
+  await session.send([
+    `delete from lane
+ where id in (${ids.join(', ')}) and touched_at < utc_timestamp() - interval ${KEPT_DAYS} day`,
+  ])
+}

@@ -1,0 +1,144 @@
+import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
+import { leavesConnection } from './errors.ts'
+import { integer } from './literals.ts'
+import { sessionSettings } from './settings.ts'
+import type { Target } from './target.ts'
+import { within } from './within.ts'
+
+/** What a server answers to one statement. */
+export type Answer = ResultSetHeader | RowDataPacket[]
+
+/** A connection of which nobody else makes use. */
+export interface Session {
+  place: Place
+  /** Whether the server is one node of a Galera cluster. */
+  isClustered: boolean
+  isOpen(): boolean
+  /**
+   * Sends statements as one text, and returns the answer to each.
+   *
+   * @throws {FailedStatement} what the server says; the statements before that one were done, none after it
+   * @throws {LostAnswerError} or an error of the socket: nobody knows what was done, and the session is closed
+   */
+  send(statements: readonly string[]): Promise<Answer[]>
+  /** Takes leave of the server. */
+  close(): Promise<void>
+  /** Closes it at once, answered or not. */
+  drop(): void
+}
+
+/** Where a session is: as which connection to which run of which server. */
+export interface Place {
+  connectionId: number
+  server: string
+  /** For how long the server had been running, in seconds, and when it said so, in milliseconds. */
+  uptimeS: number
+  askedAt: number
+}
+
+export interface SessionOptions {
+  /** How long connecting, or an answer, may take, in milliseconds. */
+  timeLimitMs: number
+  /** For how long the server keeps an idle session, and what it has locked, in seconds. */
+  idleLimitS: number
+}
+
+/** The server's refusal of one of several statements. */
+export class FailedStatement extends Error {
+  override readonly name = 'FailedStatement'
+  /** Which one. */
+  readonly index: number
+  override readonly cause: Error
+
+  constructor(index: number, cause: Error) {
+    super(cause.message)
+    this.index = index
+    this.cause = cause
+  }
+}
+
+const LOCK_WAIT_S = 1
+
+/** @throws the reason why there is none */
+export async function openSession(target: Target, options: SessionOptions): Promise<Session> {
+  const { timeLimitMs, idleLimitS } = options
+  const connection = createConnection({
+    ...target,
+    multipleStatements: true,
+    supportBigNumbers: true,
+    connectTimeout: timeLimitMs,
+    timezone: 'Z',
+  })
+  let isOpen = true
+  const note = () => {
+    isOpen = false
+  }
+  // Not destroyed here: the driver has yet to fail what was sent.
+  connection.on('error', note)
+  connection.on('end', note)
+  const drop = () => {
+    note()
+    connection.destroy()
+  }
+
+  async function send(statements: readonly string[]): Promise<Answer[]> {
+    try {
+      return await within(timeLimitMs, query(connection, statements))
+    } catch (error) {
+      if (!(error instanceof FailedStatement)) drop()
+      throw error
+    }
+  }
+
+  try {
+    const answers = await send([
+      ...sessionSettings({ lockWaitS: LOCK_WAIT_S }),
+      `set session wait_timeout = ${integer(idleLimitS)}`,
+      "select connection_id() as id, concat_ws(' ', @@hostname, @@port, @@datadir) as server",
+      "show global status like 'Uptime'",
+      "show variables like 'wsrep_on'",
+    ])
+    const [identity, uptime, cluster] = answers.slice(-3).map(firstRow)
+    return {
+      place: {
+        connectionId: Number(identity?.id),
+        server: String(identity?.server),
+        uptimeS: Number(uptime?.Value),
+        askedAt: performance.now(),
+      },
+      isClustered: cluster?.Value === 'ON',
+      isOpen: () => isOpen,
+      send,
+      drop,
+      async close() {
+        const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
+        await within(timeLimitMs, ended).catch(drop)
+      },
+    }
+  } catch (error) {
+    drop()
+    throw error
+  }
+}
+
+/** The first row that a select found. */
+export function firstRow(answer: Answer | undefined): RowDataPacket | undefined {
+  return Array.isArray(answer) ? answer[0] : undefined
+}
+
+function query(connection: Connection, statements: readonly string[]): Promise<Answer[]> {
+  return new Promise((resolve, reject) => {
+    let begun = 0
+    const sent = connection.query(statements.join(';\n'), (error, answers) => {
+      if (error) return reject(leavesConnection(error) ? new FailedStatement(failedIndex(), error) : error)
+      // The driver gives a list of answers for several statements, and the answer itself for one.
+      resolve((statements.length === 1 ? [answers] : answers) as Answer[])
+    })
+    sent.on('fields', () => begun++)
+
+    /** A select can fail after its answer has begun; anything else fails instead of answering. */
+    function failedIndex(): number {
+      return /^select/.test(statements[begun - 1] ?? '') ? begun - 1 : begun
+    }
+  })
+}

@@ -1,0 +1,99 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import type { CounterKey } from '../src/core/counters.ts'
+import type { Nth } from '../src/core/nth.ts'
+import { migrate } from '../src/mysql/migrate.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { afterMore, type Load, startLoad } from './support/load.ts'
+import { openTestNth } from './support/nth.ts'
+import { dataDirectory } from './support/nthProcess.ts'
+import { PATIENCE, privateServer, signalServer } from './support/privateServer.ts'
+import { startProxy } from './support/proxy.ts'
+
+const CALLERS = 64
+const key: CounterKey = { namespace: 'n', name: 'hot' }
+
+function hammer({ counters }: Nth): Load {
+  return startLoad(CALLERS, async () => (await counters.incrementBy(key, 1)).value)
+}
+
+/** Nobody saw an error, and every number from 1 to the row's was told once. */
+async function expectExact({ counters }: Nth, { answered, refused }: Load): Promise<void> {
+  expect(refused).toEqual([])
+  expect(answered.toSorted((a, b) => a - b)).toEqual(upTo(answered.length))
+  expect((await counters.read(key)).value).toBe(answered.length)
+}
+
+it('counts exactly, without an error for anybody, while its database is killed 20 times', {
+  timeout: 180_000,
+}, async () => {
+  const directory = await dataDirectory()
+  let restarts = 0
+  const { target } = await privateServer(directory, () => restarts++)
+  await migrate(target)
+  const nth = openTestNth(target)
+  const load = hammer(nth)
+  for (const time of upTo(20)) {
+    await afterMore(load, Math.ceil(Math.random() * 3000))
+    await signalServer(directory, 'SIGKILL')
+    await expect.poll(() => restarts, PATIENCE).toBe(time)
+  }
+  await afterMore(load, 1000)
+  await load.end()
+  await expectExact(nth, load)
+})
+
+it('counts exactly, without an error for anybody, while its connections are cut 200 times', {
+  timeout: 120_000,
+}, async () => {
+  const CUTS = 200
+  let cuts = 0
+  let sinceCut = 0
+  let next = 0
+  const target = await startProxy(await freshDatabase(), (statement) => {
+    // Of every three, two fall on COMMIT: before it, or between it and its answer.
+    const isDue = ++sinceCut > next && (cuts % 3 === 0 || statement === 'commit')
+    if (cuts >= CUTS || !isDue) return 'passes'
+    cuts++
+    sinceCut = 0
+    next = Math.floor(Math.random() * 20)
+    return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
+  })
+  const nth = openTestNth(target)
+  const load = hammer(nth)
+  await expect.poll(() => cuts, { timeout: 100_000 }).toBe(CUTS)
+  await afterMore(load, 1000)
+  await load.end()
+  await expectExact(nth, load)
+})
+
+it('counts exactly, without an error for anybody, while its connections are killed 100 times', {
+  timeout: 120_000,
+}, async () => {
+  const target = await freshDatabase()
+  const nth = openTestNth(target)
+  const load = hammer(nth)
+  const killer = await createConnection(target)
+  onTestFinished(() => killer.end())
+  let kills = 0
+  while (kills < 100) {
+    await afterMore(load, Math.ceil(Math.random() * 500))
+    // The one that flushes was busy within the last second.
+    const ids = await query(
+      target,
+      `select id from information_schema.processlist
+        where db = '${target.database}' and id not in (connection_id(), ${killer.threadId}) and time <= 1`,
+    )
+    for (const { id, ID = id } of ids) {
+      const isThere = await killer.query(`kill ${ID}`).then(
+        () => true,
+        ({ errno }) => errno !== 1094,
+      )
+      if (isThere) kills++
+    }
+  }
+  await afterMore(load, 1000)
+  await load.end()
+  await expectExact(nth, load)
+})
