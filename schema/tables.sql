@@ -1,5 +1,15 @@
 -- The tables as the migrations leave them. A test holds this file true.
 
+-- One row for each connection that flushes changes. Each transaction raises its `seq`, so that after a lost
+-- connection the row tells whether the last one took effect. A look raises `epoch`: it must be a write.
+create table lane (
+  id bigint unsigned not null,
+  seq bigint unsigned not null default 0,
+  epoch bigint unsigned not null default 0,
+  touched_at datetime not null,
+  primary key (id)
+) engine = InnoDB;
+
 create table migration (
   name varbinary(255) not null,
   applied_at datetime not null,

@@ -5,7 +5,7 @@ import type { Nth } from '../src/core/nth.ts'
 import { migrate } from '../src/mysql/migrate.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
-import { afterMore, type Load, startLoad } from './support/load.ts'
+import { type Load, startLoad } from './support/load.ts'
 import { openTestNth } from './support/nth.ts'
 import { dataDirectory } from './support/nthProcess.ts'
 import { PATIENCE, privateServer, signalServer } from './support/privateServer.ts'
@@ -35,11 +35,11 @@ it('counts exactly, without an error for anybody, while its database is killed 2
   const nth = openTestNth(target)
   const load = hammer(nth)
   for (const time of upTo(20)) {
-    await afterMore(load, Math.ceil(Math.random() * 3000))
+    await load.afterMore(Math.ceil(Math.random() * 3000))
     await signalServer(directory, 'SIGKILL')
     await expect.poll(() => restarts, PATIENCE).toBe(time)
   }
-  await afterMore(load, 1000)
+  await load.afterMore(1000)
   await load.end()
   await expectExact(nth, load)
 })
@@ -63,7 +63,7 @@ it('counts exactly, without an error for anybody, while its connections are cut 
   const nth = openTestNth(target)
   const load = hammer(nth)
   await expect.poll(() => cuts, { timeout: 100_000 }).toBe(CUTS)
-  await afterMore(load, 1000)
+  await load.afterMore(1000)
   await load.end()
   await expectExact(nth, load)
 })
@@ -78,7 +78,7 @@ it('counts exactly, without an error for anybody, while its connections are kill
   onTestFinished(() => killer.end())
   let kills = 0
   while (kills < 100) {
-    await afterMore(load, Math.ceil(Math.random() * 500))
+    await load.afterMore(Math.ceil(Math.random() * 500))
     // The one that flushes was busy within the last second.
     const ids = await query(
       target,
@@ -93,7 +93,7 @@ it('counts exactly, without an error for anybody, while its connections are kill
       if (isThere) kills++
     }
   }
-  await afterMore(load, 1000)
+  await load.afterMore(1000)
   await load.end()
   await expectExact(nth, load)
 })

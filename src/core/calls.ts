@@ -70,17 +70,18 @@ export function openCalls({ timeoutMs, maxPending }: CallsOptions): Calls {
   function watch(): void {
     const [oldest] = pending
     if (timer || !oldest) return
-    timer = setTimeout(
-      () => {
-        // What has already arrived is read first: after a pause of the whole process it may hold the answers.
-        setImmediate(() => {
-          timer = undefined
-          expireDue()
-          watch()
-        })
-      },
-      Math.max(0, oldest.deadline - performance.now()),
-    )
+    timer = setTimeout(onTime, Math.max(0, oldest.deadline - performance.now()))
+    // Most often it finds everything answered: no reason for the process to wait for it.
+    timer.unref()
+  }
+
+  function onTime(): void {
+    // What has already arrived is read first: after a pause of the whole process it may hold the answers.
+    setImmediate(() => {
+      timer = undefined
+      expireDue()
+      watch()
+    })
   }
 
   function expireDue(): void {

@@ -6,6 +6,8 @@ export interface Load {
   answered: number[]
   /** The codes, or messages, of what they were refused with. */
   refused: string[]
+  /** Waits until so many more were told their number. */
+  afterMore(answered: number): Promise<void>
   /** Ends it, and waits for the last answers. */
   end(): Promise<void>
 }
@@ -14,11 +16,13 @@ export interface Load {
 export function startLoad(callers: number, increment: (caller: number) => Promise<number>): Load {
   const answered: number[] = []
   const refused: string[] = []
+  const awaited = new Set<{ goal: number; resolve: () => void }>()
   let isOver = false
   const loops = upTo(callers).map(async (caller) => {
     while (!isOver) {
       try {
         answered.push(await increment(caller))
+        for (const waiter of awaited) if (answered.length >= waiter.goal) waiter.resolve()
       } catch (error) {
         const { code, message } = error as { code?: string; message: string }
         refused.push(code ?? message)
@@ -28,15 +32,20 @@ export function startLoad(callers: number, increment: (caller: number) => Promis
   return {
     answered,
     refused,
+    afterMore: (more) =>
+      new Promise((resolve) => {
+        const waiter = {
+          goal: answered.length + more,
+          resolve: () => {
+            awaited.delete(waiter)
+            resolve()
+          },
+        }
+        awaited.add(waiter)
+      }),
     async end() {
       isOver = true
       await Promise.all(loops)
     },
   }
-}
-
-/** Waits until `answered` more have been told their number. */
-export async function afterMore(load: Load, answered: number): Promise<void> {
-  const goal = load.answered.length + answered
-  while (load.answered.length < goal) await new Promise((resolve) => setImmediate(resolve))
 }

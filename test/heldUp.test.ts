@@ -1,0 +1,148 @@
+import v8 from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { migrate } from '../src/mysql/migrate.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { startLoad } from './support/load.ts'
+import { openTestNth } from './support/nth.ts'
+import { dataDirectory } from './support/nthProcess.ts'
+import { PATIENCE, privateServer, signalServer } from './support/privateServer.ts'
+
+const key = (name: string) => ({ namespace: 'n', name })
+
+/** Holds the row of a counter locked, as somebody's forgotten transaction would. */
+async function hold(target: Target, name: string) {
+  const [counter] = await query(target, `select id from counter where name = '${name}'`)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  await holder.query(`select * from counter_value where counter_id = ${counter?.id} for update`)
+  return holder
+}
+
+it('goes on with all others while somebody holds the row of one counter', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 4000 })
+  const others = upTo(20).map((index) => key(`c${index}`))
+  for (const each of [key('held'), ...others]) await counters.incrementBy(each, 1)
+  const holder = await hold(target, 'held')
+  let isPending = true
+  const held = Promise.allSettled(upTo(5).map(() => counters.incrementBy(key('held'), 1))).then((settled) => {
+    isPending = false
+    return settled
+  })
+  for (const _ of upTo(100)) {
+    await Promise.all(others.map((other) => counters.incrementBy(other, 1)))
+    // A newcomer for the held row does not hold them up again.
+    counters.incrementBy(key('held'), 1).catch(() => undefined)
+  }
+  expect(isPending).toBe(true)
+  for (const settled of await held) {
+    expect(settled).toMatchObject({ status: 'rejected', reason: { code: 'UNAVAILABLE' } })
+  }
+  await holder.end()
+  await expect.poll(() => counters.incrementBy(key('held'), 0).catch(() => undefined), PATIENCE).toBeDefined()
+  for (const other of others) expect((await counters.read(other)).value).toBe(101)
+})
+
+it('counts nothing of what it refused, and everything else, while a row is held and let go', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 1500 })
+  await counters.incrementBy(key('held'), 0)
+  const load = startLoad(8, async () => (await counters.incrementBy(key('held'), 1)).value)
+  for (const _ of upTo(2)) {
+    const holder = await hold(target, 'held')
+    const refused = load.refused.length
+    await expect.poll(() => load.refused.length, PATIENCE).toBeGreaterThan(refused)
+    await holder.end()
+    const answered = load.answered.length
+    await expect.poll(() => load.answered.length, PATIENCE).toBeGreaterThan(answered)
+  }
+  await load.end()
+  expect(new Set(load.refused)).toEqual(new Set(['UNAVAILABLE']))
+  expect(load.answered.toSorted((a, b) => a - b)).toEqual(upTo(load.answered.length))
+  expect((await counters.read(key('held'))).value).toBe(load.answered.length)
+})
+
+it('tells everybody the truth in time while the database is frozen for longer than the deadline', async () => {
+  const directory = await dataDirectory()
+  const { target } = await privateServer(directory)
+  await migrate(target)
+  const TIMEOUT_MS = 2000
+  const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  // Each call has a counter of its own, which shows afterwards what became of it.
+  const keys = upTo(2000).map((index) => key(`c${index}`))
+  await Promise.all(keys.map((each) => counters.incrementBy(each, 0)))
+  const told = new Map<string, string | number>()
+  let slowestMs = 0
+  let next = 0
+  const callers = upTo(64).map(async () => {
+    for (let each = keys[next++]; each; each = keys[next++]) {
+      const startedAt = performance.now()
+      const { value, code } = await counters.incrementBy(each, 1).catch((error) => error)
+      slowestMs = Math.max(slowestMs, performance.now() - startedAt)
+      told.set(each.name, code ?? value)
+    }
+  })
+  await expect.poll(() => told.size, { ...PATIENCE, interval: 1 }).toBeGreaterThan(200)
+  await signalServer(directory, 'SIGSTOP')
+  const frozen = told.size
+  // Two rounds of callers have met the frozen database.
+  await expect.poll(() => told.size, PATIENCE).toBeGreaterThan(frozen + 128)
+  await signalServer(directory, 'SIGCONT')
+  await Promise.all(callers)
+  expect(slowestMs).toBeLessThan(TIMEOUT_MS + 1000)
+  const refused = [...told].filter(([, answer]) => answer !== 1)
+  expect(refused.length).toBeGreaterThanOrEqual(128)
+  for (const [name, answer] of told) {
+    const { value } = await counters.read(key(name))
+    const truth = answer === 'OUTCOME_UNKNOWN' ? [0, 1] : [answer === 1 ? 1 : 0]
+    expect([name, answer, truth]).toEqual([name, answer, expect.arrayContaining([value])])
+  }
+})
+
+const collectGarbage: () => void = (() => {
+  v8.setFlagsFromString('--expose-gc')
+  return runInNewContext('gc')
+})()
+
+it('refuses at once what is more than may wait, keeps its memory, and is at full speed afterwards', async () => {
+  const MAX_PENDING = 100
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { maxPending: MAX_PENDING })
+  await counters.incrementBy(key('c'), 0)
+  const holder = await hold(target, 'c')
+  const waiting = upTo(MAX_PENDING).map(() => counters.incrementBy(key('c'), 1))
+  const refuse = () => counters.incrementBy(key('c'), 1).then(String, ({ code }) => code)
+  const codes = await Promise.all(upTo(9 * MAX_PENDING).map(refuse))
+  expect(new Set(codes)).toEqual(new Set(['UNAVAILABLE']))
+  collectGarbage()
+  const before = process.memoryUsage().heapUsed
+  for (const _ of upTo(100_000)) await refuse()
+  collectGarbage()
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(5_000_000)
+  await holder.end()
+  const values = (await Promise.all(waiting)).map(({ value }) => value)
+  expect(values).toEqual(upTo(MAX_PENDING))
+  const rest = await Promise.all(upTo(MAX_PENDING).map(() => counters.incrementBy(key('c'), 1)))
+  expect(rest.map(({ value }) => value)).toEqual(upTo(2 * MAX_PENDING).slice(MAX_PENDING))
+})
+
+it('does not keep what has expired, however long an outage lasts', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 100, maxPending: 5000 })
+  await counters.incrementBy(key('c'), 0)
+  const holder = await hold(target, 'c')
+  const expire = () => Promise.allSettled(upTo(5000).map(() => counters.incrementBy(key('c'), 1)))
+  await expire()
+  collectGarbage()
+  const before = process.memoryUsage().heapUsed
+  for (const _ of upTo(20)) await expire()
+  collectGarbage()
+  // Of 100 000 calls of about a kilobyte each, the newest may still be there.
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(40_000_000)
+  await holder.end()
+})

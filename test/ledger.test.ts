@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+
+const key = { namespace: 'n', name: 'c' }
+
+it('has a row for each lane that flushed, and raises it with each flush', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  for (let time = 1; time <= 3; time++) {
+    await counters.incrementBy(key, 1)
+    expect(await query(target, 'select seq from lane')).toEqual([{ seq: time }])
+  }
+})
+
+it('sweeps the rows of lanes that have not been touched for a week, and no others', async () => {
+  const target = await freshDatabase()
+  await query(
+    target,
+    'insert into lane (id, touched_at) values (1, utc_timestamp() - interval 8 day), (2, utc_timestamp() - interval 6 day)',
+  )
+  await openTestNth(target).counters.incrementBy(key, 1)
+  expect(await query(target, 'select id from lane where id < 3')).toEqual([{ id: 2 }])
+})
+
+it('goes on with a new row when its own is taken away', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await query(target, 'delete from lane')
+  expect((await counters.incrementBy(key, 1)).value).toBe(2)
+  expect(await query(target, 'select seq from lane')).toEqual([{ seq: 1 }])
+})

@@ -1,0 +1,90 @@
+import { expect, it, onTestFinished } from 'vitest'
+import type { Target } from '../src/mysql/target.ts'
+import type { Client } from './support/client.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query, urlOf } from './support/database.ts'
+import { startLoad } from './support/load.ts'
+import { startNth } from './support/nthProcess.ts'
+import { PATIENCE, signalProcess } from './support/privateServer.ts'
+
+const CALLERS = 16
+
+function hammer({ send }: Client) {
+  return startLoad(CALLERS, async () => {
+    const { data, errors } = await send('mutation { increment(name: "hot") { value } }')
+    if (errors?.[0]) throw { code: errors[0].extensions.code }
+    return data.increment.value
+  })
+}
+
+async function twoServers(target: Target) {
+  const DATABASE_URL = urlOf(target)
+  const first = await startNth({ DATABASE_URL })
+  const second = await startNth({ DATABASE_URL })
+  await first.ask('mutation { reset(name: "hot") { value } }')
+  return [first, second] as const
+}
+
+async function valueIn(target: Target): Promise<number> {
+  return (await query(target, 'select value from counter_value'))[0]?.value
+}
+
+it('has in the row what a killed process answered, nothing twice, and the other one goes on', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const [first, second] = await twoServers(target)
+  const killed = hammer(first)
+  const other = hammer(second)
+  await Promise.all([killed.afterMore(1000), other.afterMore(1000)])
+  first.child.kill('SIGKILL')
+  await first.exited
+  const answered = killed.answered.length
+  await other.afterMore(1000)
+  await Promise.all([killed.end(), other.end()])
+  expect(killed.answered.length).toBe(answered)
+  expect(other.refused).toEqual([])
+  const told = [...killed.answered, ...other.answered]
+  expect(new Set(told).size).toBe(told.length)
+  const value = await valueIn(target)
+  expect(Math.max(...told)).toBeLessThanOrEqual(value)
+  expect(value).toBeGreaterThanOrEqual(told.length)
+  // What the killed one had under way may have counted without being told.
+  expect(value).toBeLessThanOrEqual(told.length + CALLERS)
+})
+
+it('waits seconds, not hours, for the rows of a process that is frozen in the middle of a flush', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const [first, second] = await twoServers(target)
+  const pid = first.child.pid ?? 0
+  onTestFinished(() => signalProcess(pid, 'SIGCONT').catch(() => undefined))
+  const frozen = hammer(first)
+  await frozen.afterMore(100)
+  // Again until it is met with its rows locked.
+  await expect
+    .poll(async () => {
+      await signalProcess(pid, 'SIGSTOP')
+      const [open] = await query(
+        target,
+        `select count(*) as flushes
+           from information_schema.innodb_trx t
+           join information_schema.processlist p on p.id = t.trx_mysql_thread_id
+          where p.db = '${target.database}' and p.command = 'Sleep' and t.trx_rows_locked > 1`,
+      )
+      if (Number(open?.flushes) > 0) return true
+      await signalProcess(pid, 'SIGCONT')
+      return false
+    }, PATIENCE)
+    .toBe(true)
+  const waiting = performance.now()
+  const other = hammer(second)
+  await other.afterMore(1000)
+  const waitedMs = performance.now() - waiting
+  await signalProcess(pid, 'SIGCONT')
+  await frozen.afterMore(100)
+  await Promise.all([frozen.end(), other.end()])
+  // Far from the 8 hours of a server's default.
+  expect(waitedMs).toBeLessThan(9000)
+  expect(other.refused).toEqual([])
+  const told = [...frozen.answered, ...other.answered].toSorted((a, b) => a - b)
+  expect(told).toEqual(upTo(told.length))
+  expect(await valueIn(target)).toBe(told.length)
+})
