@@ -84,6 +84,27 @@ it('says that it does not know only where the ledger could not be asked in time'
   await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
 })
 
+it('says that it does not know where the ledger is gone, as after a failover to a server that is behind', async () => {
+  const database = await freshDatabase()
+  let phase: 'counting' | 'cutting' | 'cut' = 'counting'
+  const target = await startProxy(database, (statement) => {
+    if (phase === 'cutting' && COMMIT.test(statement)) {
+      phase = 'cut'
+      return 'stays unanswered'
+    }
+    return phase === 'cut' && NEW_SESSION.test(statement) ? 'is cut off' : 'passes'
+  })
+  const { counters } = openTestNth(target)
+  await counters.reset(key, 0)
+  phase = 'cutting'
+  const answer = counters.incrementBy(key, 1).catch(({ code }) => code)
+  await expect.poll(() => phase).toBe('cut')
+  await query(database, 'delete from lane')
+  phase = 'counting'
+  expect(await answer).toBe('OUTCOME_UNKNOWN')
+  expect((await counters.incrementBy(key, 1)).value).toBe(2)
+})
+
 it('says "not done" of what was not, when the database cannot be reached in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[FLUSH, 'is cut off'], ...strokes], 500)

@@ -4,7 +4,7 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { migrate } from '../src/mysql/migrate.ts'
 import type { Target } from '../src/mysql/target.ts'
-import { upTo } from './support/client.ts'
+import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { startLoad } from './support/load.ts'
 import { openTestNth } from './support/nth.ts'
@@ -62,9 +62,14 @@ it('counts nothing of what it refused, and everything else, while a row is held 
     await expect.poll(() => load.answered.length, PATIENCE).toBeGreaterThan(answered)
   }
   await load.end()
-  expect(new Set(load.refused)).toEqual(new Set(['UNAVAILABLE']))
-  expect(load.answered.toSorted((a, b) => a - b)).toEqual(upTo(load.answered.length))
-  expect((await counters.read(key('held'))).value).toBe(load.answered.length)
+  // A deadline can come between a COMMIT and its answer.
+  const doubtful = load.refused.filter((code) => code !== 'UNAVAILABLE')
+  expect(new Set(['OUTCOME_UNKNOWN', ...doubtful])).toEqual(new Set(['OUTCOME_UNKNOWN']))
+  expect(load.refused.length).toBeGreaterThan(doubtful.length)
+  expect(new Set(load.answered).size).toBe(load.answered.length)
+  const { value } = await counters.read(key('held'))
+  expect(value).toBeGreaterThanOrEqual(load.answered.length)
+  expect(value).toBeLessThanOrEqual(load.answered.length + doubtful.length)
 })
 
 it('tells everybody the truth in time while the database is frozen for longer than the deadline', async () => {
@@ -75,7 +80,7 @@ it('tells everybody the truth in time while the database is frozen for longer th
   const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
   // Each call has a counter of its own, which shows afterwards what became of it.
   const keys = upTo(2000).map((index) => key(`c${index}`))
-  await Promise.all(keys.map((each) => counters.incrementBy(each, 0)))
+  await inParallel(20, keys.length, (index) => counters.incrementBy(keys[index] ?? key(''), 0))
   const told = new Map<string, string | number>()
   let slowestMs = 0
   let next = 0

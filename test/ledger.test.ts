@@ -31,3 +31,11 @@ it('goes on with a new row when its own is taken away', async () => {
   expect((await counters.incrementBy(key, 1)).value).toBe(2)
   expect(await query(target, 'select seq from lane')).toEqual([{ seq: 1 }])
 })
+
+it('says what is wrong, to whoever operates it, when the row of a counter is taken away', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await query(target, 'delete from counter_value')
+  await expect(counters.incrementBy(key, 1)).rejects.toThrow('The row that counts is missing')
+})

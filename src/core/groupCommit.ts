@@ -98,6 +98,8 @@ export interface GroupCommitOptions<R extends Row> extends CallsOptions {
 const LANES = 2
 /** Each takes one row at a time, of those that would hold up the others. */
 const SIDE_LANES = 2
+/** A row that is gone was deleted or defined anew; one that is gone time and again was never made. */
+const MOST_SEEKS = 5
 const SHORTEST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 200
 
@@ -118,10 +120,12 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
 
   return {
     change(rows, key, operation) {
-      let isAgain = false
+      let seeks = 0
       return calls.admit(operation, (call) => {
-        if (isAgain) rows.forget(key)
-        isAgain = true
+        if (seeks > 0) rows.forget(key)
+        if (++seeks > MOST_SEEKS) {
+          return calls.answer(call, new Error(`The row that counts is missing for ${JSON.stringify(key)}`))
+        }
         const row = rows.known(key)
         if (row) return place(row, call)
         rows.find(key, now()).then(
