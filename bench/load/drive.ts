@@ -1,0 +1,89 @@
+import { type Connection, openConnection } from './connection.ts'
+
+/** A request as it is sent, and the place of the name that it changes; a read changes none. */
+export interface Request {
+  bytes: Buffer
+  changes?: number
+}
+
+export interface Drive {
+  url: URL
+  connections: number
+  /** Says what to send next at a time in milliseconds; undefined: nothing more. */
+  next(now: number): Request | undefined
+  /** Told of each answer, with the times in milliseconds at which it was asked for and came. */
+  take(request: Request, body: string, sentAt: number, now: number): void
+}
+
+/**
+ * Sends requests over some connections, on each the next one as soon as the last is answered. Returns when
+ * there is nothing more to send and every request has its answer, so that no number handed out is lost.
+ *
+ * @throws {Error} at the first answer that isn't 200 or that `take` refuses, or connection that breaks
+ */
+export async function drive(options: Drive): Promise<void> {
+  const opened: Connection[] = []
+  const watch = watchForSilence()
+  const drained = Array.from({ length: options.connections }, () => {
+    return new Promise<void>((resolve, reject) => {
+      opened.push(driveOne(options, watch.heard, resolve, reject))
+    })
+  })
+  try {
+    await Promise.race([Promise.all(drained), watch.silence])
+  } finally {
+    watch.end()
+    for (const connection of opened) connection.close()
+  }
+}
+
+function driveOne(
+  { url, next, take }: Drive,
+  heard: () => void,
+  onDrained: () => void,
+  onFault: (error: unknown) => void,
+): Connection {
+  let request: Request | undefined
+  let sentAt = 0
+
+  function send(now: number): void {
+    request = next(now)
+    sentAt = now
+    if (request) connection.send(request.bytes)
+    else onDrained()
+  }
+
+  const connection = openConnection(
+    url,
+    ({ status, body }) => {
+      if (!request || status !== 200) throw new Error(`It answered ${status}: ${body}`)
+      heard()
+      const now = performance.now()
+      take(request, body, sentAt, now)
+      send(now)
+    },
+    onFault,
+  )
+  send(performance.now())
+  return connection
+}
+
+const SILENCE_S = 30
+
+function watchForSilence() {
+  let hasHeard = true
+  let timer: NodeJS.Timeout | undefined
+  const silence = new Promise<never>((_, reject) => {
+    timer = setInterval(() => {
+      if (!hasHeard) reject(new Error(`It answered nothing for ${SILENCE_S} seconds.`))
+      hasHeard = false
+    }, SILENCE_S * 1000)
+  })
+  return {
+    silence,
+    heard: () => {
+      hasHeard = true
+    },
+    end: () => clearInterval(timer),
+  }
+}

@@ -1,0 +1,36 @@
+import type { Workload } from '../workloads.ts'
+import { lastOf, type Operation, readOf } from './requests.ts'
+
+/** The most names that one request may read. */
+const MOST_NAMES = 500
+
+/** The present values of a workload's rows, in the order of its names. */
+export async function readValues(url: URL, { kind, names }: Workload): Promise<number[]> {
+  const values: number[] = []
+  if (kind === 'group') {
+    for (const name of names) values.push((await ask(url, lastOf(name))).sequence.group.lastValue ?? 0)
+  } else {
+    for (let at = 0; at < names.length; at += MOST_NAMES) {
+      const { counters } = await ask(url, readOf(names.slice(at, at + MOST_NAMES)))
+      for (const { value } of counters) values.push(value)
+    }
+  }
+  return values
+}
+
+interface Data {
+  counters: { value: number }[]
+  sequence: { group: { lastValue: number | null } }
+}
+
+async function ask(url: URL, operation: Operation): Promise<Data> {
+  const response = await fetch(new URL('/graphql', url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(operation),
+  })
+  const text = await response.text()
+  const { data, errors } = JSON.parse(text)
+  if (errors || !data) throw new Error(`It answered a read with ${text}`)
+  return data
+}

@@ -1,0 +1,25 @@
+import { bench } from './bench.ts'
+import { HELP, type Options, readOptions } from './options.ts'
+import { report } from './report.ts'
+
+const ending = new AbortController()
+
+async function main(): Promise<number> {
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => ending.abort())
+  try {
+    const options = readOptions(process.argv.slice(2))
+    if (options) await run(options)
+    else console.log(HELP)
+    return 0
+  } catch (error) {
+    console.error(ending.signal.aborted ? 'Stopped.' : `FAILED: ${(error as Error).message}`)
+    return 1
+  }
+}
+
+async function run(options: Options): Promise<void> {
+  const { results, machine } = await bench({ ...options, say: console.error, signal: ending.signal })
+  console.log(report(options, machine, results))
+}
+
+process.exitCode = await main()

@@ -1,0 +1,74 @@
+import { parseArgs } from 'node:util'
+import { type System, systems } from './systems.ts'
+import { type Workload, workloads } from './workloads.ts'
+
+export interface Options {
+  rounds: number
+  seconds: number
+  warmupSeconds: number
+  systems: System[]
+  workloads: Workload[]
+}
+
+export const HELP = `Measures Nth beside other ways to count, all in one run, and checks every number they hand out.
+Prints tables as Markdown, and on the error output how far it is. Ends with 1 at any wrong number or error.
+
+  npm run bench -- [options]
+
+  --rounds <n>     how often each is measured, one round of all after the other; the medians are shown (3)
+  --seconds <s>    how long each measurement takes (4)
+  --warmup <s>     how long each runs before that (1)
+  --only <ids>     only these systems and workloads, with commas between them; may be repeated
+  --help           this text
+
+Systems:   ${systems.map(({ id }) => id).join(' ')}
+Workloads: ${workloads.map(({ id }) => id).join(' ')}
+
+For instance: npm run bench -- --rounds 5 --only nth,ceiling,hot@64`
+
+/**
+ * Reads the command line; undefined if it asks for help.
+ *
+ * @throws {Error} saying what is wrong with it
+ */
+export function readOptions(args: string[]): Options | undefined {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rounds: { type: 'string', default: '3' },
+      seconds: { type: 'string', default: '4' },
+      warmup: { type: 'string', default: '1' },
+      only: { type: 'string', multiple: true, default: [] },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) return undefined
+  const rounds = positive('--rounds', values.rounds)
+  if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
+  return {
+    rounds,
+    seconds: positive('--seconds', values.seconds),
+    warmupSeconds: positive('--warmup', values.warmup),
+    ...chosen(values.only.flatMap((ids) => ids.split(','))),
+  }
+}
+
+function positive(name: string, text: string): number {
+  const number = Number(text)
+  if (!(number > 0 && number < Number.POSITIVE_INFINITY))
+    throw new Error(`${name} must be above 0, not ${text}`)
+  return number
+}
+
+/** All systems where none is named, and all workloads where none is named. */
+function chosen(ids: string[]): Pick<Options, 'systems' | 'workloads'> {
+  const named = <Item extends { id: string }>(items: readonly Item[]): Item[] =>
+    items.filter(({ id }) => ids.includes(id))
+  const unknown = ids.filter((id) => ![...systems, ...workloads].some((item) => item.id === id))
+  if (unknown.length > 0) throw new Error(`--only knows no ${unknown.join(', ')}; see --help`)
+  const [someSystems, someWorkloads] = [named(systems), named(workloads)]
+  return {
+    systems: someSystems.length > 0 ? someSystems : [...systems],
+    workloads: someWorkloads.length > 0 ? someWorkloads : [...workloads],
+  }
+}

@@ -1,0 +1,10 @@
+// Nth's own HTTP and GraphQL with nothing behind them: as fast as Nth could be on any database.
+import { built } from '../built.ts'
+import { openMemoryNth } from './memory.ts'
+import { announce } from './serve.ts'
+
+const { listen } = await built<typeof import('../../src/http/server.ts')>('http/server.js')
+
+const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [] })
+await server.serve({ nth: openMemoryNth(), onFault: console.error })
+announce(server.url)

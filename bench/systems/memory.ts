@@ -1,0 +1,68 @@
+import type { CounterChange, CounterState } from '../../src/core/counters.ts'
+import type { Nth } from '../../src/core/nth.ts'
+import type { GroupState } from '../../src/core/sequences.ts'
+
+/** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
+export function openMemoryNth(): Nth {
+  const counters = new Map<string, CounterState>()
+  const groups = new Map<string, GroupState>()
+
+  return {
+    counters: {
+      async incrementBy(key, delta): Promise<CounterChange> {
+        const at = new Date()
+        const counter = kept(counters, `${key.namespace}\n${key.name}`, () => ({
+          ...key,
+          value: 0,
+          createdAt: at,
+          updatedAt: at,
+        }))
+        const previousValue = counter.value
+        counter.value += delta
+        counter.updatedAt = at
+        return { key, value: counter.value, previousValue, appliedDelta: delta, at }
+      },
+
+      async read(key) {
+        const unwritten = { ...key, value: 0, createdAt: null, updatedAt: null }
+        return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten
+      },
+
+      reset: notMeasured,
+      list: notMeasured,
+    },
+
+    sequences: {
+      async next(key, count) {
+        const at = new Date()
+        const text = `${key.namespace}\n${key.sequence}\n${key.group}`
+        const group = kept(groups, text, () => ({ ...key, lastValue: 0, updatedAt: at }))
+        const before = group.lastValue ?? 0
+        group.lastValue = before + count
+        group.updatedAt = at
+        return { key, value: before + 1, lastValue: before + count, count, step: 1, at }
+      },
+
+      async readGroup(key) {
+        const unwritten = { ...key, lastValue: null, updatedAt: null }
+        return groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unwritten
+      },
+
+      async read(key) {
+        return { ...key, createdAt: null }
+      },
+    },
+  }
+}
+
+function kept<State>(states: Map<string, State>, key: string, make: () => State): State {
+  const found = states.get(key)
+  if (found) return found
+  const made = make()
+  states.set(key, made)
+  return made
+}
+
+async function notMeasured(): Promise<never> {
+  throw new Error('Not measured, and not there.')
+}
