@@ -64,12 +64,12 @@ const START = 1
 const STEP = 1
 
 export function openSequences(store: SequenceStore, now: () => Date): Sequences {
-  const read = gather(
+  const { read } = gather(
     sequenceKeyText,
     store.readSequences,
     (key): SequenceState => ({ ...key, createdAt: null }),
   )
-  const readGroup = gather(
+  const { read: readGroup } = gather(
     groupKeyText,
     store.readGroups,
     (key): GroupState => ({ ...key, lastValue: null, updatedAt: null }),
