@@ -13,7 +13,7 @@ interface Numbered {
 /** A reader that notes which names it was asked for together, and finds all but "missing". */
 function notingReader() {
   const batches: string[][] = []
-  const read = gather(
+  const reads = gather(
     ({ name }: Numbered) => name,
     async (keys) => {
       batches.push(keys.map(({ name }) => name))
@@ -24,7 +24,7 @@ function notingReader() {
     },
     ({ name }) => ({ name, isFound: false }),
   )
-  return { batches, read }
+  return { batches, ...reads }
 }
 
 it('waits for the other sockets of the same turn of the event loop', async () => {
@@ -52,10 +52,54 @@ it('reads each key of a batch once, and answers all in the order asked', async (
   expect(batches).toEqual([['a', 'missing', 'b']])
 })
 
+it('reads many keys together with whatever else is asked for in the same turn', async () => {
+  const { batches, read, readMany } = notingReader()
+  const [many, one, none, others] = await Promise.all([
+    readMany([{ name: 'b' }, { name: 'a' }, { name: 'b' }, { name: 'missing' }]),
+    read({ name: 'a' }),
+    readMany([]),
+    readMany([{ name: 'c' }, { name: 'a' }]),
+  ])
+  expect(many.map(({ name, isFound }) => [name, isFound])).toEqual([
+    ['b', true],
+    ['a', true],
+    ['b', true],
+    ['missing', false],
+  ])
+  expect([one, ...others].map(({ name }) => name)).toEqual(['a', 'c', 'a'])
+  expect(none).toEqual([])
+  expect(batches).toEqual([['b', 'a', 'missing', 'c']])
+})
+
+it('reads up to 1 000 keys at once, counting each once', async () => {
+  const { batches, readMany } = notingReader()
+  const names = upTo(2500).map(String)
+  const keys = names.map((name) => ({ name }))
+  const answers = await Promise.all([
+    readMany(keys),
+    readMany(keys.slice(0, 1200)),
+    readMany(keys.toReversed()),
+  ])
+  expect(batches.map(({ length }) => length)).toEqual([1000, 1000, 500])
+  expect(batches.flat()).toEqual(names)
+  expect(answers.map((states) => states.map(({ name }) => name))).toEqual([
+    names,
+    names.slice(0, 1200),
+    names.toReversed(),
+  ])
+})
+
+it('asks for nothing where nothing was asked for', async () => {
+  const { batches, readMany } = notingReader()
+  expect(await readMany([])).toEqual([])
+  expect(batches).toEqual([])
+})
+
 it('fails all who asked when their read fails, and nobody after', async () => {
-  const { read } = notingReader()
-  const settled = await Promise.allSettled(['a', 'bad'].map((name) => read({ name })))
-  expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  const { read, readMany } = notingReader()
+  const reads = [read({ name: 'a' }), read({ name: 'bad' }), readMany([{ name: 'a' }])]
+  const settled = await Promise.allSettled(reads)
+  expect(settled.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
   expect(await read({ name: 'a' })).toEqual({ name: 'a', isFound: true })
 })
 
@@ -70,13 +114,14 @@ it('reads what many requests ask for in the same tick with one statement', async
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({
-          query: `{ counter(name: "n${index}") { value } counters(names: ["n7"]) { value } }`,
+          query: `{ counter(name: "n${index}") { value } counters(names: ["n7", "own${index}"]) { value } }`,
         }),
       })
       return (await response.json()).data
     }),
   )
   expect(statements).toHaveLength(1)
+  expect(statements[0]?.match(/x'6e37'/g) ?? []).toHaveLength(1)
   expect(answers.map(({ counter }) => counter.value)).toEqual(upTo(50).map((index) => (index === 7 ? 7 : 0)))
   expect(answers.every(({ counters }) => counters[0].value === 7)).toBe(true)
 })

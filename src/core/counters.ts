@@ -52,12 +52,14 @@ export interface Counters {
   reset(key: CounterKey, to: number): Promise<CounterChange>
   /** Reads one; a name never written reads 0. All reads of the same turn of the event loop share one statement. */
   read(key: CounterKey): Promise<CounterState>
+  /** Reads many in the order asked, by the same statement. */
+  readMany(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: CounterPage): Promise<CounterState[]>
 }
 
 export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit: GroupCommit<R>): Counters {
   return {
-    read: gather(keyText, store.read, unwritten),
+    ...gather(keyText, store.read, unwritten),
     list: store.list,
 
     async incrementBy(key, delta) {

@@ -66,12 +66,12 @@ export function openSequences<R extends Row>(
   store: SequenceStore<R>,
   groupCommit: GroupCommit<R>,
 ): Sequences {
-  const read = gather(
+  const { read } = gather(
     sequenceKeyText,
     store.readSequences,
     (key): SequenceState => ({ ...key, createdAt: null }),
   )
-  const readGroup = gather(
+  const { read: readGroup } = gather(
     groupKeyText,
     store.readGroups,
     (key): GroupState => ({ ...key, lastValue: null, updatedAt: null }),

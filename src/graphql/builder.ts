@@ -1,5 +1,4 @@
 import SchemaBuilder from '@pothos/core'
-import DataloaderPlugin from '@pothos/plugin-dataloader'
 import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
 import type { Nth } from '../core/nth.ts'
@@ -24,7 +23,7 @@ export const builder = new SchemaBuilder<{
     DateTime: { Input: Date; Output: Date }
   }
 }>({
-  plugins: [RelayPlugin, DataloaderPlugin, ValidationPlugin],
+  plugins: [RelayPlugin, ValidationPlugin],
   defaultFieldNullability: false,
   relay: {
     encodeGlobalID: (typename, id) => encodeId(typename, String(id)),

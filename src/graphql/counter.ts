@@ -1,5 +1,6 @@
-import type { CounterChange, CounterState } from '../core/counters.ts'
+import type { CounterChange, CounterKey, CounterState } from '../core/counters.ts'
 import { joinNames, splitNames } from '../core/names.ts'
+import type { Nth } from '../core/nth.ts'
 import { spend } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
@@ -7,21 +8,12 @@ import * as checks from './checks.ts'
 /** A counter that was read, or one known from a change: that one's creation is read when it is asked for. */
 type CounterSource = Omit<CounterState, 'createdAt'> & Partial<Pick<CounterState, 'createdAt'>>
 
-export const Counter = builder.loadableNodeRef('Counter', {
-  id: { resolve: ({ namespace, name }: CounterSource) => joinNames(namespace, name) },
-  // The core gathers what many requests ask for; here nothing may be kept, or a read would miss a write.
-  loaderOptions: { cache: false },
-  load: (ids: string[], { nth }) =>
-    Promise.all(
-      ids.map((id): Promise<CounterSource> => {
-        const [namespace = '', name = ''] = splitNames(id)
-        return nth.counters.read({ namespace, name })
-      }),
-    ),
-})
+export const Counter = builder.objectRef<CounterSource>('Counter')
 
-Counter.implement({
+builder.node(Counter, {
   description: 'A named number. Every valid name is a counter.',
+  id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
+  loadManyWithoutCache: (ids, { nth }) => nth.counters.readMany(ids.map(keyOf)),
   fields: (t) => ({
     namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
@@ -30,8 +22,9 @@ Counter.implement({
       type: 'DateTime',
       nullable: true,
       description: 'First write; null: none yet.',
-      resolve: async (counter, _, { nth }) =>
-        counter.createdAt === undefined ? (await nth.counters.read(counter)).createdAt : counter.createdAt,
+      // A promise only where there is something to wait for: a list may have hundreds.
+      resolve: (counter, _, { nth }) =>
+        counter.createdAt === undefined ? readCreatedAt(counter, nth) : counter.createdAt,
     }),
     updatedAt: t.expose('updatedAt', {
       type: 'DateTime',
@@ -40,6 +33,15 @@ Counter.implement({
     }),
   }),
 })
+
+function keyOf(id: string): CounterKey {
+  const [namespace = '', name = ''] = splitNames(id)
+  return { namespace, name }
+}
+
+async function readCreatedAt(key: CounterKey, { counters }: Nth): Promise<Date | null> {
+  return (await counters.read(key)).createdAt
+}
 
 const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').implement({
   description: 'What one call did.',
@@ -84,7 +86,7 @@ builder.queryFields((t) => ({
     type: Counter,
     description: 'One counter; 0 if never written.',
     args: { name: t.arg.string(nameArgument), namespace: t.arg.string(namespaceArgument) },
-    resolve: (_, { namespace, name }) => joinNames(namespace, name),
+    resolve: (_, key, { nth }) => nth.counters.read(key),
   }),
   counters: t.field({
     type: [Counter],
@@ -99,7 +101,7 @@ builder.queryFields((t) => ({
     },
     resolve: (_, { namespace, names }, context, info) => {
       spend(context, names.length, info)
-      return names.map((name) => joinNames(namespace, name))
+      return context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
     },
   }),
 }))

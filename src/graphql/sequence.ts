@@ -15,29 +15,9 @@ import * as checks from './checks.ts'
 /** The longest block whose numbers are listed one by one. */
 const MAX_LISTED = 10_000
 
-const Sequence = builder.loadableNodeRef('Sequence', {
-  id: { resolve: ({ namespace, name }: SequenceState) => joinNames(namespace, name) },
-  loaderOptions: { cache: false },
-  load: (ids: string[], { nth }) =>
-    Promise.all(
-      ids.map((id) => {
-        const [namespace = '', name = ''] = splitNames(id)
-        return nth.sequences.read({ namespace, name })
-      }),
-    ),
-})
+const Sequence = builder.objectRef<SequenceState>('Sequence')
 
-const SequenceGroup = builder.loadableNodeRef('SequenceGroup', {
-  id: { resolve: ({ namespace, sequence, group }: GroupState) => joinNames(namespace, sequence, group) },
-  loaderOptions: { cache: false },
-  load: (ids: string[], { nth }) =>
-    Promise.all(
-      ids.map((id) => {
-        const [namespace = '', sequence = '', group = ''] = splitNames(id)
-        return nth.sequences.readGroup({ namespace, sequence, group })
-      }),
-    ),
-})
+const SequenceGroup = builder.objectRef<GroupState>('SequenceGroup')
 
 const groupArgument = {
   required: true,
@@ -46,8 +26,16 @@ const groupArgument = {
   validate: checks.textOrEmpty,
 } as const
 
-Sequence.implement({
+builder.node(Sequence, {
   description: 'Deals numbers. Every valid name is a sequence: 1, 2, 3 …',
+  id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
+  loadManyWithoutCache: (ids, { nth }) =>
+    Promise.all(
+      ids.map((id) => {
+        const [namespace = '', name = ''] = splitNames(id)
+        return nth.sequences.read({ namespace, name })
+      }),
+    ),
   fields: (t) => ({
     namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
@@ -55,7 +43,8 @@ Sequence.implement({
       type: SequenceGroup,
       description: 'One group; the empty name is the sequence without groups.',
       args: { name: t.arg.string(groupArgument) },
-      resolve: (sequence, { name }) => joinNames(sequence.namespace, sequence.name, name),
+      resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
+        nth.sequences.readGroup({ namespace, sequence, group }),
     }),
     createdAt: t.expose('createdAt', {
       type: 'DateTime',
@@ -65,14 +54,22 @@ Sequence.implement({
   }),
 })
 
-SequenceGroup.implement({
+builder.node(SequenceGroup, {
   description: "The numbers of one group: one board's tickets.",
+  id: { resolve: ({ namespace, sequence, group }) => joinNames(namespace, sequence, group) },
+  loadManyWithoutCache: (ids, { nth }) =>
+    Promise.all(
+      ids.map((id) => {
+        const [namespace = '', sequence = '', group = ''] = splitNames(id)
+        return nth.sequences.readGroup({ namespace, sequence, group })
+      }),
+    ),
   fields: (t) => ({
     name: t.exposeString('group', { description: 'Name of the group.' }),
     sequence: t.field({
       type: Sequence,
       description: 'The sequence it belongs to.',
-      resolve: ({ namespace, sequence }) => joinNames(namespace, sequence),
+      resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),
     lastValue: t.expose('lastValue', {
       type: 'SafeInt',
@@ -155,7 +152,7 @@ builder.queryField('sequence', (t) =>
     type: Sequence,
     description: 'One sequence, used or not.',
     args: { name: t.arg.string(nameArgument), namespace: t.arg.string(namespaceArgument) },
-    resolve: (_, { namespace, name }) => joinNames(namespace, name),
+    resolve: (_, key, { nth }) => nth.sequences.read(key),
   }),
 )
 

@@ -6,9 +6,6 @@ import { inputErrors } from './inputErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { requests } from './requests.ts'
 
-/** The largest request body, in bytes: 1 000 names of any length fit in. */
-export const MAX_BODY_BYTES = 1_000_000
-
 export interface ApiOptions {
   nth: Nth
   /** Told of failures that an operator should see, with their cause. */
@@ -34,7 +31,7 @@ export function createApi({ nth, onFault }: ApiOptions) {
     },
     // Set for every answer of the server, not only for Yoga's.
     cors: false,
-    maxRequestBodySize: MAX_BODY_BYTES,
+    maxRequestBodySize: false,
     multipart: false,
     // Pages, GraphiQL among them, have routes of their own.
     graphiql: false,
@@ -43,3 +40,5 @@ export function createApi({ nth, onFault }: ApiOptions) {
     healthCheckEndpoint: '\n',
   })
 }
+
+export type Api = ReturnType<typeof createApi>

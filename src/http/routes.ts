@@ -1,0 +1,49 @@
+import type { IncomingMessage } from 'node:http'
+import { NthError } from '../core/errors.ts'
+import { type Handler, setAll } from './front.ts'
+import { graphiqlPage } from './graphiql.ts'
+import type { HostRefusal } from './hosts.ts'
+import { type Page, sendPage } from './pages.ts'
+import { refuse } from './refuse.ts'
+
+export interface Routes {
+  /** The fixed pages, by path. */
+  pages: Map<string, Page>
+  /** Why a Host header isn't answered to, if it isn't. */
+  hostRefusal: (host: string) => HostRefusal | undefined
+  front: Handler
+}
+
+/** Leads each request to what it asks for: the API, GraphiQL beside it, or a page. */
+export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
+  return async (request, response, headers) => {
+    const path = pathOf(request)
+    const isGet = request.method === 'GET' || request.method === 'HEAD'
+    if (path === '/graphql' || path === '/graphql/') {
+      if (isGet && request.headers.accept?.includes('text/html')) {
+        setAll(response, headers)
+        return sendPage(request, response, await graphiqlPage())
+      }
+      const refusal = hostRefusal(request.headers.host ?? 'localhost')
+      if (!refusal) return front(request, response, headers)
+      setAll(response, headers)
+      return refuse(response, refusal.status, refusal.error)
+    }
+    setAll(response, headers)
+    const page = pages.get(path)
+    if (page && isGet) return sendPage(request, response, page)
+    if (page) {
+      response.setHeader('allow', 'GET, HEAD')
+      return refuse(response, 405, new NthError('BAD_REQUEST', `${path} can only be read.`))
+    }
+    const message = 'There is nothing here. The API is at /graphql, the shop at /.'
+    return refuse(response, 404, new NthError('BAD_REQUEST', message))
+  }
+}
+
+function pathOf({ url = '/' }: IncomingMessage): string {
+  // A proxy may send the whole address.
+  if (!url.startsWith('/')) return URL.canParse(url) ? new URL(url).pathname : url
+  const end = url.indexOf('?')
+  return end === -1 ? url : url.slice(0, end)
+}

@@ -1,0 +1,178 @@
+import { gzipSync } from 'node:zlib'
+import { expect, it } from 'vitest'
+import type { Nth } from '../src/core/nth.ts'
+import { startFront } from './support/front.ts'
+import { openWire, postHead } from './support/wire.ts'
+
+const LIMIT = 1_000_000
+
+/** A body that would count, of so many bytes. */
+function bodyOf(bytes: number): string {
+  const text = JSON.stringify({ query: 'mutation { increment(name: "c") { value } }' })
+  return text.padEnd(bytes)
+}
+
+const TYPENAME = '{"query":"{ __typename }"}'
+const READ_COUNTER = '{ counter(name: "c") { value } }'
+
+it.each([
+  ['the shortest way', {}],
+  ['an event stream', { accept: 'text/event-stream' }],
+  ['another type of JSON', { 'content-type': 'application/graphql+json' }],
+  ['GraphQL as it is', { 'content-type': 'application/graphql' }],
+  ['a form', { 'content-type': 'application/x-www-form-urlencoded' }],
+  ['an odd Accept', { accept: 'text/html, */*;q=0.1' }],
+])('refuses more than 1 000 000 bytes on the way of %s', async (_, headers) => {
+  const { post, ask } = await startFront()
+  const { status, body } = await post(bodyOf(LIMIT + 1), headers)
+  expect(status).toBe(413)
+  expect(body.errors?.[0]?.extensions).toEqual({ code: 'REQUEST_ENTITY_TOO_LARGE', limit: LIMIT })
+  expect((await ask(READ_COUNTER)).counter.value).toBe(0)
+})
+
+it('takes exactly 1 000 000 bytes', async () => {
+  const { post } = await startFront()
+  const { status, body } = await post(bodyOf(LIMIT))
+  expect([status, body.data]).toEqual([200, { increment: { value: 1 } }])
+})
+
+it('refuses a body by the length it announces, before any of it has come', async () => {
+  const { url } = await startFront()
+  const wire = openWire(url)
+  wire.write(postHead(`Content-Length: ${LIMIT + 1}`))
+  expect(await wire.received('REQUEST_ENTITY_TOO_LARGE')).toMatch(/^HTTP\/1.1 413 /)
+})
+
+it('refuses a body of unknown length as soon as it is too long', async () => {
+  const { url } = await startFront()
+  const wire = openWire(url)
+  const chunk = `${(LIMIT + 1).toString(16)}\r\n${bodyOf(LIMIT + 1)}\r\n`
+  wire.write(postHead('Transfer-Encoding: chunked'), chunk)
+  expect(await wire.received('REQUEST_ENTITY_TOO_LARGE')).toMatch(/^HTTP\/1.1 413 /)
+})
+
+it.each(['announced', 'chunked'])(
+  'lets a caller whose %s body is refused send it to its end, and then go on',
+  async (kind) => {
+    const { url } = await startFront()
+    const wire = openWire(url)
+    const body = bodyOf(5 * LIMIT)
+    if (kind === 'announced') wire.write(postHead(`Content-Length: ${body.length}`), body)
+    else {
+      const chunk = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+      wire.write(postHead('Transfer-Encoding: chunked'), chunk)
+    }
+    wire.write(postHead(`Content-Length: ${TYPENAME.length}`), TYPENAME)
+    const text = await wire.received('{"data":{"__typename":"Query"}}')
+    expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200'])
+  },
+)
+
+it.each(['application/json', 'application/json; way=full', 'application/graphql'])(
+  'refuses a body as %s that is not UTF-8, which would make one name of two',
+  async (type) => {
+    const { post, ask } = await startFront()
+    const names = ['caf\xe9', 'caf\xe8', 'half a pair \xed\xa0\x80']
+    for (const name of names) {
+      const query = `mutation { increment(name: "${name}") { value } }`
+      const text = type === 'application/graphql' ? query : JSON.stringify({ query })
+      const { status, body } = await post(Uint8Array.from(Buffer.from(text, 'latin1')), {
+        'content-type': type,
+      })
+      expect([status, body.errors?.[0]?.extensions]).toEqual([400, { code: 'BAD_REQUEST' }])
+    }
+    expect((await ask('{ namespace { counters { nodes { name } } } }')).namespace.counters.nodes).toEqual([])
+  },
+)
+
+it('understands letters of several bytes that arrive in parts', async () => {
+  const { url } = await startFront()
+  const wire = openWire(url)
+  const bytes = Buffer.from(
+    JSON.stringify({ query: 'mutation { increment(name: "é😀") { counter { name } } }' }),
+  )
+  const middle = bytes.indexOf('é') + 1
+  wire.write(postHead(`Content-Length: ${bytes.length}`), bytes.subarray(0, middle))
+  const other = openWire(url)
+  other.write(postHead(`Content-Length: ${TYPENAME.length}`), TYPENAME)
+  await other.received('Query')
+  wire.write(bytes.subarray(middle))
+  expect(await wire.received('}}}}')).toContain('"name":"é😀"')
+})
+
+it.each(['gzip', 'br', 'GZIP', 'identity, gzip'])('refuses a body compressed as %s', async (encoding) => {
+  const { post } = await startFront()
+  const { status, body } = await post(Uint8Array.from(gzipSync(TYPENAME)), { 'content-encoding': encoding })
+  expect([status, body.errors?.[0]]).toEqual([
+    415,
+    { message: expect.stringContaining('content-encoding'), extensions: { code: 'BAD_REQUEST' } },
+  ])
+})
+
+it('takes a body that says it is not compressed', async () => {
+  const { post } = await startFront()
+  expect((await post(TYPENAME, { 'content-encoding': 'identity' })).status).toBe(200)
+})
+
+it.each([
+  ['body', postHead('Content-Length: 100').concat('{"query"')],
+  ['chunked body', postHead('Transfer-Encoding: chunked').concat('9\r\n{"query":\r\n')],
+  ['head', 'POST /graphql HTTP/1.1\r\nHost: localhost\r\n'],
+  ['refused body', postHead(`Content-Length: ${2 * LIMIT}`).concat('{"query"')],
+])('does not wait for ever for a %s', async (part, text) => {
+  const { url } = await startFront({ arrivalMs: 300 })
+  const wire = openWire(url)
+  wire.write(text)
+  expect(await wire.ended()).toMatch(part === 'refused body' ? /^HTTP\/1.1 413 / : /^HTTP\/1.1 408 /)
+})
+
+it('bears callers who go away while they send', async () => {
+  const { url, ask, faults } = await startFront()
+  for (const head of ['Content-Length: 100', 'Transfer-Encoding: chunked', `Content-Length: ${2 * LIMIT}`]) {
+    const wire = openWire(url)
+    wire.write(postHead(head), head.startsWith('T') ? '9\r\n{"query":\r\n' : '{"query":')
+    // The server has read what was sent before it reads another connection's request.
+    await ask('{ __typename }')
+    wire.destroy()
+  }
+  expect((await ask('{ __typename }')).__typename).toBe('Query')
+  expect(faults).toEqual([])
+})
+
+it.each(['application/json', 'application/json; way=full'])(
+  'counts for a caller who went away after having sent its %s',
+  async (type) => {
+    let open = () => {}
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    let arrive = () => {}
+    const arrived = new Promise<void>((resolve) => {
+      arrive = resolve
+    })
+    let changed: Promise<unknown> = Promise.resolve()
+    const around = ({ counters, sequences }: Nth): Nth => ({
+      sequences,
+      counters: {
+        ...counters,
+        incrementBy(key, delta) {
+          arrive()
+          const change = gate.then(() => counters.incrementBy(key, delta))
+          changed = change
+          return change
+        },
+      },
+    })
+    const { url, ask, faults } = await startFront({ around })
+    const wire = openWire(url)
+    const body = bodyOf(0)
+    wire.write(postHead(`Content-Length: ${body.length}`).replace('application/json', type), body)
+    await arrived
+    wire.destroy()
+    await ask('{ __typename }')
+    open()
+    await changed
+    expect((await ask(READ_COUNTER)).counter.value).toBe(1)
+    expect(faults).toEqual([])
+  },
+)
