@@ -20,6 +20,7 @@ export async function startService(
     config: {
       host: '127.0.0.1',
       port: 0,
+      workers: 1,
       target,
       dataDir: '',
       allowedOrigins: options.allowedOrigins ?? [],
