@@ -8,24 +8,38 @@ import { openPrivateDatabase } from './mysql/private/open.ts'
 import { untilReady } from './mysql/ready.ts'
 import { openStore } from './mysql/store.ts'
 import { describeTarget, type Target } from './mysql/target.ts'
+import { openWorkers } from './workers.ts'
 
 export interface App {
   /** Where it can be reached. */
   url: string
+  /** How many processes serve it. */
+  workers: number
   /** Where its data lies, in words. */
   data: string
   /** Ends everything in order, the database last. */
   close(): Promise<void>
 }
 
-export interface AppOptions {
+export interface AppOptions extends ServerOptions {
+  /** Ends the start. */
+  signal: AbortSignal
+}
+
+export interface ServerOptions {
   config: Config
   /** Told what takes time and what an operator should know, as sentences. */
   say: (message: string) => void
   /** Told of failures that should not be, with their cause. */
   onFault: (error: unknown) => void
-  /** Ends the start. */
-  signal: AbortSignal
+}
+
+/** What callers reach. It holds its address from the start, and answers once it is given a database. */
+export interface Front {
+  url: string
+  serve(target: Target): Promise<void>
+  /** Takes no more requests, and waits until those under way are answered. */
+  close(): Promise<void>
 }
 
 /**
@@ -33,7 +47,7 @@ export interface AppOptions {
  * first. What was opened is closed again in reverse if a later step fails.
  */
 export async function startApp(options: AppOptions): Promise<App> {
-  const { config, say, onFault, signal } = options
+  const { config, signal } = options
   const closers: Closer[] = []
   const close = () => closeAll(closers)
   try {
@@ -41,32 +55,49 @@ export async function startApp(options: AppOptions): Promise<App> {
       const directory = await holdDirectory(config.dataDir)
       closers.push(directory.giveBack)
     }
-    const server = await listen(config)
-    closers.push(server.close)
+    const front = await openFront(options)
+    closers.push(front.close)
 
     const { target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
     await migrate(target)
 
-    const limits = { timeoutMs: config.writeTimeoutMs, maxPending: config.maxPending }
-    const store = openStore(target, {
-      timeLimitMs: config.writeTimeoutMs,
-      maxPending: config.maxPending,
-      onReachable: (reason) =>
-        say(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
-    })
-    closers.push(store.close)
-    const nth = openNth(store, { ...limits, onFault })
-    closers.push(nth.close)
     // Opened first, and so closed last; but once it serves it must be closed before what it serves from.
-    closers.push(server.close)
-    await server.serve({ nth, onFault })
+    closers.push(front.close)
+    await front.serve(target)
     signal.throwIfAborted()
-    return { url: server.url, data, close }
+    return { url: front.url, workers: config.workers, data, close }
   } catch (error) {
     await close()
     throw error
   }
+}
+
+/** The front in this process: all of it, or what each worker has. */
+export async function openServer({ config, say, onFault }: ServerOptions): Promise<Front> {
+  const server = await listen(config)
+  const closers: Closer[] = []
+
+  async function serve(target: Target): Promise<void> {
+    const { writeTimeoutMs, maxPending } = config
+    const store = openStore(target, {
+      timeLimitMs: writeTimeoutMs,
+      maxPending,
+      onReachable: (reason) =>
+        say(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
+    })
+    closers.push(store.close)
+    const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, onFault })
+    closers.push(nth.close)
+    await server.serve({ nth, onFault })
+  }
+
+  return { url: server.url, serve, close: () => closeAll([...closers.splice(0), server.close]) }
+}
+
+async function openFront(options: ServerOptions): Promise<Front> {
+  const { host, port, workers } = options.config
+  return workers > 1 ? openWorkers({ count: workers, host, port, say: options.say }) : openServer(options)
 }
 
 type Closer = () => Promise<void>

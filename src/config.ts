@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import { parseTarget, type Target } from './mysql/target.ts'
@@ -5,6 +6,8 @@ import { parseTarget, type Target } from './mysql/target.ts'
 export interface Config {
   host: string
   port: number
+  /** How many processes serve. */
+  workers: number
   /** The database to use; without one, Nth runs a private server on `dataDir`. */
   target?: Target
   dataDir: string
@@ -27,6 +30,7 @@ const settings = z.object({
     .transform(Number)
     .refine((port) => port <= 65_535, portRule())
     .default(4000),
+  WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
   NTH_DATA_DIR: z
     .string()
@@ -49,11 +53,12 @@ export function readConfig(environment: Environment = process.env): Config {
     const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}.`)
     throw new Error(lines.join('\n'))
   }
-  const { HOST, PORT, DATABASE_URL, NTH_DATA_DIR, NTH_ALLOWED_ORIGINS } = parsed.data
+  const { HOST, PORT, WORKERS, DATABASE_URL, NTH_DATA_DIR, NTH_ALLOWED_ORIGINS } = parsed.data
   const { NTH_WRITE_TIMEOUT_MS, NTH_MAX_PENDING } = parsed.data
   return {
     host: HOST,
     port: PORT,
+    workers: WORKERS,
     ...(DATABASE_URL && { target: DATABASE_URL }),
     dataDir: NTH_DATA_DIR,
     allowedOrigins: NTH_ALLOWED_ORIGINS,
@@ -75,6 +80,15 @@ function whole(lowest: number, highest: number) {
 
 function portRule(): string {
   return 'must be a port from 0 to 65535; 0 takes any that is free'
+}
+
+const MAX_WORKERS = 64
+
+function parseWorkers(text: string): number {
+  if (text === 'auto') return Math.min(availableParallelism(), MAX_WORKERS)
+  const count = /^\d{1,2}$/.test(text) ? Number(text) : 0
+  if (count >= 1 && count <= MAX_WORKERS) return count
+  throw new Error(`must be a number of processes from 1 to ${MAX_WORKERS}, or auto for one a core`)
 }
 
 /** Makes a parser that throws one that zod can use. */

@@ -1,6 +1,8 @@
+import cluster from 'node:cluster'
 import pino from 'pino'
 import { type App, startApp } from './app.ts'
 import { readConfig } from './config.ts'
+import { runWorker } from './worker.ts'
 
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
 const ending = new AbortController()
@@ -51,13 +53,13 @@ function untilEnding(): Promise<void> {
   })
 }
 
-function greeting({ url, data }: App): string {
+function greeting({ url, workers, data }: App): string {
   return `
 Nth is running.
   GraphQL   ${url}/graphql
   GraphiQL  ${url}/graphql in a browser
   Shop      ${url}/
-  Data      ${data}
+  Data      ${data}${workers > 1 ? `\n  Workers   ${workers} processes` : ''}
 
 Try it:
   curl ${url}/graphql -H 'content-type: application/json' -d '{"query":"mutation { increment(name: \\"hello\\") { value } }"}'
@@ -70,9 +72,18 @@ function explained(error: unknown): string {
   if (code === 'EADDRINUSE') {
     return `${message}: something else uses this port. Choose another with PORT, or 0 for any that is free.`
   }
-  if (['listen', 'getaddrinfo'].includes(syscall)) return `${message}. Choose another HOST or PORT.`
+  if (['listen', 'bind', 'getaddrinfo'].includes(syscall)) return `${message}. Choose another HOST or PORT.`
   if (['mkdir', 'open'].includes(syscall)) return `${message}. Choose another directory with NTH_DATA_DIR.`
   return message
 }
 
-await main()
+function serveAsWorker(): Promise<void> {
+  return runWorker({
+    // The primary has found it sound.
+    config: readConfig(),
+    say: (message) => console.log(`Worker ${process.pid}: ${message}`),
+    onFault: (error) => log.error(error),
+  })
+}
+
+await (cluster.isPrimary ? main() : serveAsWorker())

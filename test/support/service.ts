@@ -21,6 +21,7 @@ export async function startService(
     config: {
       host: '127.0.0.1',
       port: 0,
+      workers: 1,
       target,
       dataDir: '',
       allowedOrigins: [],

@@ -110,7 +110,8 @@ function serverOptions(kind: ServerProgram['kind']): string[] {
     '--character-set-server=utf8mb4',
     '--skip-log-bin',
     '--performance-schema=OFF',
-    '--max-connections=100',
+    // Enough for as many workers as there may be, 64, with 10 connections each.
+    '--max-connections=1000',
     '--innodb-flush-log-at-trx-commit=1',
     '--innodb-buffer-pool-size=128M',
   ]

@@ -1,0 +1,107 @@
+import type { ChildProcess } from 'node:child_process'
+import cluster, { type Worker as ClusterWorker } from 'node:cluster'
+import type { Target } from './mysql/target.ts'
+
+/** What a worker tells its primary. */
+export type Report =
+  | { state: 'listening' | 'serving'; url: string }
+  | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
+
+/** What the primary tells a worker. */
+export type Order = { to: 'serve'; target: Target } | { to: 'end' }
+
+/** A worker as its primary sees it. */
+export interface Worker {
+  pid: number | undefined
+  ageMs(): number
+  /** Waits until it has come to a state, and returns its address; fails when it fails or ends. */
+  reported(state: 'listening' | 'serving'): Promise<string>
+  serve(target: Target): Promise<void>
+  /** Has it end in order, by force if it doesn't. */
+  end(): Promise<void>
+  /** Why it has ended, when it has. */
+  ended: Promise<string>
+}
+
+/** Longer than a server waits for requests under way when it closes. */
+const ENDED_WITHIN_MS = 15_000
+
+/** Forks a worker of this program, with these variables beside the primary's own. */
+export function forkWorker(environment: Record<string, string>): Worker {
+  const beganAt = Date.now()
+  const worker = cluster.fork(environment)
+  closeOnExit(worker)
+  const { pid } = worker.process
+  let failure: string | undefined
+  worker.on('message', (report: Report) => {
+    if (report.state === 'failed') failure = report.message
+  })
+  const ended = new Promise<string>((resolve) => {
+    worker.on('exit', (code, signal) => resolve(failure ?? signal ?? `exit ${code}`))
+    worker.on('error', (error) => pid === undefined && resolve(`it could not be run: ${error.message}`))
+  })
+
+  function reported(state: 'listening' | 'serving'): Promise<string> {
+    return new Promise((resolve, reject) => {
+      worker.on('message', (report: Report) => {
+        if (report.state === 'failed') reject(Object.assign(new Error(report.message), report))
+        else if (report.state === state) resolve(report.url)
+      })
+      ended.then((reason) => reject(new Error(`Worker ${pid} ended (${reason}) before it served.`)))
+    })
+  }
+
+  function order(order: Order): void {
+    // One that has just ended takes no order; that it has ended is heard of elsewhere.
+    if (worker.isConnected()) worker.send(order, () => undefined)
+  }
+
+  return {
+    pid,
+    ended,
+    reported,
+    ageMs: () => Date.now() - beganAt,
+
+    async serve(target) {
+      order({ to: 'serve', target })
+      await reported('serving')
+    },
+
+    async end() {
+      order({ to: 'end' })
+      const force = setTimeout(() => worker.process.kill('SIGKILL'), ENDED_WITHIN_MS)
+      await ended
+      clearTimeout(force)
+    },
+  }
+}
+
+/**
+ * When a worker ends while a connection is on its way to it, node:cluster waits for ever for the worker to
+ * say that it has it: the connection stays open, so that its caller waits as long; the worker counts as
+ * connected, and keeps the port from being closed after all others. One that froze or ran out of memory mostly
+ * ends so. Here both are let go.
+ *
+ * The connection is the last handle that was sent, as only one at a time is on its way. To close one that had
+ * arrived does nothing: the primary's own copy has been closed then.
+ */
+function closeOnExit(worker: ClusterWorker): void {
+  const { process: child } = worker
+  // It could not be run, and has no channel.
+  if (!child.connected) return
+  let last: unknown
+  child.send = new Proxy(child.send, {
+    apply(send, self: ChildProcess, args: Parameters<ChildProcess['send']>) {
+      if (args[1]) last = args[1]
+      return Reflect.apply(send, self, args)
+    },
+  })
+  worker.on('exit', () => {
+    worker.disconnect()
+    if (isClosable(last)) last.close()
+  })
+}
+
+function isClosable(handle: unknown): handle is { close(): void } {
+  return typeof handle === 'object' && handle !== null && 'close' in handle
+}
