@@ -9,7 +9,7 @@ await serveYoga({
   read: (kind, names) => readRows(pool, kind, names),
 
   async add(kind, name) {
-    const [{ insertId }] = await pool.query<ResultSetHeader>(
+    const [{ insertId }] = await pool.execute<ResultSetHeader>(
       `update ${tables[kind]}
        set value = last_insert_id(value + 1)
        where name = ?`,

@@ -30,8 +30,8 @@ async function addOn(
 ): Promise<number | undefined> {
   try {
     await connection.beginTransaction()
-    await connection.query(`update ${tables[kind]} set value = value + 1 where name = ?`, [name])
-    const [[row]] = await connection.query<RowDataPacket[]>(
+    await connection.execute(`update ${tables[kind]} set value = value + 1 where name = ?`, [name])
+    const [[row]] = await connection.execute<RowDataPacket[]>(
       `select value from ${tables[kind]} where name = ?`,
       [name],
     )
