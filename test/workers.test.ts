@@ -123,9 +123,9 @@ it('answers all it has accepted when a Ctrl-C reaches every process, and leaves 
   const opened = await Promise.all(upTo(16).map(() => openRequest(nth)))
   for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(0)
   for (const pid of [...workers, nth.child.pid ?? 0]) process.kill(pid, 'SIGINT')
-  await expect.poll(() => reach(nth), PATIENCE).toBe('refused')
   // As npm hands it on.
   nth.child.kill('SIGINT')
+  await expect.poll(() => reach(nth), PATIENCE).toBe('refused')
   const numbers = await Promise.all(opened.map(finish))
   expect(sorted(numbers)).toEqual(upTo(16))
   expect(await nth.exited).toBe(0)
