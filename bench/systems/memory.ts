@@ -1,4 +1,4 @@
-import type { CounterChange, CounterState } from '../../src/core/counters.ts'
+import type { CounterChange, CounterKey, CounterState } from '../../src/core/counters.ts'
 import type { Nth } from '../../src/core/nth.ts'
 import type { GroupState } from '../../src/core/sequences.ts'
 
@@ -6,6 +6,11 @@ import type { GroupState } from '../../src/core/sequences.ts'
 export function openMemoryNth(): Nth {
   const counters = new Map<string, CounterState>()
   const groups = new Map<string, GroupState>()
+
+  function stateOf(key: CounterKey): CounterState {
+    const unwritten = { ...key, value: 0, createdAt: null, updatedAt: null }
+    return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten
+  }
 
   return {
     counters: {
@@ -23,11 +28,8 @@ export function openMemoryNth(): Nth {
         return { key, value: counter.value, previousValue, appliedDelta: delta, at }
       },
 
-      async read(key) {
-        const unwritten = { ...key, value: 0, createdAt: null, updatedAt: null }
-        return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten
-      },
-
+      read: async (key) => stateOf(key),
+      readMany: async (keys) => keys.map(stateOf),
       reset: notMeasured,
       list: notMeasured,
     },
