@@ -2,14 +2,8 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { Call } from '../src/core/calls.ts'
 import type { Operation } from '../src/core/dealing.ts'
-import {
-  type Flush,
-  type Lane,
-  type Outcome,
-  openGroupCommit,
-  type Row,
-  type Rows,
-} from '../src/core/groupCommit.ts'
+import { openGroupCommit } from '../src/core/groupCommit.ts'
+import type { Flush, Lane, Outcome, Row, Rows } from '../src/core/lane.ts'
 
 const MAX = Number.MAX_SAFE_INTEGER
 

@@ -1,6 +1,7 @@
 import type { CallsOptions } from './calls.ts'
 import { type CounterStore, type Counters, openCounters } from './counters.ts'
-import { type Lane, openGroupCommit, type Row } from './groupCommit.ts'
+import { openGroupCommit } from './groupCommit.ts'
+import type { Lane, Row } from './lane.ts'
 import { openSequences, type SequenceStore, type Sequences } from './sequences.ts'
 
 /** What Nth can do, without saying where it is kept or how it is asked. */

@@ -1,6 +1,6 @@
 import type { Call, Place } from './calls.ts'
 import { merge, type Operation } from './dealing.ts'
-import type { Row } from './groupCommit.ts'
+import type { Row } from './lane.ts'
 
 /** The calls of one flush on one row, in order of arrival. */
 export interface Run<R extends Row> {

@@ -1,5 +1,6 @@
 import { gather } from './gather.ts'
-import type { GroupCommit, Row, Rows } from './groupCommit.ts'
+import type { GroupCommit } from './groupCommit.ts'
+import type { Row, Rows } from './lane.ts'
 import { joinNames } from './names.ts'
 
 export interface SequenceKey {

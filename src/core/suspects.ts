@@ -1,5 +1,5 @@
 import type { Call, Place } from './calls.ts'
-import type { Row } from './groupCommit.ts'
+import type { Row } from './lane.ts'
 import { type Run, runOf } from './runs.ts'
 
 /** Rows that failed, and would hold up the others: somebody holds them locked, or a trigger refuses. */

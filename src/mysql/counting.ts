@@ -1,5 +1,5 @@
 import type { Operation } from '../core/dealing.ts'
-import type { Row } from '../core/groupCommit.ts'
+import type { Row } from '../core/lane.ts'
 import { instant, integer } from './literals.ts'
 
 /** `starts_at` of the rows of period 0, all time. */

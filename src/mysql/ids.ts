@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { ResultSetHeader, RowDataPacket } from 'mysql2'
-import type { Rows } from '../core/groupCommit.ts'
+import type { Rows } from '../core/lane.ts'
 import { type CountingRow, type CountingTable, countingRow } from './counting.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber } from './errors.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Flush, Lane, Outcome } from '../core/groupCommit.ts'
+import type { Flush, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow, CountingTable } from './counting.ts'
 import { ER, failureOf, hasErrorNumber } from './errors.ts'
 import { type Before, type FlushText, readAgain, writeDecided, writeFlush } from './flushing.ts'
