@@ -9,8 +9,8 @@ const key = { namespace: 'n', name: 'c' }
 const FLUSH = /^start transaction;\nupdate lane\s+set seq/
 const READ_AGAIN = /^select counter_id as id/
 const COMMIT = /^commit$/
-const LOOK = /^start transaction;\nupdate lane set epoch/
-const NEW_SESSION = /^set session/
+const LOOK = /update lane set epoch/
+const NEW_SESSION = /^set session\s+sql_mode/
 
 type Stroke = readonly [pattern: RegExp, fate: Fate]
 
