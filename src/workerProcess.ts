@@ -17,8 +17,10 @@ export interface Worker {
   /** Waits until it has come to a state, and returns its address; fails when it fails or ends. */
   reported(state: 'listening' | 'serving'): Promise<string>
   serve(target: Target): Promise<void>
-  /** Has it end in order, by force if it doesn't. */
+  /** Has it take no more connections, finish what it has and end; by force if it doesn't. */
   end(): Promise<void>
+  /** Ends it at once. */
+  kill(): void
   /** Why it has ended, when it has. */
   ended: Promise<string>
 }
@@ -51,6 +53,10 @@ export function forkWorker(environment: Record<string, string>): Worker {
     })
   }
 
+  function kill(): void {
+    worker.process.kill('SIGKILL')
+  }
+
   function order(order: Order): void {
     // One that has just ended takes no order; that it has ended is heard of elsewhere.
     if (worker.isConnected()) worker.send(order, () => undefined)
@@ -60,6 +66,7 @@ export function forkWorker(environment: Record<string, string>): Worker {
     pid,
     ended,
     reported,
+    kill,
     ageMs: () => Date.now() - beganAt,
 
     async serve(target) {
@@ -69,7 +76,10 @@ export function forkWorker(environment: Record<string, string>): Worker {
 
     async end() {
       order({ to: 'end' })
-      const force = setTimeout(() => worker.process.kill('SIGKILL'), ENDED_WITHIN_MS)
+      // From here on no connection is dealt to it. It would hand those back that come after the order, and
+      // node:cluster keeps what is handed back by the last worker, open and unanswered.
+      worker.disconnect()
+      const force = setTimeout(kill, ENDED_WITHIN_MS)
       await ended
       clearTimeout(force)
     },

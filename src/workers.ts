@@ -40,6 +40,11 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
   // and 2, four of them 55, 8, 1 and 0, and connections are kept for long.
   cluster.schedulingPolicy = cluster.SCHED_RR
 
+  // Those that serve end by themselves when this process is gone; those that are ending finish first.
+  process.once('exit', () => {
+    for (const worker of living) worker.kill()
+  })
+
   function fork(): Worker {
     const worker = forkWorker(environment)
     living.add(worker)

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { type IncomingMessage, request } from 'node:http'
 import { createServer } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -30,20 +30,22 @@ async function increment(nth: NthProcess): Promise<number> {
   return (await nth.ask(INCREMENT)).increment.value
 }
 
-/** Opens a request on a connection of its own, which a worker has taken on when this returns. */
-async function openRequest(nth: NthProcess): Promise<ClientRequest> {
+/**
+ * Opens a request on a connection of its own, which a worker has taken on when this returns. Called, it sends
+ * the rest, and returns the number that it is answered with.
+ */
+async function openRequest(nth: NthProcess): Promise<() => Promise<number>> {
   const headers = { 'content-type': 'application/json', expect: '100-continue' }
   const opened = request(`${nth.url}/graphql`, { method: 'POST', headers, agent: false })
   opened.flushHeaders()
+  const answer: Promise<IncomingMessage[]> = once(opened, 'response')
+  answer.catch(() => undefined)
   await once(opened, 'continue')
-  return opened
-}
-
-/** Sends the rest of a request, and returns the number it is answered with. */
-async function finish(opened: ClientRequest): Promise<number> {
-  opened.end(JSON.stringify({ query: INCREMENT }))
-  const [response]: IncomingMessage[] = await once(opened, 'response')
-  return JSON.parse(response ? await text(response) : '').data.increment.value
+  return async () => {
+    opened.end(JSON.stringify({ query: INCREMENT }))
+    const [response] = await answer
+    return JSON.parse(response ? await text(response) : '').data.increment.value
+  }
 }
 
 function reach(nth: NthProcess): Promise<string> {
@@ -51,6 +53,11 @@ function reach(nth: NthProcess): Promise<string> {
     () => 'answered',
     () => 'refused',
   )
+}
+
+/** Calls without a pause until nobody takes the call any more. */
+async function untilRefused(nth: NthProcess): Promise<void> {
+  while ((await reach(nth)) !== 'refused');
 }
 
 it('shares one port among workers, each of which serves, and hands out exact numbers', async () => {
@@ -120,13 +127,15 @@ it('answers all it has accepted when a Ctrl-C reaches every process, and leaves 
   const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
   const workers = await workersOf(nth)
   const database = await databaseOf(directory)
-  const opened = await Promise.all(upTo(16).map(() => openRequest(nth)))
+  const finish = await Promise.all(upTo(16).map(() => openRequest(nth)))
   for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(0)
+  const comers = upTo(16).map(() => untilRefused(nth))
   for (const pid of [...workers, nth.child.pid ?? 0]) process.kill(pid, 'SIGINT')
   // As npm hands it on.
   nth.child.kill('SIGINT')
-  await expect.poll(() => reach(nth), PATIENCE).toBe('refused')
-  const numbers = await Promise.all(opened.map(finish))
+  // Each of them is answered or refused at once, though the workers wait for the others.
+  await Promise.all(comers)
+  const numbers = await Promise.all(finish.map((send) => send()))
   expect(sorted(numbers)).toEqual(upTo(16))
   expect(await nth.exited).toBe(0)
   expect(nth.output()).not.toContain('ended')
@@ -137,8 +146,7 @@ it('answers all it has accepted when a Ctrl-C reaches every process, and leaves 
 it('ends at once, workers too, when it is told again', async () => {
   const nth = await startTwo()
   const workers = await workersOf(nth)
-  const opened = await openRequest(nth)
-  opened.on('error', () => undefined)
+  await openRequest(nth)
   let code: unknown
   nth.exited.then((value) => {
     code = value
