@@ -3,12 +3,14 @@ import {
   type DocumentNode,
   GraphQLError,
   Kind,
+  type ParseOptions,
   parse,
+  type Source,
   type ValidationContext,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { LRUCache } from 'lru-cache'
 import { fieldCount } from '../graphql/fieldCount.ts'
+import type { KnownDocuments } from './known.ts'
 
 /**
  * The longest document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000.
@@ -16,36 +18,45 @@ import { fieldCount } from '../graphql/fieldCount.ts'
  */
 const MAX_TOKENS = 10_000
 
-/** What documents and their errors may take in the caches, in characters of their text. */
-const CACHED_CHARACTERS = 2_000_000
-
 /** The most fields that an operation may ask for, those of fragments counted at each use. */
 const MAX_FIELDS = 10_000
 
-/** Refuses documents that would be too much work: to parse, to validate or to execute. */
-export const documents: Plugin = {
-  onParse({ setParseFn }) {
-    setParseFn((source, options) => {
-      try {
-        return parse(source, { ...options, maxTokens: MAX_TOKENS })
-      } catch (error) {
-        if (!(error instanceof RangeError)) throw error
-        // The parser calls itself for each level.
-        throw new GraphQLError('Syntax Error: Document is nested too deeply.')
-      }
-    })
-  },
+/** Refuses documents that would be too much work to parse, to validate or to execute; remembers the others. */
+export function documents(known: KnownDocuments): Plugin {
+  return {
+    onParse({ params: { source }, setParseFn, setParsedDocument }) {
+      const found = known.get(String(source))
+      if (found) setParsedDocument(found)
+      else setParseFn(parseBounded)
+    },
 
-  onValidate({ addValidationRule }) {
-    addValidationRule(fieldCountRule)
-    return ({ result, setResult }) => {
-      // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
-      const errors = result as readonly GraphQLError[]
-      if (errors.some(({ message }) => message === 'Validation aborted.')) {
-        setResult([new GraphQLError('The document asks for the same field too many times.')])
+    onValidate({ params: { documentAST }, addValidationRule, setResult }) {
+      const text = documentAST.loc?.source.body ?? ''
+      if (known.get(text) === documentAST) {
+        setResult([])
+        return undefined
       }
-    }
-  },
+      addValidationRule(fieldCountRule)
+      return ({ valid, result, setResult }) => {
+        if (valid) known.set(text, documentAST)
+        // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
+        const errors = result as readonly GraphQLError[]
+        if (errors.some(({ message }) => message === 'Validation aborted.')) {
+          setResult([new GraphQLError('The document asks for the same field too many times.')])
+        }
+      }
+    },
+  }
+}
+
+function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
+  try {
+    return parse(source, { ...options, maxTokens: MAX_TOKENS })
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    // The parser calls itself for each level.
+    throw new GraphQLError('Syntax Error: Document is nested too deeply.')
+  }
 }
 
 /** Nested fragments can make a short document ask for more fields than a machine can count to. */
@@ -59,16 +70,4 @@ function fieldCountRule(context: ValidationContext): ASTVisitor {
       context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
     },
   }
-}
-
-/** Caches that a caller cannot fill beyond a bound, however long its documents are. */
-export function documentCaches() {
-  return { documentCache: cache<DocumentNode>(), errorCache: cache<Error>() }
-}
-
-function cache<Value extends object>() {
-  return new LRUCache<string, Value>({
-    maxSize: CACHED_CHARACTERS,
-    sizeCalculation: (_, text) => text.length + 1,
-  })
 }

@@ -6,6 +6,7 @@ import { BodyRefusal, readBody } from './body.ts'
 import { maskError } from './maskError.ts'
 import { type AnswerType, saysJson, usualAnswerType } from './negotiation.ts'
 import { refuse } from './refuse.ts'
+import { endOfTurn } from './turn.ts'
 import type { Api } from './yoga.ts'
 
 /** Answers a request; `headers` are those that every answer of the server carries. */
@@ -75,6 +76,7 @@ export function createFront(api: Api): Handler {
       return api(Object.assign(request, { body: Readable.from([body]) }), response)
     }
     const result = await resultOf(params, request, response)
+    await endOfTurn()
     if (!isSuccess(result)) return sendProcessed(result, type, response, headers)
     const text = JSON.stringify(result)
     response.writeHead(200, {

@@ -1,8 +1,9 @@
 import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import { schema } from '../graphql/schema.ts'
-import { documentCaches, documents } from './documents.ts'
+import { documents } from './documents.ts'
 import { inputErrors } from './inputErrors.ts'
+import { openKnownDocuments } from './known.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { requests } from './requests.ts'
 
@@ -17,8 +18,9 @@ export function createApi({ nth, onFault }: ApiOptions) {
   return createYoga({
     schema,
     context: { nth },
-    plugins: [requests, documents, inputErrors],
-    parserAndValidationCache: documentCaches(),
+    plugins: [requests, documents(openKnownDocuments()), inputErrors],
+    // `documents` has its own, bounded in memory.
+    parserAndValidationCache: false,
     maskedErrors: { maskError },
     logging: {
       debug: () => undefined,

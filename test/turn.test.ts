@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest'
+import { endOfTurn } from '../src/http/turn.ts'
+
+it('comes after all that was ready in the same turn, for all who wait together', async () => {
+  const log: string[] = []
+  const waiting: Promise<unknown>[] = []
+  const arrive = (name: string) => {
+    log.push(`${name} arrives`)
+    waiting.push(endOfTurn().then(() => log.push(`${name} leaves`)))
+  }
+  // Timers that are due at once run like sockets that are read at once: promise jobs run between them.
+  await new Promise<void>((resolve) => {
+    for (const name of ['a', 'b', 'c']) setTimeout(() => arrive(name), 1)
+    setTimeout(resolve, 1)
+    const due = Date.now() + 5
+    while (Date.now() < due) {}
+  })
+  await Promise.all(waiting)
+  expect(log).toEqual(['a arrives', 'b arrives', 'c arrives', 'a leaves', 'b leaves', 'c leaves'])
+  arrive('d')
+  await waiting.at(-1)
+  expect(log.at(-1)).toBe('d leaves')
+})
