@@ -87,13 +87,12 @@ export function forkWorker(environment: Record<string, string>): Worker {
 }
 
 /**
- * When a worker ends while a connection is on its way to it, node:cluster waits for ever for the worker to
- * say that it has it: the connection stays open, so that its caller waits as long; the worker counts as
- * connected, and keeps the port from being closed after all others. One that froze or ran out of memory mostly
- * ends so. Here both are let go.
+ * Closes, when a worker has ended, the connection that was on its way to it. node:cluster would keep it open
+ * for ever, waiting for the worker to say that it has it, and its caller would wait as long. A worker that
+ * froze or ran out of memory mostly leaves one.
  *
- * The connection is the last handle that was sent, as only one at a time is on its way. To close one that had
- * arrived does nothing: the primary's own copy has been closed then.
+ * It is the last handle that was sent, as only one at a time is on its way. To close one that had arrived does
+ * nothing: the primary's own copy has been closed then.
  */
 function closeOnExit(worker: ClusterWorker): void {
   const { process: child } = worker
@@ -106,10 +105,7 @@ function closeOnExit(worker: ClusterWorker): void {
       return Reflect.apply(send, self, args)
     },
   })
-  worker.on('exit', () => {
-    worker.disconnect()
-    if (isClosable(last)) last.close()
-  })
+  worker.on('exit', () => isClosable(last) && last.close())
 }
 
 function isClosable(handle: unknown): handle is { close(): void } {

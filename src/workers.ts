@@ -37,7 +37,7 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
   // The kernel (SCHED_NONE) deals connections too unevenly: of 64 that came at once, two idle workers took 62
-  // and 2, four of them 55, 8, 1 and 0, and connections are kept for long.
+  // and 2, four of them 55, 8, 1 and 0 (Node 20, two cores), and connections are kept for long.
   cluster.schedulingPolicy = cluster.SCHED_RR
 
   // Those that serve end by themselves when this process is gone; those that are ending finish first.

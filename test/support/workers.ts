@@ -1,0 +1,47 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { freshDatabase, urlOf } from './database.ts'
+import { type NthProcess, startNth } from './nthProcess.ts'
+
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+
+/** An Nth of two workers on a database of its own. */
+export async function startTwo(): Promise<NthProcess> {
+  return startNth({ DATABASE_URL: urlOf(await freshDatabase()), WORKERS: '2' })
+}
+
+export async function increment(nth: NthProcess): Promise<number> {
+  return (await nth.ask(INCREMENT)).increment.value
+}
+
+/**
+ * Opens a request on a connection of its own, which a worker has taken on when this returns. Called, it sends
+ * the rest, and returns the number that it is answered with.
+ */
+export async function openRequest(nth: NthProcess): Promise<() => Promise<number>> {
+  const headers = { 'content-type': 'application/json', expect: '100-continue' }
+  const opened = request(`${nth.url}/graphql`, { method: 'POST', headers, agent: false })
+  opened.flushHeaders()
+  const answer: Promise<IncomingMessage[]> = once(opened, 'response')
+  answer.catch(() => undefined)
+  await once(opened, 'continue')
+  return async () => {
+    opened.end(JSON.stringify({ query: INCREMENT }))
+    const [response] = await answer
+    return JSON.parse(response ? await text(response) : '').data.increment.value
+  }
+}
+
+/** Calls on a new connection. */
+export function reach(nth: NthProcess): Promise<string> {
+  return fetch(nth.url, { headers: { connection: 'close' } }).then(
+    () => 'answered',
+    () => 'refused',
+  )
+}
+
+/** Calls without a pause until nobody takes the call any more. */
+export async function untilRefused(nth: NthProcess): Promise<void> {
+  while ((await reach(nth)) !== 'refused');
+}

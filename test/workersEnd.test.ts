@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { sorted, upTo } from './support/client.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from './support/nthProcess.ts'
+import { connectionsAt, databaseOf, isAlive, workersOf } from './support/processes.ts'
+import { increment, openRequest, startTwo, untilRefused } from './support/workers.ts'
+
+const PATIENCE = { timeout: 20_000 }
+
+it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
+  const directory = await dataDirectory()
+  const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
+  const workers = await workersOf(nth)
+  const database = await databaseOf(directory)
+  const finish = await Promise.all(upTo(16).map(() => openRequest(nth)))
+  for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(0)
+  const comers = upTo(16).map(() => untilRefused(nth))
+  for (const pid of [...workers, nth.child.pid ?? 0]) process.kill(pid, 'SIGINT')
+  // As npm hands it on.
+  nth.child.kill('SIGINT')
+  // Each of them is answered or refused at once, though the workers wait for the others.
+  await Promise.all(comers)
+  const numbers = await Promise.all(finish.map((send) => send()))
+  expect(sorted(numbers)).toEqual(upTo(16))
+  expect(await nth.exited).toBe(0)
+  expect(nth.output()).not.toContain('ended')
+  expect(await Promise.all([...workers, database].map(isAlive))).toEqual([false, false, false])
+  expect(await readdir(directory)).not.toContain('nth.lock')
+})
+
+it('ends at once, workers too, when it is told again', async () => {
+  const nth = await startTwo()
+  const workers = await workersOf(nth)
+  await openRequest(nth)
+  let code: unknown
+  nth.exited.then((value) => {
+    code = value
+  })
+  const tell = () => {
+    nth.child.kill('SIGTERM')
+    return code
+  }
+  await expect.poll(tell, { timeout: 5_000, interval: 100 }).toBe(1)
+  expect(await Promise.all(workers.map(isAlive))).toEqual([false, false])
+})
+
+it('leaves no process when the one that holds the workers is killed', async () => {
+  const directory = await dataDirectory()
+  const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
+  await increment(nth)
+  const pids = [...(await workersOf(nth)), await databaseOf(directory)]
+  nth.child.kill('SIGKILL')
+  await expect.poll(() => Promise.all(pids.map(isAlive)), PATIENCE).toEqual([false, false, false])
+})
+
+it('says once that its address can not be had, before a database is made', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void other.close())
+  await once(other, 'listening')
+  const { port } = other.address() as { port: number }
+  const directory = await temporaryDirectory()
+  for (const [environment, line] of [
+    [{ PORT: String(port) }, `127.0.0.1:${port}: something else uses this port. Choose another with PORT`],
+    [{ HOST: '203.0.113.1' }, 'Choose another HOST or PORT'],
+    [{ HOST: 'no-such-host.invalid' }, 'Choose another HOST or PORT'],
+  ] as const) {
+    const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), WORKERS: '3', ...environment })
+    expect(await nth.exited).toBe(1)
+    expect(nth.output().trim().split('\n')).toEqual([expect.stringContaining(line)])
+    expect(await readdir(join(directory, 'data'))).toEqual([])
+  }
+})
+
+it('answers 503 while it waits for a database, and ends when told', async () => {
+  const free = createServer().listen(0, '127.0.0.1')
+  await once(free, 'listening')
+  const { port } = free.address() as { port: number }
+  await new Promise((resolve) => free.close(resolve))
+  const nth = spawnNth({
+    DATABASE_URL: 'mysql://root@127.0.0.1:1/nth',
+    PORT: String(port),
+    WORKERS: '2',
+  })
+  await nth.printed('Waiting for the database nth at 127.0.0.1:1')
+  const response = await fetch(`http://127.0.0.1:${port}/graphql?query={__typename}`)
+  expect(response.status).toBe(503)
+  nth.child.kill('SIGTERM')
+  expect(await nth.exited).toBe(0)
+})
