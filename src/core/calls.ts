@@ -42,8 +42,8 @@ export interface Calls {
    */
   admit(operation: Operation, seek: (call: Call) => void): Promise<Applied>
   answer(call: Call, answer: Applied | Error): void
-  /** Whether a call can still be sent. One whose time is over is answered, also if the timer is late. */
-  isOpen(call: Call): boolean
+  /** The calls that can still be sent. One whose time is over is answered, also if the timer is late. */
+  open(calls: readonly Call[]): readonly Call[]
 }
 
 export interface CallsOptions {
@@ -120,9 +120,12 @@ export function openCalls({ timeoutMs, maxPending }: CallsOptions): Calls {
       })
     },
 
-    isOpen(call) {
-      if (!call.isAnswered && call.deadline <= performance.now()) answer(call, expired(call, timeoutMs))
-      return !call.isAnswered
+    open(asked) {
+      const now = performance.now()
+      for (const call of asked) {
+        if (call.deadline <= now) answer(call, expired(call, timeoutMs))
+      }
+      return asked.some(({ isAnswered }) => isAnswered) ? asked.filter((call) => !call.isAnswered) : asked
     },
   }
 }

@@ -64,13 +64,13 @@ export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit:
     list: store.list,
 
     async incrementBy(key, delta) {
-      const applied = await groupCommit.change(store.rows, key, { kind: 'add', delta })
-      return { key, ...applied, appliedDelta: delta }
+      const { value, previousValue, at } = await groupCommit.change(store.rows, key, { kind: 'add', delta })
+      return { key, value, previousValue, appliedDelta: delta, at }
     },
 
     async reset(key, to) {
-      const applied = await groupCommit.change(store.rows, key, { kind: 'set', to })
-      return { key, ...applied, appliedDelta: null }
+      const { value, previousValue, at } = await groupCommit.change(store.rows, key, { kind: 'set', to })
+      return { key, value, previousValue, appliedDelta: null, at }
     },
   }
 }

@@ -97,7 +97,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
   }
 
   function place(row: R, call: Call): void {
-    if (!calls.isOpen(call)) return
+    if (call.isAnswered) return
     if (suspects.has(row)) suspect(row, [call])
     else queueOf(row).add(row, call)
   }

@@ -63,8 +63,8 @@ export function openSettling<R extends Row>({ calls, now, place }: SettlingOptio
 
   /** A run without the calls that were answered meanwhile; none if it would be empty. */
   function stillOpen(run: Run<R>): Run<R>[] {
-    const open = run.calls.filter(calls.isOpen)
-    if (open.length === run.calls.length) return [run]
+    const open = calls.open(run.calls)
+    if (open === run.calls) return [run]
     if (open.length === 0) return []
     const { run: rest, left } = runOf(run.row, open, run.state)
     for (const call of left) place(run.row, call)
@@ -78,13 +78,14 @@ export function openSettling<R extends Row>({ calls, now, place }: SettlingOptio
   }
 
   function flushOf(runs: readonly Run<R>[], at: Date): Flush<R> {
+    const all = callsOf(runs)
     return {
       runs,
       at,
-      isAwaited: () => callsOf(runs).some(calls.isOpen),
+      isAwaited: () => calls.open(all).length > 0,
       mayCommit() {
-        if (!callsOf(runs).every(calls.isOpen)) return false
-        for (const call of callsOf(runs)) call.isCommitting = true
+        if (calls.open(all) !== all) return false
+        for (const call of all) call.isCommitting = true
         return true
       },
       deal(previous) {
@@ -125,7 +126,7 @@ function dealTo<R extends Row>(run: Run<R>, previousValue: number | undefined): 
 function told({ dealt }: Call, at: Date): Applied | Error {
   if (dealt instanceof Error) return dealt
   if (dealt === undefined) throw new Error('A flush was committed without having been dealt')
-  return { ...dealt, at }
+  return { value: dealt.value, previousValue: dealt.previousValue, at }
 }
 
 function doubtful(cause: unknown): NthError {
