@@ -40,8 +40,14 @@ const fates = fc.infiniteStream(
   }),
 )
 
+interface ModelRow extends Row {
+  id: number
+}
+
 interface Table {
   values: Map<number, number>
+  /** Each row's last transaction. */
+  locks: Map<number, Promise<void>>
   /** How often each call took effect. */
   effects: Map<Call, number>
   /** Every call that was ever in a flush. */
@@ -49,8 +55,24 @@ interface Table {
 }
 
 /** A lane on rows in memory, whose flushes go as the stream says. */
-function modelLane(table: Table, stream: Iterator<{ fate: Fate; turns: number; run: number }>): Lane<Row> {
-  async function flush({ runs, deal, mayCommit }: Flush<Row>): Promise<Outcome> {
+function modelLane(
+  table: Table,
+  stream: Iterator<{ fate: Fate; turns: number; run: number }>,
+): Lane<ModelRow> {
+  async function flush(flush: Flush<ModelRow>): Promise<Outcome> {
+    const { promise: ended, resolve: unlock } = deferred()
+    // As a database does: rows are locked one after another, in one order, until the transaction ends.
+    for (const id of flush.runs.map(({ row }) => row.id).toSorted((a, b) => a - b)) {
+      const before = table.locks.get(id)
+      table.locks.set(id, ended)
+      await before
+    }
+    const outcome = await transact(flush)
+    unlock()
+    return outcome
+  }
+
+  async function transact({ runs, deal, mayCommit }: Flush<ModelRow>): Promise<Outcome> {
     const { fate, turns, run } = stream.next().value
     for (const { calls } of runs) for (const call of calls) table.sent.add(call)
     await turnsLater(turns)
@@ -82,11 +104,19 @@ function modelLane(table: Table, stream: Iterator<{ fate: Fate; turns: number; r
   return { flush, close: async () => undefined }
 }
 
+function deferred() {
+  let resolve: () => void = () => undefined
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}
+
 async function turnsLater(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-const rows: Rows<number, Row> = {
+const rows: Rows<number, ModelRow> = {
   known: (id) => (id % 2 ? { id, key: String(id) } : undefined),
   find: async (id) => ({ id, key: String(id) }),
   forget: () => undefined,
@@ -115,8 +145,8 @@ it('tells every caller what happened, under random schedules and failures', asyn
   const seen = new Map<string, number>()
   await fc.assert(
     fc.asyncProperty(requests, fates, async (asked, stream) => {
-      const table: Table = { values: new Map(), effects: new Map(), sent: new Set() }
-      const { change } = openGroupCommit<Row>({
+      const table: Table = { values: new Map(), locks: new Map(), effects: new Map(), sent: new Set() }
+      const { change } = openGroupCommit<ModelRow>({
         openLane: () => modelLane(table, stream),
         timeoutMs: 10_000,
         maxPending: 1000,
@@ -165,10 +195,10 @@ function expectHistory(answers: Told[], id: number, value: number): void {
   expect(departures).toEqual(arrivals)
 }
 
-it('sends the first call at once, and gathers those that come while it is under way', async () => {
+it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
   const flushed: number[] = []
   let finish: () => void = () => undefined
-  const { change } = openGroupCommit<Row>({
+  const { change } = openGroupCommit<ModelRow>({
     openLane: () => ({
       async flush({ runs, deal, mayCommit }) {
         flushed.push(runs.reduce((sum, { calls }) => sum + calls.length, 0))
@@ -186,10 +216,19 @@ it('sends the first call at once, and gathers those that come while it is under 
     onFault: () => undefined,
     now: () => new Date(0),
   })
-  const answers = Array.from({ length: 10 }, () => change(rows, 1, { kind: 'add', delta: 1 }))
-  expect(flushed).toEqual([1])
+  const callers = (count: number) =>
+    Array.from({ length: count }, () => change(rows, 1, { kind: 'add', delta: 1 }))
+  const first = callers(3)
+  await turnsLater(1)
+  expect(flushed).toEqual([3])
+  const second = [...callers(2), ...callers(4)]
+  await turnsLater(5)
+  second.push(...callers(1))
+  expect(flushed).toEqual([3])
   finish()
-  await expect.poll(() => flushed).toEqual([1, 9])
+  expect((await Promise.all(first)).map(({ value }) => value)).toEqual([1, 2, 3])
+  await turnsLater(1)
+  expect(flushed).toEqual([3, 7])
   finish()
-  expect((await Promise.all(answers)).map(({ value }) => value)).toEqual([1, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+  expect((await Promise.all(second)).map(({ value }) => value)).toEqual([1, 2, 3, 4, 5, 6, 7])
 })

@@ -47,17 +47,10 @@ export interface GroupCommitOptions<R extends Row> extends CallsOptions {
   now: () => Date
 }
 
-/** The second lane works while the first one waits for the disk; more of them gain nothing. */
-const LANES = 2
 /** Each takes one row at a time, of those that would hold up the others. */
 const SIDE_LANES = 2
 /** A row that is gone was deleted or defined anew; one that is gone time and again was never made. */
 const MOST_SEEKS = 5
-
-/** Gets calls and sees to it that they are flushed. */
-interface Queue<R extends Row> {
-  add(row: R, call: Call): void
-}
 
 export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): GroupCommit<R> {
   const { openLane, onFault, now } = options
@@ -65,7 +58,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
   const settle = openSettling<R>({ calls, now, place })
   const suspects = openSuspects<R>()
   const lanes: Lane<R>[] = []
-  const queues = Array.from({ length: LANES }, openQueue)
+  const main = openMain()
   const sides = Array.from({ length: SIDE_LANES }, openSide)
 
   return {
@@ -99,12 +92,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
   function place(row: R, call: Call): void {
     if (call.isAnswered) return
     if (suspects.has(row)) suspect(row, [call])
-    else queueOf(row).add(row, call)
-  }
-
-  function queueOf({ id }: R): Queue<R> {
-    // There are so many queues, and no id is negative.
-    return queues[id % LANES] as Queue<R>
+    else main.add(row, call)
   }
 
   function suspect(row: R, others: readonly Call[], first = false): void {
@@ -112,8 +100,15 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     for (const side of sides) side.wake()
   }
 
-  /** The ordinary way: everything that waits goes together, and what comes meanwhile goes next. */
-  function openQueue(): Queue<R> {
+  /**
+   * The ordinary way: everything that waits goes together, and what comes meanwhile goes next. A flush is cut
+   * when all requests that were ready have been read, as half of them would find the lane taken otherwise.
+   *
+   * One lane is enough. Two, between which rows were divided, had twice the flushes of half the size: on two
+   * cores, 10 000 counters and 64 connections took a fifth more processor time of Nth and half as much again
+   * of the database.
+   */
+  function openMain() {
     const lane = newLane()
     const waiting = openWaiting<R>()
     let isRunning = false
@@ -121,6 +116,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     async function work(): Promise<void> {
       isRunning = true
       while (!waiting.isEmpty()) {
+        await endOfTurn()
         await settle(lane, waiting.cut(), ({ row, calls }) =>
           suspect(row, [...calls, ...waiting.take(row)], true),
         )
@@ -129,7 +125,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     }
 
     return {
-      add(row, call) {
+      add(row: R, call: Call): void {
         waiting.add(row, call)
         if (!isRunning) void work()
       },
@@ -163,4 +159,9 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       },
     }
   }
+}
+
+/** Comes after all sockets that were ready. */
+function endOfTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
 }

@@ -4,7 +4,6 @@ import type { Run } from './runs.ts'
 export interface Row {
   /** The same for the same row only. */
   key: string
-  id: number
 }
 
 /** Finds the row behind a key, making it if needed. */

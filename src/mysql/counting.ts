@@ -8,6 +8,7 @@ export const BEGINNING = '19700101000000'
 /** A row that counts, as a flush names it. */
 export interface CountingRow extends Row {
   table: CountingTable
+  id: number
   /** Of the definition that it was looked up with. */
   version: number
 }

@@ -125,7 +125,7 @@ function lockAndChange(table: CountingTable, members: Member[], at: Date): Step[
   const alike = new Map<string, { operation: Operation; ids: number[] }>()
   for (const { run } of members) {
     if (run.state !== 'merged') continue
-    const text = JSON.stringify(run.merged)
+    const text = run.merged.kind === 'set' ? `= ${run.merged.to}` : `+ ${run.merged.delta}`
     const others = alike.get(text)
     if (others) others.ids.push(run.row.id)
     else alike.set(text, { operation: run.merged, ids: [run.row.id] })
