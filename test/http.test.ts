@@ -199,3 +199,9 @@ it('serves its schema and the shop', async () => {
   const again = await fetch(url, { headers: { 'if-none-match': shop.headers.get('etag') ?? '' } })
   expect(again.status).toBe(304)
 })
+
+it('keeps an idle connection for longer than the proxies before it', async () => {
+  const { url } = await startService()
+  const { headers } = await fetch(url)
+  expect(headers.get('keep-alive')).toBe('timeout=75')
+})

@@ -22,6 +22,12 @@ export interface HttpServer {
 const DRAIN_MS = 10_000
 const IDLE_CHECK_MS = 20
 
+/**
+ * How long an idle connection is kept, in milliseconds: longer than proxies keep theirs, as one that the server
+ * closes first fails the request that is on its way on it.
+ */
+const KEEP_ALIVE_MS = 75_000
+
 /** How long a request may take to arrive, in milliseconds: 1 MB over a poor connection. */
 const ARRIVAL_MS = 60_000
 
@@ -42,6 +48,7 @@ export async function listen({
   arrivalMs = ARRIVAL_MS,
 }: ListenOptions): Promise<HttpServer> {
   const server = createServer({
+    keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: arrivalMs,
     headersTimeout: arrivalMs / 2,
     connectionsCheckingInterval: arrivalMs / 10,
