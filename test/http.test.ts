@@ -49,7 +49,7 @@ it.each([
 })
 
 it('reads by GET, and refuses to write by it', async () => {
-  const { url } = await startService()
+  const { url, ask } = await startService()
   const get = async (parameters: Record<string, string>) => {
     const response = await fetch(`${url}/graphql?${new URLSearchParams(parameters)}`)
     return { status: response.status, allow: response.headers.get('allow'), body: await response.json() }
@@ -63,6 +63,10 @@ it('reads by GET, and refuses to write by it', async () => {
     allow: 'POST',
     body: { errors: [{ extensions: { code: 'OPERATION_RESOLUTION_FAILURE' } }] },
   })
+  // Nor when it knows the document.
+  await ask('mutation { increment(name: "c") { value } }')
+  expect((await get({ query: 'mutation { increment(name: "c") { value } }' })).status).toBe(405)
+  expect((await ask('{ counter(name: "c") { value } }')).counter.value).toBe(1)
   expect(await get({ query: '{ __typename }', variables: '{broken' })).toMatchObject({
     status: 400,
     body: { errors: [{ extensions: { code: 'BAD_REQUEST' } }] },

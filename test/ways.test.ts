@@ -2,110 +2,19 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
+import { parse } from 'graphql'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Nth } from '../src/core/nth.ts'
 import { createFront } from '../src/http/front.ts'
-import { createApi } from '../src/http/yoga.ts'
+import { type Api, createApi } from '../src/http/yoga.ts'
 import { freshDatabase } from './support/database.ts'
 import { startFront } from './support/front.ts'
 import { openTestNth } from './support/nth.ts'
+import { ACCEPTS, bodies, INCREMENT, texts } from './support/requests.ts'
 
 /** A parameter that means nothing, and so takes a request through Yoga as it is. */
 const FULL = { 'content-type': 'application/json; way=full' }
 const SHORT = { 'content-type': 'application/json' }
-
-const ACCEPTS = [
-  undefined,
-  '*/*',
-  'application/json',
-  'application/json, text/plain, */*',
-  'application/graphql-response+json',
-  'application/graphql-response+json, application/json',
-  'application/graphql-response+json,application/json;q=0.9',
-  'application/graphql-response+json; charset=utf-8, application/json; charset=utf-8',
-  'text/event-stream',
-  'multipart/mixed',
-  'text/html',
-  'application/*',
-  '',
-]
-
-const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
-
-const bodies: unknown[] = [
-  // Good ones.
-  { query: '{ __typename }' },
-  { query: '{ counter(name: "a") { id namespace name value createdAt updatedAt } }' },
-  {
-    query: 'query Q($n: [String!]!) { counters(names: $n) { ...F } } fragment F on Counter { name value }',
-    variables: { n: ['a', 'b'] },
-  },
-  { query: INCREMENT, variables: { name: 'c' } },
-  { query: 'query A { a: __typename } query B { b: __typename }', operationName: 'B' },
-  { query: '{ __schema { queryType { name } } }' },
-  {
-    query: 'query($s: Boolean!) { __typename @skip(if: $s) namespace { name @include(if: $s) } }',
-    variables: { s: true },
-  },
-  { query: '{ node(id: "Q291bnRlcjpkZWZhdWx0CmE") { id ... on Counter { value } } }' },
-  { query: '{ __typename }', variables: null, operationName: null, extensions: null, extra: null },
-  { query: '{ __typename }', extensions: { some: 'thing' } },
-  // Refused by the core, partly or wholly.
-  { query: 'mutation { increment(name: "") { value } }' },
-  {
-    query:
-      'mutation { a: incrementBy(name: "c", delta: 1) { value } b: incrementBy(name: "m", delta: 9007199254740991) { value } c: incrementBy(name: "m", delta: 1) { value counter { value } } }',
-  },
-  { query: '{ counters(names: []) { value } counter(name: "a") { value } }' },
-  { query: '{ node(id: "x") { id } }' },
-  { query: '{ namespace { counters(first: 1, last: 1) { nodes { name } } } }' },
-  // Variables that are wrong, missing or too many.
-  { query: INCREMENT },
-  { query: INCREMENT, variables: {} },
-  { query: INCREMENT, variables: { name: 5 } },
-  { query: INCREMENT, variables: { name: null } },
-  { query: INCREMENT, variables: { name: 'c', other: 1 } },
-  { query: 'query($n: [String!]!) { counters(names: $n) { value } }', variables: { n: ['a', null, 3] } },
-  { query: 'query($n: String = null) { counter(name: "a", namespace: $n) { value } }' },
-  // Documents that are wrong.
-  { query: '' },
-  { query: '{' },
-  { query: '{ nope }' },
-  { query: '{ counter(name: 1) { value } }' },
-  { query: '{ counter { value } }' },
-  { query: 'subscription { nope }' },
-  { query: 'fragment F on Counter { name }' },
-  { query: `{ ${'a '.repeat(10_001)} }` },
-  // Operations that are not there.
-  { query: '{ __typename }', operationName: 'Nope' },
-  { query: 'query A { __typename } query B { __typename }' },
-  { query: '{ __typename }', operationName: '' },
-  // Parameters that are wrong.
-  {},
-  [],
-  [{ query: '{ __typename }' }],
-  null,
-  5,
-  'text',
-  { query: 5 },
-  { query: null },
-  { query: ['{ __typename }'] },
-  { query: '{ __typename }', variables: 'text' },
-  { query: '{ __typename }', variables: [] },
-  { query: '{ __typename }', extensions: 5 },
-  { query: '{ __typename }', operationName: 5 },
-  { query: '{ __typename }', extra: 1 },
-  { variables: { a: 1 } },
-]
-
-const texts = [
-  ...bodies.map((body) => JSON.stringify(body)),
-  '',
-  '{',
-  '{"query": nope}',
-  '\ufeff{"query":"{ __typename }"}',
-  '{"query":"{ __typename }","__proto__":{"a":1}}',
-  '{"query":"{ __typename }"} ',
-]
 
 /** Posts with these headers only: fetch would add an Accept. */
 async function answerOf(url: string, text: string, headers: Record<string, string>) {
@@ -116,6 +25,15 @@ async function answerOf(url: string, text: string, headers: Record<string, strin
   for await (const chunk of response.setEncoding('utf8')) received += chunk
   const about = ['content-type', 'content-length', 'allow', 'vary', 'access-control-allow-origin']
   return { status: response.statusCode, headers: about.map((name) => response.headers[name]), text: received }
+}
+
+/** Whether a body has a document that can be parsed: of others, errors tell where the end is. */
+function isAboutDocument(body: unknown): body is { query: string } {
+  try {
+    return Boolean(parse((body as { query: string }).query))
+  } catch {
+    return false
+  }
 }
 
 it.each(ACCEPTS)(
@@ -134,6 +52,40 @@ it.each(ACCEPTS)(
     expect(faults).toEqual([])
   },
 )
+
+it.each(['*/*', 'application/graphql-response+json'])(
+  'answers the same about a document that it knows as about one that is new, to the Accept %j',
+  async (accept) => {
+    const { url, ask, faults } = await startFront()
+    for (const [index, body] of bodies.entries()) {
+      if (!isAboutDocument(body)) continue
+      const answers = []
+      // A document that is refused stays new, however often it comes.
+      for (const end of ['', '', `\n# ${index}`]) {
+        await ask('mutation { reset(name: "c") { value } b: reset(name: "m") { value } }')
+        const text = JSON.stringify({ ...body, query: body.query + end })
+        answers.push(await answerOf(url, text, { ...SHORT, accept }))
+      }
+      expect({ body, answers: answers.slice(0, 2) }).toEqual({ body, answers: [answers[2], answers[2]] })
+    }
+    expect(faults).toEqual([])
+  },
+)
+
+it('tells an operator of a fault, and callers nothing, also where it knows the document', async () => {
+  const around = ({ counters, sequences }: Nth): Nth => ({
+    sequences,
+    counters: { ...counters, read: () => Promise.reject(new Error('secret')) },
+  })
+  const { url, faults } = await startFront({ around })
+  const text = JSON.stringify({ query: '{ counter(name: "c") { value } }' })
+  for (const way of [SHORT, SHORT, FULL]) {
+    const answer = await answerOf(url, text, way)
+    expect(answer.text).toContain('INTERNAL_SERVER_ERROR')
+    expect(answer.text).not.toContain('secret')
+    expect(faults.splice(0)).toEqual([new Error('secret')])
+  }
+})
 
 it('answers the same by both ways, whatever the parameters', async () => {
   const { url, faults } = await startFront()
@@ -169,21 +121,27 @@ it('answers the same by both ways, whatever the parameters', async () => {
   expect(faults).toEqual([])
 })
 
+/** A server with nothing but the way into Yoga, of which a test may change parts. */
+async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults: unknown[] }> {
+  const faults: unknown[] = []
+  const nth = openTestNth(await freshDatabase())
+  const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
+  const front = createFront(new Proxy(api, handler))
+  const server = createServer((request, response) => front(request, response, {}))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
+  // It listens at a port.
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, faults }
+}
+
 it('takes ordinary requests by the shortest way, and others through Yoga', async () => {
-  const api = createApi({ nth: openTestNth(await freshDatabase()), onFault: () => undefined })
   let throughYoga = 0
-  const watched = new Proxy(api, {
+  const { url } = await serve({
     apply(target, self, parameters) {
       throughYoga += 1
       return Reflect.apply(target, self, parameters)
     },
   })
-  const front = createFront(watched)
-  const server = createServer((request, response) => front(request, response, {}))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
-  // It listens at a port.
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const text = JSON.stringify({ query: INCREMENT, variables: { name: 'c' } })
 
   for (const accept of ACCEPTS.slice(1, 7)) await answerOf(url, text, { ...SHORT, accept: String(accept) })
@@ -197,4 +155,15 @@ it('takes ordinary requests by the shortest way, and others through Yoga', async
   await answerOf(url, '{', SHORT)
   await fetch(`${url}/graphql?query={__typename}`)
   expect(throughYoga).toBe(8)
+})
+
+it('answers 500 where Yoga itself fails, and tells an operator', async () => {
+  const getResultForParams = () => Promise.reject(new Error('secret'))
+  const { url, faults } = await serve({
+    get: (target, name) => (name === 'getResultForParams' ? getResultForParams : Reflect.get(target, name)),
+  })
+  const answer = await answerOf(url, '{"query":"{ __typename }"}', SHORT)
+  expect(answer).toMatchObject({ status: 500, text: expect.stringContaining('INTERNAL_SERVER_ERROR') })
+  expect(answer.text).not.toContain('secret')
+  expect(faults).toEqual([new Error('secret')])
 })

@@ -18,8 +18,11 @@ export type Handler = (
 
 /**
  * The way into Yoga. Every body is read here, within its bounds. The ordinary request, JSON that wants JSON,
- * takes the shortest way: its parameters go straight to Yoga's pipeline and all its plugins, and the result
- * straight to the socket. Anything else goes through Yoga as it is. Both ways give the same answers.
+ * takes the shortest way: its parameters go straight into Yoga's pipeline, and the result straight to the
+ * socket. Anything else goes through Yoga as it is. Both ways give the same answers.
+ *
+ * The shortest way begins with the plugins' `onParams` and ends with their `onExecutionResult`. Hooks for whole
+ * requests and responses (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there.
  */
 export function createFront(api: Api): Handler {
   const { getResultForParams, fetchAPI, logger } = api
