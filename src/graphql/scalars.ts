@@ -1,7 +1,6 @@
 import { GraphQLScalarType } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
 import { builder } from './builder.ts'
-import { instantText } from './instantText.ts'
 
 builder.addScalarType(
   'SafeInt',
@@ -17,9 +16,6 @@ builder.addScalarType(
   'DateTime',
   new GraphQLScalarType({
     ...GraphQLDateTime.toConfig(),
-    // The library gives the Date itself, which costs more than all else of a value when JSON is made of it.
-    serialize: (value) =>
-      value instanceof Date ? instantText(value) : GraphQLDateTime.serialize(value).toISOString(),
     description:
       'RFC 3339 instant. Answers: UTC with milliseconds, `2026-11-20T23:02:00.000Z`; arguments: any offset. TypeScript: `string`.',
     specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
