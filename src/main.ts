@@ -14,6 +14,8 @@ async function main(): Promise<void> {
   console.log(greeting(app))
   await untilEnding()
   await app.close()
+  // A connection that node:cluster has lost sight of must not keep the process.
+  process.exit()
 }
 
 async function start(): Promise<App | undefined> {
