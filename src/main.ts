@@ -2,6 +2,7 @@ import cluster from 'node:cluster'
 import pino from 'pino'
 import { type App, startApp } from './app.ts'
 import { readConfig } from './config.ts'
+import { keepRequestsYoung } from './heap.ts'
 import { runWorker } from './worker.ts'
 
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
@@ -88,4 +89,5 @@ function serveAsWorker(): Promise<void> {
   })
 }
 
+keepRequestsYoung()
 await (cluster.isPrimary ? main() : serveAsWorker())

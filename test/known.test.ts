@@ -26,11 +26,11 @@ it.each<[string, number, (name: string) => string]>([
   for (let index = 0; index < times; index += 1) {
     // As the text of a request is: of one piece.
     const text: string = JSON.parse(JSON.stringify(textOf(`n${index}`)))
-    known.set(text, parse(text))
+    known.add(text, parse(text))
   }
   const taken = heapBytes() - before
-  expect(known.size).toBeGreaterThan(5)
-  expect(known.size).toBeLessThan(times)
+  expect(known.count).toBeGreaterThan(5)
+  expect(known.count).toBeLessThan(times)
   expect(taken).toBeLessThan(40_000_000)
 })
 
@@ -42,9 +42,15 @@ it('remembers documents that were found right, and no others', async () => {
     parserAndValidationCache: false,
     logging: false,
   })
-  for (const query of ['{ __typename }', '{', '{ nope }', '{ __typename }', '{ a: __typename }']) {
+  const queries = ['{ __typename }', '{', '{ nope }', '{ __typename }', '{ a: __typename }']
+  for (const query of queries) {
     const headers = { 'content-type': 'application/json' }
     await yoga.fetch('http://localhost/graphql', { method: 'POST', headers, body: JSON.stringify({ query }) })
   }
-  expect([...known.keys()].toSorted()).toEqual(['{ __typename }', '{ a: __typename }'])
+  expect(known.count).toBe(2)
+  expect(queries.filter((query) => known.get(query))).toEqual([
+    '{ __typename }',
+    '{ __typename }',
+    '{ a: __typename }',
+  ])
 })

@@ -3,8 +3,10 @@ import { built } from '../built.ts'
 import { openMemoryNth } from './memory.ts'
 import { announce } from './serve.ts'
 
+const { keepRequestsYoung } = await built<typeof import('../../src/heap.ts')>('heap.js')
 const { listen } = await built<typeof import('../../src/http/server.ts')>('http/server.js')
 
+keepRequestsYoung()
 const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [] })
 await server.serve({ nth: openMemoryNth(), onFault: console.error })
 announce(server.url)

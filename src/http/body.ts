@@ -20,14 +20,14 @@ export class BodyRefusal extends NthError {
  * kept: what still arrives is thrown away (by Node, once it is answered), so that a caller who reads only after
  * having sent everything gets its answer, too, and the connection goes on. Node ends those that never finish.
  *
- * @returns the bytes of the text; `undefined` if the caller went away
- * @throws {BodyRefusal} 413 too long, 415 compressed, 400 not UTF-8
+ * @returns the bytes of the text; `undefined` if the caller went away; why it isn't taken: 413 too long, 415
+ *   compressed, 400 not UTF-8
  */
-export function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
-  return new Promise((resolve, reject) => {
-    const { 'content-encoding': encoding = 'identity', 'content-length': announced = '0' } = request.headers
-    if (encoding.toLowerCase() !== 'identity') return reject(compressed())
-    if (Number(announced) > MAX_BODY_BYTES) return reject(tooLong())
+export function readBody(request: IncomingMessage): Promise<Buffer | BodyRefusal | undefined> {
+  return new Promise((resolve) => {
+    const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
+    if (encoding && encoding.toLowerCase() !== 'identity') return resolve(compressed())
+    if (Number(announced) > MAX_BODY_BYTES) return resolve(tooLong())
     const chunks: Buffer[] = []
     let length = 0
     const take = (chunk: Buffer) => {
@@ -37,14 +37,13 @@ export function readBody(request: IncomingMessage): Promise<Buffer | undefined> 
       } else {
         request.off('data', take)
         chunks.length = 0
-        reject(tooLong())
+        resolve(tooLong())
       }
     }
     request.on('data', take)
     request.on('end', () => {
       const bytes = joined(chunks)
-      if (isUtf8(bytes)) resolve(bytes)
-      else reject(notUtf8())
+      resolve(isUtf8(bytes) ? bytes : notUtf8())
     })
     request.on('close', () => resolve(undefined))
   })

@@ -26,19 +26,19 @@ export function documents(known: KnownDocuments): Plugin {
   return {
     onParse({ params: { source }, setParseFn, setParsedDocument }) {
       const found = known.get(String(source))
-      if (found) setParsedDocument(found)
+      if (found) setParsedDocument(found.document)
       else setParseFn(parseBounded)
     },
 
     onValidate({ params: { documentAST }, addValidationRule, setResult }) {
       const text = documentAST.loc?.source.body ?? ''
-      if (known.get(text) === documentAST) {
+      if (known.get(text)?.document === documentAST) {
         setResult([])
         return undefined
       }
       addValidationRule(fieldCountRule)
       return ({ valid, result, setResult }) => {
-        if (valid) known.set(text, documentAST)
+        if (valid) known.add(text, documentAST)
         // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
         const errors = result as readonly GraphQLError[]
         if (errors.some(({ message }) => message === 'Validation aborted.')) {

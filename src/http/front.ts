@@ -1,4 +1,4 @@
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
@@ -9,12 +9,11 @@ import { refuse } from './refuse.ts'
 import { endOfTurn } from './turn.ts'
 import type { Api } from './yoga.ts'
 
+/** Names and values of headers, one after the other. */
+export type HeaderList = readonly string[]
+
 /** Answers a request; `headers` are those that every answer of the server carries. */
-export type Handler = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  headers: OutgoingHttpHeaders,
-) => unknown
+export type Handler = (request: IncomingMessage, response: ServerResponse, headers: HeaderList) => unknown
 
 /**
  * The way into Yoga. Every body is read here, within its bounds. The ordinary request, JSON that wants JSON,
@@ -48,16 +47,10 @@ export function createFront(api: Api): Handler {
     result: Parameters<typeof processRegularResult>[0],
     type: AnswerType,
     response: ServerResponse,
-    headers: OutgoingHttpHeaders,
+    headers: HeaderList,
   ): Promise<void> {
     const processed = processRegularResult(result, fetchAPI, type)
-    const text = await processed.text()
-    response.writeHead(processed.status, {
-      ...headers,
-      ...Object.fromEntries(processed.headers),
-      'content-length': Buffer.byteLength(text),
-    })
-    response.end(text)
+    send(response, processed.status, [...headers, ...[...processed.headers].flat()], await processed.text())
   }
 
   return async (request, response, headers) => {
@@ -66,7 +59,7 @@ export function createFront(api: Api): Handler {
       return api(request, response)
     }
     const type = usualAnswerType(request.headers)
-    const body = await readBody(request).catch(asRefusal)
+    const body = await readBody(request)
     if (body === undefined) return
     if (body instanceof BodyRefusal) {
       setAll(response, headers)
@@ -81,26 +74,20 @@ export function createFront(api: Api): Handler {
     const result = await resultOf(params, request, response)
     await endOfTurn()
     if (!isSuccess(result)) return sendProcessed(result, type, response, headers)
-    const text = JSON.stringify(result)
-    response.writeHead(200, {
-      ...headers,
-      'content-type': `${type}; charset=utf-8`,
-      'content-length': Buffer.byteLength(text),
-    })
-    response.end(text)
+    send(response, 200, [...headers, 'content-type', `${type}; charset=utf-8`], JSON.stringify(result))
   }
+}
+
+function send(response: ServerResponse, status: number, headers: HeaderList, text: string): void {
+  response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(text))])
+  response.end(text)
 }
 
 /** Sets headers that whoever answers will not know of. */
-export function setAll(response: ServerResponse, headers: OutgoingHttpHeaders): void {
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) response.setHeader(name, value)
+export function setAll(response: ServerResponse, headers: HeaderList): void {
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    response.setHeader(String(headers[index]), String(headers[index + 1]))
   }
-}
-
-function asRefusal(error: unknown): BodyRefusal {
-  if (error instanceof BodyRefusal) return error
-  throw error
 }
 
 /** The parameters of a request, if there is nothing odd about it at first sight. */

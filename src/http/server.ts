@@ -65,7 +65,7 @@ export async function listen({
   const corsHeaders = openCors(access)
   server.on('request', (request, response) => {
     const headers = corsHeaders(request)
-    if (request.method === 'OPTIONS') response.writeHead(204, headers).end()
+    if (request.method === 'OPTIONS') response.writeHead(204, [...headers]).end()
     else handle(request, response, headers)
   })
 
@@ -109,7 +109,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
 /** Answers everything with an error, and asks the caller to come back on another connection. */
 function refusing(error: NthError): Handler {
   return (_, response, headers) => {
-    setAll(response, { ...headers, connection: 'close' })
+    setAll(response, [...headers, 'connection', 'close'])
     refuse(response, 503, error)
   }
 }

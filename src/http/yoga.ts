@@ -1,10 +1,12 @@
 import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
+import type { Context } from '../graphql/builder.ts'
 import { schema } from '../graphql/schema.ts'
 import { documents } from './documents.ts'
 import { inputErrors } from './inputErrors.ts'
 import { openKnownDocuments } from './known.ts'
 import { faultIn, maskError } from './maskError.ts'
+import { operations } from './operations.ts'
 import { requests } from './requests.ts'
 
 export interface ApiOptions {
@@ -15,10 +17,12 @@ export interface ApiOptions {
 
 /** The GraphQL endpoint. */
 export function createApi({ nth, onFault }: ApiOptions) {
+  const known = openKnownDocuments()
+  const openContext = (): Context => ({ nth })
   return createYoga({
     schema,
-    context: { nth },
-    plugins: [requests, documents(openKnownDocuments()), inputErrors],
+    context: openContext,
+    plugins: [requests, documents(known), operations({ schema, known, openContext }), inputErrors],
     // `documents` has its own, bounded in memory.
     parserAndValidationCache: false,
     maskedErrors: { maskError },
