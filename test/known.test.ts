@@ -21,7 +21,7 @@ it.each<[string, number, (name: string) => string]>([
   ['long in other letters', 100, (name) => `{ ${name}: __typename } # ${'ж'.repeat(450_000)}`],
   ['small', 20_000, (name) => `mutation { ${name}: increment(name: "c") { value } }`],
 ])('remembers so many documents that are %s as fit in 32 MB', (_, times, textOf) => {
-  const known = openKnownDocuments()
+  const known = openKnownDocuments(schema)
   const before = heapBytes()
   for (let index = 0; index < times; index += 1) {
     // As the text of a request is: of one piece.
@@ -35,7 +35,7 @@ it.each<[string, number, (name: string) => string]>([
 })
 
 it('remembers documents that were found right, and no others', async () => {
-  const known = openKnownDocuments()
+  const known = openKnownDocuments(schema)
   const yoga = createYoga({
     schema,
     plugins: [documents(known)],

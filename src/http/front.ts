@@ -50,7 +50,8 @@ export function createFront(api: Api): Handler {
     headers: HeaderList,
   ): Promise<void> {
     const processed = processRegularResult(result, fetchAPI, type)
-    send(response, processed.status, [...headers, ...[...processed.headers].flat()], await processed.text())
+    const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
+    send(response, processed.status, [...headers, ...own], await processed.text())
   }
 
   return async (request, response, headers) => {

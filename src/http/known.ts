@@ -1,4 +1,4 @@
-import type { DocumentNode } from 'graphql'
+import type { DocumentNode, GraphQLSchema } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import { type CompiledOperation, compilableFields } from './compiled.ts'
 
@@ -32,13 +32,13 @@ const BYTES_A_FIELD = 1_500
  * Remembers documents within a bound that no caller can make it cross, however long or full they are. Those
  * that are refused aren't remembered: the messages of their errors may be many times as long as they.
  */
-export function openKnownDocuments(): KnownDocuments {
+export function openKnownDocuments(schema: GraphQLSchema): KnownDocuments {
   const documents = new LRUCache<string, KnownDocument>({ maxSize: MAX_BYTES })
   return {
     get: (text) => documents.get(text),
 
     add(text, document) {
-      const fields = compilableFields(document)
+      const fields = compilableFields(schema, document)
       const size =
         1 + text.length * BYTES_A_CHARACTER + tokensIn(document) * BYTES_A_TOKEN + fields * BYTES_A_FIELD
       documents.set(text, { document, isCompilable: fields > 0 }, { size })

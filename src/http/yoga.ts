@@ -17,7 +17,7 @@ export interface ApiOptions {
 
 /** The GraphQL endpoint. */
 export function createApi({ nth, onFault }: ApiOptions) {
-  const known = openKnownDocuments()
+  const known = openKnownDocuments(schema)
   const openContext = (): Context => ({ nth })
   return createYoga({
     schema,

@@ -1,0 +1,194 @@
+import fc, { type GeneratorValue } from 'fast-check'
+import {
+  type GraphQLArgument,
+  type GraphQLField,
+  type GraphQLInterfaceType,
+  type GraphQLObjectType,
+  getNamedType,
+  isCompositeType,
+  isInterfaceType,
+  isObjectType,
+  parse,
+} from 'graphql'
+import { expect, it } from 'vitest'
+import { encodeId } from '../src/graphql/ids.ts'
+import { schema } from '../src/graphql/schema.ts'
+import { compilableFields } from '../src/http/compiled.ts'
+import { startFront } from './support/front.ts'
+
+interface Body {
+  query: string
+  variables: Record<string, unknown>
+}
+
+const IDS = [
+  encodeId('Counter', 'default\nc'),
+  encodeId('Counter', 'default\nnone'),
+  encodeId('Namespace', 'default'),
+  encodeId('Sequence', 'default\ns'),
+  encodeId('SequenceGroup', 'default\ns\ng'),
+  'x',
+]
+
+/** What arguments are given, by their names: good and bad. */
+const values: Record<string, unknown[]> = {
+  id: IDS,
+  ids: [IDS.slice(0, 5), [], IDS],
+  name: ['c', 'm', ''],
+  names: [['c', 'm', 'c'], ['none'], [], 'c'],
+  namespace: ['default', 'other', ''],
+  prefix: ['', 'c', 'x'],
+  orderBy: ['NAME_ASC'],
+  before: ['x', null],
+  after: ['x', null],
+  first: [2, 0, -1, 501, null],
+  last: [1, 501, null],
+  delta: [1, -3, Number.MAX_SAFE_INTEGER, 1.5],
+  to: [5, 0],
+}
+
+const SET_BACK = `mutation {
+  ${['default', 'other']
+    .map(
+      (namespace) => `${namespace}C: reset(name: "c", to: 3, namespace: "${namespace}") { value }
+  ${namespace}M: reset(name: "m", namespace: "${namespace}") { value }`,
+    )
+    .join('\n  ')}
+}`
+
+/** An operation that asks for anything, by any of the ways that the schema allows. */
+function anyOperation(draw: GeneratorValue): Body {
+  const definitions: string[] = []
+  const variables: Record<string, unknown> = {}
+  let names = 0
+  const some = <Item>(items: readonly Item[]) => items.filter(() => draw(fc.boolean))
+
+  function argumentText({ name, type, defaultValue }: GraphQLArgument): string {
+    const value = draw(() => fc.constantFrom(...(values[name] ?? [])))
+    const isLiteral = draw(fc.boolean)
+    if (isLiteral) return `${name}: ${name === 'orderBy' ? value : JSON.stringify(value)}`
+    const variable = `v${names++}`
+    const isLoose = defaultValue !== undefined && draw(fc.boolean)
+    definitions.push(`$${variable}: ${isLoose ? String(type).replace(/!$/, '') : type}`)
+    const given = draw(() => fc.constantFrom(value, value, value, value, null, undefined, 5))
+    if (given !== undefined) variables[variable] = given
+    return `${name}: $${variable}`
+  }
+
+  function fieldText(field: GraphQLField<unknown, unknown>, depth: number): string {
+    const { name, args, type } = field
+    const given = args.filter(
+      ({ type, defaultValue }) =>
+        (String(type).endsWith('!') && defaultValue === undefined) || draw(() => fc.nat({ max: 2 })) === 0,
+    )
+    const alias = args.length > 0 || draw(() => fc.nat({ max: 4 })) === 0 ? `a${names++}: ` : ''
+    const list = given.length > 0 ? `(${given.map(argumentText).join(', ')})` : ''
+    const inner = getNamedType(type)
+    const beneath = isObjectType(inner) || isInterfaceType(inner) ? selectionText(inner, depth + 1) : ''
+    return `${alias}${name}${list} ${beneath}`
+  }
+
+  function selectionText(type: GraphQLObjectType | GraphQLInterfaceType, depth: number): string {
+    const fields = Object.values(type.getFields()).filter(
+      (field) =>
+        // Sequences can't be set back for another try.
+        field.name !== 'nextInSequence' && (depth < 3 || !isCompositeType(getNamedType(field.type))),
+    )
+    const texts = some(fields).map((field) => fieldText(field, depth))
+    if (isInterfaceType(type)) {
+      const possible = schema.getPossibleTypes(type)
+      texts.push(...some(possible).map((one) => `... on ${one.name} ${selectionText(one, depth + 1)}`))
+    }
+    if (texts.length === 0 || draw(fc.boolean)) texts.push('__typename')
+    return draw(fc.boolean) || isInterfaceType(type)
+      ? `{ ${texts.join(' ')} }`
+      : `{ ... on ${type.name} { ${texts.join(' ')} } }`
+  }
+
+  const isMutation = draw(fc.boolean)
+  const root = isMutation ? schema.getMutationType() : schema.getQueryType()
+  const selection = root ? selectionText(root, 0) : ''
+  const head = definitions.length > 0 ? `(${definitions.join(', ')})` : ''
+  return { query: `${isMutation ? 'mutation' : 'query'} Any${head} ${selection}`, variables }
+}
+
+it('answers any operation as the executor does, when it is compiled', async () => {
+  const { post, ask, faults } = await startFront()
+  let compiled = 0
+  const seen = { data: 0, partly: 0, refused: 0 }
+  await fc.assert(
+    fc.asyncProperty(fc.gen(), async (draw) => {
+      const { query, variables } = anyOperation(draw)
+      if (compilableFields(schema, parse(query)) > 0) compiled += 1
+      const answers: Answer[] = []
+      // A document is executed as it is when it is new, and compiled from then on.
+      for (const text of [query, query, query, `${query} #`]) {
+        await ask(SET_BACK)
+        const { status, body } = await post(JSON.stringify({ query: text, variables }))
+        answers.push({ status, ...withoutTimes(body) })
+        if (body.data == null) seen.refused += 1
+        else seen[body.errors ? 'partly' : 'data'] += 1
+      }
+      const [first, ...others] = answers
+      for (const answer of others) {
+        // Of errors that each leave no data, one is enough.
+        const errors = first?.data === null ? expect.toSatisfy(isPartOf(first.errors)) : first?.errors
+        expect({ query, variables, ...answer }).toEqual({ query, variables, ...first, errors })
+      }
+    }),
+    { numRuns: 200 },
+  )
+  expect(faults).toEqual([])
+  expect(compiled).toBeGreaterThan(100)
+  for (const [what, times] of Object.entries(seen)) expect([what, times > 50]).toEqual([what, true])
+})
+
+interface Answer {
+  status: number
+  data?: unknown
+  errors: string[]
+}
+
+function isPartOf(all: readonly string[]): (some: readonly string[]) => boolean {
+  return (some) => some.length > 0 && some.every((error) => all.includes(error))
+}
+
+/** An answer without its instants, and with its errors in one order: fields are done at once. */
+function withoutTimes(body: { errors?: { path?: unknown }[] }) {
+  const { errors = [], ...rest } = JSON.parse(
+    JSON.stringify(body).replace(/"\d{4}-\d\d-\d\dT[\d:.]+Z"/g, '"then"'),
+  )
+  return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
+}
+
+it.each([
+  [
+    'what clients send for one',
+    'mutation A($n: String!) { increment(name: $n) { ...F } } fragment F on CounterChange { value }',
+    2,
+  ],
+  [
+    'a variable that may be null, as its argument',
+    'query($a: String) { namespace { counters(after: $a) { nodes { name } } } }',
+    4,
+  ],
+])('compiles %s', (_, query, fields) => {
+  expect(compilableFields(schema, parse(query))).toBe(fields)
+})
+
+it.each([
+  ['a default value', 'query($n: String = "c") { counter(name: $n) { value } }'],
+  ['a directive', '{ counter(name: "c") { value @skip(if: true) name } }'],
+  ['a variable within a list', 'query($n: String!) { counters(names: ["c", $n]) { value } }'],
+  [
+    'a variable that may be null where an argument may not',
+    'query($n: String) { counter(name: "c", namespace: $n) { value } }',
+  ],
+  ['two operations', 'query A { __typename } query B { __typename }'],
+  ['the schema itself', '{ __schema { queryType { name } } }'],
+  ['a name that JavaScript keeps', '{ __proto__: __typename }'],
+  ['very many fields', `{ ${'__typename '.repeat(201)} }`],
+  ['only a fragment', 'fragment F on Query { __typename }'],
+])('leaves %s to the executor', (_, query) => {
+  expect(compilableFields(schema, parse(query))).toBe(0)
+})
