@@ -20,6 +20,10 @@ export interface ChildOptions {
   talks?: boolean
 }
 
+export interface ProgramOptions extends ChildOptions {
+  nodeFlags?: readonly string[]
+}
+
 const SETPRIV = '/usr/bin/setpriv'
 
 /** Starts a program. On Linux the kernel ends it when this process ends, however that comes. */
@@ -69,11 +73,12 @@ export function startChild(program: string, args: string[], options: ChildOption
 }
 
 /** Starts a program of the benchmark. */
-export function startProgram(file: string, args: string[] = [], options: ChildOptions = {}): Child {
+export function startProgram(file: string, args: string[] = [], options: ProgramOptions = {}): Child {
+  const { nodeFlags = [], ...rest } = options
   return startChild(
     process.execPath,
-    ['--import', TSX, fileURLToPath(new URL(file, import.meta.url)), ...args],
-    options,
+    [...nodeFlags, '--import', TSX, fileURLToPath(new URL(file, import.meta.url)), ...args],
+    rest,
   )
 }
 

@@ -4,7 +4,7 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { ROOT } from './built.ts'
 import type { Stores } from './systems.ts'
 
-const NTH_PACKAGES = ['graphql', 'graphql-yoga', '@pothos/core', 'mysql2']
+const NTH_PACKAGES = ['graphql', 'graphql-yoga', 'graphql-jit', '@pothos/core', 'mysql2']
 const PEER_PACKAGES = [
   'graphql',
   'graphql-yoga',

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import type { Target } from '../src/mysql/target.ts'
+import { ROOT } from './built.ts'
 import { type Child, startChild, startProgram } from './children.ts'
 import type { RedisServer } from './redis.ts'
 
@@ -19,7 +21,7 @@ export interface System {
 
 export const systems: readonly System[] = [
   { id: 'nth', title: 'Nth', needs: 'database', start: startNth },
-  { id: 'ceiling', title: 'ceiling: Nth in memory', start: () => startProgram('systems/ceiling.ts') },
+  { id: 'ceiling', title: 'ceiling: Nth in memory', start: startCeiling },
   onDatabase('textbook', 'textbook: Yoga, SERIALIZABLE update and select'),
   onDatabase('recipe', 'recipe: Yoga, one LAST_INSERT_ID statement a call'),
   onDatabase('drizzle', 'drizzle: Yoga, update and select in a transaction'),
@@ -36,6 +38,11 @@ export const systems: readonly System[] = [
   },
 ]
 
+/** What `npm start` tells Node. */
+const NODE_FLAGS: readonly string[] = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'))
+  .scripts.start.split(' ')
+  .filter((word: string) => word.startsWith('--'))
+
 /** What a system prints when it serves, with its address. */
 export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
 
@@ -43,7 +50,13 @@ function startNth({ database }: Stores): Child {
   const { database: name, socketPath = '' } = database ?? { database: '' }
   const url = new URL(`mysql://root@localhost/${name}`)
   url.searchParams.set('socketPath', socketPath)
-  return startChild(process.execPath, ['dist/main.js'], { env: { PORT: '0', DATABASE_URL: url.href } })
+  return startChild(process.execPath, [...NODE_FLAGS, 'dist/main.js'], {
+    env: { PORT: '0', DATABASE_URL: url.href },
+  })
+}
+
+function startCeiling(): Child {
+  return startProgram('systems/ceiling.ts', [], { nodeFlags: NODE_FLAGS })
 }
 
 /** A peer of ours that has a database of its own on the same server. */
