@@ -4,6 +4,7 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
+import { compileOperation } from '../src/http/compiled.ts'
 import { documents } from '../src/http/documents.ts'
 import { openKnownDocuments } from '../src/http/known.ts'
 
@@ -32,6 +33,21 @@ it.each<[string, number, (name: string) => string]>([
   expect(known.count).toBeGreaterThan(5)
   expect(known.count).toBeLessThan(times)
   expect(taken).toBeLessThan(40_000_000)
+})
+
+it('counts what compiling adds', async () => {
+  const known = openKnownDocuments(schema)
+  const before = heapBytes()
+  for (let index = 0; index < 4_000; index += 1) {
+    const text = `query Q${index} { ${Array.from({ length: 20 }, (_, at) => `a${at}: __typename`).join(' ')} }`
+    known.add(text, parse(text))
+    const found = known.get(text)
+    if (found?.isCompilable) found.operation = compileOperation(schema, found.document)
+    await found?.operation?.execute({}, {})
+  }
+  expect(known.count).toBeGreaterThan(300)
+  expect(known.count).toBeLessThan(4_000)
+  expect(heapBytes() - before).toBeLessThan(40_000_000)
 })
 
 it('remembers documents that were found right, and no others', async () => {

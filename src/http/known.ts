@@ -14,8 +14,6 @@ export interface KnownDocument {
 export interface KnownDocuments {
   get(text: string): KnownDocument | undefined
   add(text: string, document: DocumentNode): void
-  /** What all of them may take, in bytes. */
-  readonly bytes: number
   readonly count: number
 }
 
@@ -42,10 +40,6 @@ export function openKnownDocuments(schema: GraphQLSchema): KnownDocuments {
       const size =
         1 + text.length * BYTES_A_CHARACTER + tokensIn(document) * BYTES_A_TOKEN + fields * BYTES_A_FIELD
       documents.set(text, { document, isCompilable: fields > 0 }, { size })
-    },
-
-    get bytes() {
-      return documents.calculatedSize
     },
 
     get count() {
