@@ -46,7 +46,7 @@ it('counts what compiling adds', async () => {
     await found?.operation?.execute({}, {})
   }
   expect(known.count).toBeGreaterThan(300)
-  expect(known.count).toBeLessThan(4_000)
+  expect(known.count).toBeLessThan(700)
   expect(heapBytes() - before).toBeLessThan(40_000_000)
 })
 
