@@ -1,4 +1,4 @@
-import type { ExecutionResult, GraphQLSchema } from 'graphql'
+import { type ExecutionResult, execute, type GraphQLSchema } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { type CompiledOperation, compileOperation } from './compiled.ts'
 import type { KnownDocuments } from './known.ts'
@@ -38,7 +38,8 @@ export function operations(options: OperationsOptions): Plugin {
 
     onExecute({ args, setExecuteFn }) {
       const result = failed.get(args.contextValue)
-      if (result) setExecuteFn(() => result)
+      // Yoga's own executor takes a field that is called "then" for a promise.
+      setExecuteFn(result ? () => result : execute)
     },
   }
 }

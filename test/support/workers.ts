@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type IncomingMessage, request } from 'node:http'
+import { get, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { freshDatabase, urlOf } from './database.ts'
 import { type NthProcess, startNth } from './nthProcess.ts'
@@ -33,15 +33,19 @@ export async function openRequest(nth: NthProcess): Promise<() => Promise<number
   }
 }
 
-/** Calls on a new connection. */
+/** Calls on a new connection, and with no client's own care for connections that end. */
 export function reach(nth: NthProcess): Promise<string> {
-  return fetch(nth.url, { headers: { connection: 'close' } }).then(
-    () => 'answered',
-    () => 'refused',
-  )
+  return new Promise((resolve) => {
+    const call = get(nth.url, { agent: false }, (response) => {
+      response.resume()
+      resolve('answered')
+    })
+    call.on('error', () => resolve('refused'))
+  })
 }
 
-/** Calls without a pause until nobody takes the call any more. */
+/** Calls without a pause until nobody takes the call any more; when the process has ended, somebody else might. */
 export async function untilRefused(nth: NthProcess): Promise<void> {
-  while ((await reach(nth)) !== 'refused');
+  const ended = nth.exited.then(() => 'refused')
+  while ((await Promise.race([reach(nth), ended])) !== 'refused');
 }
