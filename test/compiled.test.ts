@@ -161,6 +161,17 @@ function withoutTimes(body: { errors?: { path?: unknown }[] }) {
   return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
 }
 
+it('answers a field by any name, also one that JavaScript keeps for itself', async () => {
+  const { post } = await startFront()
+  const names = ['then', 'constructor', 'hasOwnProperty', 'toString', 'valueOf', '__proto__', 'length']
+  const asked = names.flatMap((_, index) => [names.slice(0, index + 1), names.slice(index)])
+  for (const some of [...asked, ['then'], ['then']]) {
+    const query = `{ ${some.map((name) => `${name}: __typename`).join(' ')} }`
+    const { status, body } = await post(JSON.stringify({ query }))
+    expect([status, JSON.stringify(body.data)]).toEqual([200, `{${some.map((name) => `"${name}":"Query"`)}}`])
+  }
+})
+
 it.each([
   [
     'what clients send for one',

@@ -4,7 +4,7 @@ import { readConfig } from '../src/config.ts'
 import { pauseBeforeNext } from '../src/workers.ts'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { connectionsAt, workersOf } from './support/processes.ts'
-import { increment, reach, startTwo } from './support/workers.ts'
+import { increment, openConnection, reach, startTwo } from './support/workers.ts'
 
 const PATIENCE = { timeout: 20_000 }
 
@@ -37,10 +37,10 @@ it('replaces a worker that is killed under load, while the others serve on', asy
   process.kill(victim, 'SIGKILL')
   await nth.printed(`Worker ${victim} ended (SIGKILL); another takes its place`)
   await expect.poll(() => workersOf(nth), PATIENCE).toEqual([other, expect.any(Number)])
-  // The new one serves when callers' connections have come to it.
+  // The new one is dealt connections as well.
   await expect
     .poll(async () => {
-      await reach(nth)
+      await openConnection(nth)
       return Math.min(...(await connectionsAt(nth.url, await workersOf(nth))))
     }, PATIENCE)
     .toBeGreaterThan(0)

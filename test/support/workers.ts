@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage, request } from 'node:http'
+import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { onTestFinished } from 'vitest'
 import { freshDatabase, urlOf } from './database.ts'
 import { type NthProcess, startNth } from './nthProcess.ts'
 
@@ -31,6 +33,15 @@ export async function openRequest(nth: NthProcess): Promise<() => Promise<number
     const [response] = await answer
     return JSON.parse(response ? await text(response) : '').data.increment.value
   }
+}
+
+/** Opens a connection that asks for nothing, until the test has finished. */
+export async function openConnection(nth: NthProcess): Promise<void> {
+  const { hostname, port } = new URL(nth.url)
+  const socket = connect(Number(port), hostname)
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  socket.on('error', () => undefined)
 }
 
 /** Calls on a new connection, and with no client's own care for connections that end. */
