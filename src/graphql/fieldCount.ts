@@ -1,4 +1,10 @@
-import { type FragmentDefinitionNode, type GraphQLResolveInfo, Kind, type SelectionSetNode } from 'graphql'
+import {
+  type DocumentNode,
+  type FragmentDefinitionNode,
+  type GraphQLResolveInfo,
+  Kind,
+  type SelectionSetNode,
+} from 'graphql'
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
@@ -26,6 +32,12 @@ export function fieldCount(
   }
   known.set(selectionSet, count)
   return count
+}
+
+/** The fragments of a document, by name. */
+export function fragmentsOf({ definitions }: DocumentNode): Fragments {
+  const fragments = definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)
+  return Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
 }
 
 /** How many fields are asked for in each thing that a field gives; 1 for a plain value. */

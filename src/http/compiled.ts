@@ -3,7 +3,6 @@ import {
   BREAK,
   type DocumentNode,
   type ExecutionResult,
-  type FragmentDefinitionNode,
   GraphQLError,
   type GraphQLSchema,
   isNonNullType,
@@ -16,7 +15,7 @@ import {
   visitWithTypeInfo,
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
-import { fieldCount } from '../graphql/fieldCount.ts'
+import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
 
 /**
  * A document's one operation as a function: as graphql-js would execute it, in a fraction of the time. Of several
@@ -71,11 +70,6 @@ export function compileOperation(
 
 function isOperation(node: ASTNode): node is OperationDefinitionNode {
   return node.kind === Kind.OPERATION_DEFINITION
-}
-
-function fragmentsOf({ definitions }: DocumentNode): Record<string, FragmentDefinitionNode> {
-  const fragments = definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)
-  return Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
 }
 
 function isLeftOut(

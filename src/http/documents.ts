@@ -2,14 +2,13 @@ import {
   type ASTVisitor,
   type DocumentNode,
   GraphQLError,
-  Kind,
   type ParseOptions,
   parse,
   type Source,
   type ValidationContext,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { fieldCount } from '../graphql/fieldCount.ts'
+import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
 import type { KnownDocuments } from './known.ts'
 
 /**
@@ -63,10 +62,8 @@ function parseBounded(source: string | Source, options?: ParseOptions): Document
 function fieldCountRule(context: ValidationContext): ASTVisitor {
   return {
     OperationDefinition(operation) {
-      const { definitions } = context.getDocument()
-      const fragments = definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)
-      const byName = Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
-      if (fieldCount(operation.selectionSet, byName) <= MAX_FIELDS) return
+      const fragments = fragmentsOf(context.getDocument())
+      if (fieldCount(operation.selectionSet, fragments) <= MAX_FIELDS) return
       context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
     },
   }
