@@ -1,5 +1,17 @@
 -- The tables as the migrations leave them. A test holds this file true.
 
+-- What was done under an idempotency key, written by the transaction that did it. `hash` is that of the key and
+-- its namespace, `fingerprint` that of what was asked, `answers` a JSON list of what each operation did; null
+-- while its transaction is under way. No secondary unique key: writers deadlock on it.
+create table idempotency_key (
+  hash binary(32) not null,
+  fingerprint binary(32) not null,
+  done_at datetime(3) not null,
+  answers mediumblob null,
+  primary key (hash),
+  key idempotency_key_done_at (done_at)
+) engine = InnoDB;
+
 -- One row for each connection that flushes changes. Each transaction raises its `seq`, so that after a lost
 -- connection the row tells whether the last one took effect. A look raises `epoch`: it must be a write.
 create table lane (
@@ -24,12 +36,16 @@ create table namespace (
   unique key namespace_name (name)
 ) engine = InnoDB;
 
--- What a counter is. `version` is that of its definition; the rows that count carry it too.
+-- What a counter is. `version` is that of its definition; the rows that count carry it too. What its value may
+-- be: null is no bound. `saturates`: an addition that would cross a bound is applied as far as it fits.
 create table counter (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
   name varbinary(764) not null,
   version int unsigned not null default 1,
+  min_value bigint null,
+  max_value bigint null,
+  saturates boolean not null default false,
   primary key (id),
   unique key counter_name (namespace_id, name)
 ) engine = InnoDB;
@@ -47,6 +63,19 @@ create table counter_value (
   created_at datetime(3) null,
   updated_at datetime(3) null,
   primary key (counter_id, period, starts_at, slot)
+) engine = InnoDB;
+
+-- The counters by value and by last change, a second behind `counter_value`, which has no such key: it would
+-- cost writers dearly. `revision` is that of the row that was copied. Never changed: `updated_at` is 1970.
+create table counter_rank (
+  counter_id bigint unsigned not null,
+  namespace_id bigint unsigned not null,
+  value bigint not null,
+  updated_at datetime(3) not null,
+  revision bigint unsigned not null,
+  primary key (counter_id),
+  key counter_rank_value (namespace_id, value, counter_id),
+  key counter_rank_updated_at (namespace_id, updated_at, counter_id)
 ) engine = InnoDB;
 
 create table sequence (

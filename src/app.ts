@@ -79,15 +79,17 @@ export async function openServer({ config, say, onFault }: ServerOptions): Promi
   const closers: Closer[] = []
 
   async function serve(target: Target): Promise<void> {
-    const { writeTimeoutMs, maxPending } = config
+    const { writeTimeoutMs, maxPending, keyTtlMs } = config
     const store = openStore(target, {
       timeLimitMs: writeTimeoutMs,
       maxPending,
+      keyTtlMs,
+      onFault,
       onReachable: (reason) =>
         say(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
     })
     closers.push(store.close)
-    const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, onFault })
+    const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, onFault })
     closers.push(nth.close)
     await server.serve({ nth, onFault })
   }

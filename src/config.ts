@@ -16,6 +16,8 @@ export interface Config {
   writeTimeoutMs: number
   /** How many changes may wait at a time. */
   maxPending: number
+  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  keyTtlMs: number
   /** Where installed programs are: PATH. */
   path: string
 }
@@ -38,6 +40,7 @@ const settings = z.object({
     .transform((path) => resolve(path)),
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
   NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
+  NTH_IDEMPOTENCY_TTL_HOURS: whole(1, 8_760).default(24),
   NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
 })
 
@@ -54,7 +57,7 @@ export function readConfig(environment: Environment = process.env): Config {
     throw new Error(lines.join('\n'))
   }
   const { HOST, PORT, WORKERS, DATABASE_URL, NTH_DATA_DIR, NTH_ALLOWED_ORIGINS } = parsed.data
-  const { NTH_WRITE_TIMEOUT_MS, NTH_MAX_PENDING } = parsed.data
+  const { NTH_WRITE_TIMEOUT_MS, NTH_MAX_PENDING, NTH_IDEMPOTENCY_TTL_HOURS } = parsed.data
   return {
     host: HOST,
     port: PORT,
@@ -64,6 +67,7 @@ export function readConfig(environment: Environment = process.env): Config {
     allowedOrigins: NTH_ALLOWED_ORIGINS,
     writeTimeoutMs: NTH_WRITE_TIMEOUT_MS,
     maxPending: NTH_MAX_PENDING,
+    keyTtlMs: NTH_IDEMPOTENCY_TTL_HOURS * 3_600_000,
     path: environment.PATH ?? '',
   }
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { dealRun, merge, type Operation } from '../src/core/dealing.ts'
+import { deal, dealAll, merge, type RowState, type ValueOperation } from '../src/core/dealing.ts'
 import { NthError } from '../src/core/errors.ts'
+import { type ModelState, rowOf, step } from './support/model.ts'
 
 const MAX = Number.MAX_SAFE_INTEGER
 
@@ -11,51 +12,30 @@ const number = fc.oneof(
   fc.constantFrom(MAX, -MAX, MAX - 1, 1 - MAX),
 )
 
-const operation: fc.Arbitrary<Operation> = fc.oneof(
-  { weight: 4, arbitrary: number.map((delta): Operation => ({ kind: 'add', delta })) },
-  { weight: 1, arbitrary: number.map((to): Operation => ({ kind: 'set', to })) },
+const operation: fc.Arbitrary<ValueOperation> = fc.oneof(
+  { weight: 4, arbitrary: number.map((delta): ValueOperation => ({ kind: 'add', delta })) },
+  { weight: 1, arbitrary: number.map((to): ValueOperation => ({ kind: 'set', to })) },
 )
 
-/** What one operation alone does, by arithmetic without end. */
-function alone(value: bigint, operation: Operation): bigint | undefined {
-  const next = operation.kind === 'set' ? BigInt(operation.to) : value + BigInt(operation.delta)
-  return next >= -BigInt(MAX) && next <= BigInt(MAX) ? next : undefined
+function rowWith(value: number): RowState {
+  return { value, bounds: undefined, counted: 0, isDefined: false, isDeleted: false }
 }
-
-it('deals each caller what it would have got alone', () => {
-  fc.assert(
-    fc.property(number, fc.array(operation, { minLength: 1, maxLength: 20 }), (previous, operations) => {
-      const { answers, value } = dealRun(previous, operations)
-      let row = BigInt(previous)
-      for (const [index, each] of operations.entries()) {
-        const answer = answers[index]
-        const next = alone(row, each)
-        if (next === undefined) {
-          expect(answer).toBeInstanceOf(NthError)
-          expect(answer).toMatchObject({ code: 'OUT_OF_RANGE', details: { value: Number(row) } })
-        } else {
-          expect(answer).toEqual({ value: Number(next), previousValue: Number(row) })
-          row = next
-        }
-      }
-      expect(value).toBe(Number(row))
-    }),
-    { numRuns: 5000 },
-  )
-})
 
 it('merges operations into one that leaves behind what they would, if none of them is refused', () => {
   let merged = 0
   fc.assert(
     fc.property(number, fc.array(operation, { minLength: 1, maxLength: 20 }), (previous, operations) => {
-      const one = operations.reduce<Operation | undefined>(
+      const one = operations.reduce<ValueOperation | undefined>(
         (before, each, index) => (index === 0 ? each : before && merge(before, each)),
         undefined,
       )
-      const { answers, value } = dealRun(previous, operations)
+      const alone = rowWith(previous)
+      const together = rowWith(previous)
+      const answers = operations.map((each) => deal(alone, each))
       if (!one || answers.some((answer) => answer instanceof NthError)) return
       merged++
-      expect(alone(BigInt(previous), one)).toBe(BigInt(value))
+      expect(deal(together, one)).not.toBeInstanceOf(NthError)
+      expect(together.value).toBe(alone.value)
     }),
     { numRuns: 5000 },
   )
@@ -73,7 +53,58 @@ it('never merges into something that no statement could hold', () => {
 })
 
 it('refuses to count on from a value that is out of range itself', () => {
-  const [answer] = dealRun(2 ** 53, [{ kind: 'add', delta: -1 }]).answers
-  expect(answer).toMatchObject({ code: 'OUT_OF_RANGE' })
-  expect(dealRun(2 ** 53, [{ kind: 'set', to: 0 }]).value).toBe(0)
+  const row = rowWith(2 ** 53)
+  expect(deal(row, { kind: 'add', delta: -1 })).toMatchObject({ code: 'OUT_OF_RANGE' })
+  deal(row, { kind: 'set', to: 0 })
+  expect(row.value).toBe(0)
+})
+
+const bound = fc.option(fc.oneof(fc.integer({ min: -5, max: 5 }), fc.constantFrom(MAX, -MAX)))
+
+it('does several additions as a model does, or none of them', () => {
+  const seen = new Set<string>()
+  const names = ['a', 'b']
+  const bounded = fc.record({ value: number, min: bound, max: bound, saturates: fc.boolean() })
+  const fitting = bounded.filter(
+    ({ value, min, max }) => (min === null || value >= min) && (max === null || value <= max),
+  )
+  const changes = fc.array(fc.record({ name: fc.constantFrom(...names), delta: number }), {
+    minLength: 1,
+    maxLength: 9,
+  })
+  fc.assert(
+    fc.property(fitting, fitting, changes, (a, b, asked) => {
+      const before: ModelState = { rows: { a, b }, keys: {} }
+      const [after, outcome] = step(before, { kind: 'many', changes: asked })
+      const rows = new Map(
+        names.map((name) => {
+          const { value, min, max, saturates } = rowOf(before.rows, name)
+          const bounds = {
+            minValue: min,
+            maxValue: max,
+            overflow: saturates ? 'SATURATE' : 'REJECT',
+          } as const
+          return [name, { ...rowWith(value), bounds }]
+        }),
+      )
+      const touched = asked.flatMap(({ name }) => rows.get(name) ?? [])
+      const dealt = dealAll(
+        touched,
+        asked.map(({ delta }) => ({ kind: 'add', delta })),
+      )
+      seen.add(dealt instanceof NthError ? dealt.code : 'done')
+      if (dealt instanceof NthError) {
+        expect({ code: dealt.code, ...dealt.details }).toEqual(outcome)
+      } else {
+        expect({ answers: dealt.map(({ bounds, ...rest }) => rest), isReplayed: false }).toEqual(outcome)
+      }
+      for (const [name, row] of rows) {
+        const count = asked.filter((change) => change.name === name).length
+        expect(row.value).toBe(rowOf(after.rows, name).value)
+        expect(row.counted).toBe(dealt instanceof NthError ? 0 : count)
+      }
+    }),
+    { numRuns: 5000 },
+  )
+  expect([...seen].toSorted()).toEqual(['LIMIT_REACHED', 'OUT_OF_RANGE', 'done'])
 })

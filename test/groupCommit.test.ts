@@ -1,23 +1,25 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Call } from '../src/core/calls.ts'
-import type { Operation } from '../src/core/dealing.ts'
+import type { Bounds } from '../src/core/bounds.ts'
+import type { CallsOptions } from '../src/core/calls.ts'
+import { type CounterKey, type CounterStore, openCounters } from '../src/core/counters.ts'
 import { openGroupCommit } from '../src/core/groupCommit.ts'
-import type { Flush, Lane, Outcome, Row, Rows } from '../src/core/lane.ts'
-
-const MAX = Number.MAX_SAFE_INTEGER
+import type { Remembered } from '../src/core/idempotency.ts'
+import type { Flush, Lane, Outcome, Row } from '../src/core/lane.ts'
+import { operations, witness } from './support/asking.ts'
+import { isExplained } from './support/history.ts'
+import { emptyState, rowOf } from './support/model.ts'
 
 /** How a flush goes: what its lane meets, in the order of its trips. */
-type Fate =
-  | 'committed'
-  | 'conflict'
-  | 'culprit'
-  | 'gone'
-  | 'lost, applied'
-  | 'lost, not applied'
-  | 'lost for good'
+type Fate = 'committed' | 'conflict' | 'culprit' | 'lost, applied' | 'lost, not applied' | 'lost for good'
 
-const fates = fc.infiniteStream(
+interface Course {
+  fate: Fate
+  turns: number
+  run: number
+}
+
+const courses = fc.infiniteStream(
   fc.record({
     fate: fc.oneof(
       { weight: 3, arbitrary: fc.constant<Fate>('committed') },
@@ -28,7 +30,6 @@ const fates = fc.infiniteStream(
           'culprit',
           'culprit',
           'culprit',
-          'gone',
           'lost, applied',
           'lost, not applied',
           'lost for good',
@@ -41,30 +42,66 @@ const fates = fc.infiniteStream(
 )
 
 interface ModelRow extends Row {
+  name: string
   id: number
+  version: number
+}
+
+/** A row as it is stored. */
+interface Stored {
+  id: number
+  version: number
+  value: number
+  bounds: Bounds | undefined
 }
 
 interface Table {
-  values: Map<number, number>
-  /** Each row's last transaction. */
-  locks: Map<number, Promise<void>>
-  /** How often each call took effect. */
-  effects: Map<Call, number>
-  /** Every call that was ever in a flush. */
-  sent: Set<Call>
+  rows: Map<string, Stored>
+  keys: Map<string, Remembered>
+  /** The last transaction on each row and key. */
+  locks: Map<string, Promise<void>>
+  ids: number
 }
 
-/** A lane on rows in memory, whose flushes go as the stream says. */
-function modelLane(
-  table: Table,
-  stream: Iterator<{ fate: Fate; turns: number; run: number }>,
-): Lane<ModelRow> {
+function emptyTable(): Table {
+  return { rows: new Map(), keys: new Map(), locks: new Map(), ids: 0 }
+}
+
+/** Counters in memory. What is known of a row may be old, as where another process has defined it anew. */
+function modelStore(table: Table): CounterStore<ModelRow> {
+  const known = new Map<string, ModelRow>()
+
+  function find({ name }: CounterKey): ModelRow {
+    const stored = table.rows.get(name) ?? { id: ++table.ids, version: 1, value: 0, bounds: undefined }
+    table.rows.set(name, stored)
+    const { id, version, bounds } = stored
+    const row = { key: `${id} ${version}`, name, id, version, bounds }
+    known.set(name, row)
+    return row
+  }
+
+  return {
+    rows: {
+      known: ({ name }) => known.get(name),
+      find: async (key) => find(key),
+      forget: ({ name }) => void known.delete(name),
+    },
+    read: async () => [],
+    list: async () => [],
+    listRanked: async () => [],
+  }
+}
+
+/** A lane whose flushes go as the stream says. */
+function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
   async function flush(flush: Flush<ModelRow>): Promise<Outcome> {
     const { promise: ended, resolve: unlock } = deferred()
-    // As a database does: rows are locked one after another, in one order, until the transaction ends.
-    for (const id of flush.runs.map(({ row }) => row.id).toSorted((a, b) => a - b)) {
-      const before = table.locks.get(id)
-      table.locks.set(id, ended)
+    // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
+    const keys = flush.claims.map(({ key }) => key).toSorted()
+    const names = [...new Set(flush.slots.map(({ row }) => `row ${row.name}`))].toSorted()
+    for (const place of [...keys, ...names]) {
+      const before = table.locks.get(place)
+      table.locks.set(place, ended)
       await before
     }
     const outcome = await transact(flush)
@@ -72,30 +109,48 @@ function modelLane(
     return outcome
   }
 
-  async function transact({ runs, deal, mayCommit }: Flush<ModelRow>): Promise<Outcome> {
+  async function transact(flush: Flush<ModelRow>): Promise<Outcome> {
+    const { slots, claims, deal, mayCommit } = flush
     const { fate, turns, run } = stream.next().value
-    for (const { calls } of runs) for (const call of calls) table.sent.add(call)
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
-    if (fate === 'culprit')
-      return { kind: 'failed', cause: fate, culprit: run % runs.length, isFault: run % 2 === 0 }
-    const previous = runs.map(({ row }, index) =>
-      fate === 'gone' && index === run % runs.length ? undefined : (table.values.get(row.id) ?? 0),
-    )
-    const writes = deal(previous)
+    if (fate === 'culprit') {
+      const places = [...claims.map(({ key }) => key), ...slots.map(({ row }) => row.key)]
+      return {
+        kind: 'failed',
+        cause: fate,
+        culprit: String(places[run % places.length]),
+        isFault: run % 2 === 0,
+      }
+    }
+    const stored = slots.map(({ row }) => {
+      const found = table.rows.get(row.name)
+      return found?.id === row.id && found.version === row.version ? found : undefined
+    })
+    const decision = deal({
+      values: stored.map((row) => row?.value),
+      remembered: claims.flatMap(({ key }) => table.keys.get(key) ?? []),
+    })
     await turnsLater(turns)
-    if (!writes || !mayCommit()) return { kind: 'withdrawn' }
+    if (!decision || !mayCommit()) return { kind: 'withdrawn' }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
-      for (const [index, { row, calls, merged, state }] of runs.entries()) {
-        const before = table.values.get(row.id) ?? 0
-        const after = merged.kind === 'set' ? merged.to : before + merged.delta
-        table.values.set(row.id, state === 'careful' ? (writes[index] ?? before) : after)
-        for (const call of calls) {
-          const isDone = !(call.dealt instanceof Error)
-          table.effects.set(call, (table.effects.get(call) ?? 0) + Number(isDone))
+      for (const [index, { row, merged }] of slots.entries()) {
+        const before = stored[index]
+        const write = decision.writes[index]
+        if (!before) throw new Error('Only rows that are there can be dealt from')
+        if (write === 'deleted') {
+          table.rows.delete(row.name)
+        } else if (write) {
+          const { value, bounds } = write
+          const version = bounds ? before.version + 1 : before.version
+          table.rows.set(row.name, { ...before, value, version, bounds: bounds ?? before.bounds })
+        } else if (merged) {
+          const value = merged.kind === 'set' ? merged.to : before.value + merged.delta
+          table.rows.set(row.name, { ...before, value })
         }
       }
+      for (const one of decision.remember) table.keys.set(one.claim.key, one)
     }
     await turnsLater(turns)
     if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
@@ -116,108 +171,89 @@ async function turnsLater(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-const rows: Rows<number, ModelRow> = {
-  known: (id) => (id % 2 ? { id, key: String(id) } : undefined),
-  find: async (id) => ({ id, key: String(id) }),
-  forget: () => undefined,
+function openModel(
+  openLane: () => Lane<ModelRow>,
+  store: CounterStore<ModelRow>,
+  options: Partial<CallsOptions> = {},
+) {
+  const groupCommit = openGroupCommit<ModelRow>({
+    openLane,
+    timeoutMs: 10_000,
+    maxPending: 1000,
+    keyTtlMs: 1,
+    onFault: () => undefined,
+    now: () => new Date(0),
+    ...options,
+  })
+  return openCounters(store, groupCommit)
 }
 
 const requests = fc.array(
-  fc.record({
-    id: fc.nat({ max: 5 }),
-    turns: fc.nat({ max: 10 }),
-    operation: fc.oneof(
-      {
-        weight: 8,
-        arbitrary: fc.integer({ min: -2, max: 9 }).map((delta): Operation => ({ kind: 'add', delta })),
-      },
-      {
-        weight: 1,
-        arbitrary: fc.constantFrom(MAX, -MAX).map((delta): Operation => ({ kind: 'add', delta })),
-      },
-      { weight: 1, arbitrary: fc.integer().map((to): Operation => ({ kind: 'set', to })) },
-    ),
-  }),
-  { minLength: 1, maxLength: 60 },
+  fc.record({ turns: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
+  {
+    minLength: 1,
+    maxLength: 40,
+  },
 )
 
-it('tells every caller what happened, under random schedules and failures', async () => {
+it('tells every caller what happened, under random schedules and failures, in two processes', async () => {
   const seen = new Map<string, number>()
   await fc.assert(
-    fc.asyncProperty(requests, fates, async (asked, stream) => {
-      const table: Table = { values: new Map(), locks: new Map(), effects: new Map(), sent: new Set() }
-      const { change } = openGroupCommit<ModelRow>({
-        openLane: () => modelLane(table, stream),
-        timeoutMs: 10_000,
-        maxPending: 1000,
-        onFault: () => undefined,
-        now: () => new Date(0),
-      })
-      const answers = await Promise.all(
-        asked.map(async ({ id, turns, operation }) => {
+    fc.asyncProperty(requests, courses, async (asked, stream) => {
+      const table = emptyTable()
+      const processes = [1, 2].map(() => openModel(() => modelLane(table, stream), modelStore(table)))
+      let clock = 0
+      const told = await Promise.all(
+        asked.map(async ({ turns, operation, process }) => {
           await turnsLater(turns)
-          return change(rows, id, operation).then(
-            (applied) => ({ id, operation, code: 'counted', ...applied }),
-            ({ code }) => ({ id, operation, code: code as string }),
-          )
+          const counters = processes[process]
+          if (!counters) throw new Error('There are two')
+          return witness(counters, operation, () => ++clock)
         }),
       )
-      const calls = [...table.sent]
-      for (const { operation, code } of answers) {
-        seen.set(code, (seen.get(code) ?? 0) + 1)
-        // Every request has an operation object of its own.
-        const effects = table.effects.get(calls.find((call) => call.operation === operation) as Call) ?? 0
-        const possible: Record<string, number[]> = { counted: [1], OUTCOME_UNKNOWN: [0, 1] }
-        expect(possible[code] ?? [0]).toContain(effects)
+      for (const { outcome } of told) {
+        const what = 'code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : 'done'
+        seen.set(what, (seen.get(what) ?? 0) + 1)
       }
-      for (const [id, value] of table.values) expectHistory(answers, id, value)
+      const events = told.flatMap(({ event }) => event ?? [])
+      const isFound = ({ rows }: typeof emptyState) =>
+        ['a', 'b', 'c'].every((name) => rowOf(rows, name).value === (table.rows.get(name)?.value ?? 0))
+      expect(isExplained(events, emptyState, isFound)).toBe(true)
     }),
     { numRuns: 1000 },
   )
-  for (const code of ['counted', 'OUT_OF_RANGE', 'UNAVAILABLE', 'OUTCOME_UNKNOWN']) {
-    expect([code, (seen.get(code) ?? 0) > 0]).toEqual([code, true])
-  }
+  const outcomes = [
+    'done',
+    'replayed',
+    'LIMIT_REACHED',
+    'OUT_OF_RANGE',
+    'IDEMPOTENCY_KEY_REUSED',
+    'UNAVAILABLE',
+    'OUTCOME_UNKNOWN',
+  ]
+  for (const what of outcomes) expect([what, (seen.get(what) ?? 0) > 50]).toEqual([what, true])
 })
-
-type Told = { id: number; operation: Operation; code: string; value?: number; previousValue?: number }
-
-/** Without doubtful ones among them, the answers of a row follow from one another, from 0 to what it holds. */
-function expectHistory(answers: Told[], id: number, value: number): void {
-  const ofRow = answers.filter((answer) => answer.id === id)
-  if (ofRow.some(({ code }) => code === 'OUTCOME_UNKNOWN' || code === 'UNAVAILABLE')) return
-  const counted = ofRow.filter(({ code }) => code === 'counted')
-  for (const { operation, value: to, previousValue = 0 } of counted) {
-    expect(to).toBe(operation.kind === 'set' ? operation.to : previousValue + operation.delta)
-  }
-  // Each value that somebody started from is one that somebody arrived at, or the beginning or the end.
-  const arrivals = [0, ...counted.map((answer) => answer.value)].toSorted()
-  const departures = [value, ...counted.map((answer) => answer.previousValue)].toSorted()
-  expect(departures).toEqual(arrivals)
-}
 
 it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
   const flushed: number[] = []
   let finish: () => void = () => undefined
-  const { change } = openGroupCommit<ModelRow>({
-    openLane: () => ({
-      async flush({ runs, deal, mayCommit }) {
-        flushed.push(runs.reduce((sum, { calls }) => sum + calls.length, 0))
-        await new Promise<void>((resolve) => {
-          finish = resolve
-        })
-        deal(runs.map(() => 0))
-        mayCommit()
-        return { kind: 'committed' }
-      },
-      close: async () => undefined,
-    }),
-    timeoutMs: 10_000,
-    maxPending: 1000,
-    onFault: () => undefined,
-    now: () => new Date(0),
-  })
-  const callers = (count: number) =>
-    Array.from({ length: count }, () => change(rows, 1, { kind: 'add', delta: 1 }))
+  const lane: Lane<ModelRow> = {
+    async flush({ slots, deal, mayCommit }) {
+      flushed.push(slots.reduce((sum, { merged }) => sum + (merged?.kind === 'add' ? merged.delta : 0), 0))
+      await new Promise<void>((resolve) => {
+        finish = resolve
+      })
+      deal({ values: slots.map(() => 0), remembered: [] })
+      mayCommit()
+      return { kind: 'committed' }
+    },
+    close: async () => undefined,
+  }
+  const store = modelStore(emptyTable())
+  const { incrementBy } = openModel(() => lane, store)
+  const key = { namespace: 'n', name: 'c' }
+  await store.rows.find(key, new Date(0))
+  const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))
   const first = callers(3)
   await turnsLater(1)
   expect(flushed).toEqual([3])

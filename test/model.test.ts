@@ -1,6 +1,12 @@
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { claimOf } from '../src/core/idempotency.ts'
+import { ask, keyOf, operations, witness } from './support/asking.ts'
+import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
+import { isExplained } from './support/history.ts'
+import { emptyState, type ModelOperation, type ModelState, rowOf, step } from './support/model.ts'
 import { openTestNth } from './support/nth.ts'
 
 const OPERATIONS = 10_000
@@ -15,10 +21,23 @@ const number = fc.oneof(
 
 const name = fc.constantFrom('a', 'A', 'á', 'a ', "'", '😀')
 
-const operation = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('add' as const), name, number }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const), name, number }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('read' as const), name }) },
+const wide: fc.Arbitrary<ModelOperation> = fc.oneof(
+  fc.record({ kind: fc.constant('add' as const), name, delta: number }),
+  fc.record({ kind: fc.constant('reset' as const), name, to: number }),
+)
+
+const steps = fc.oneof(
+  { weight: 6, arbitrary: operations.map((operation) => ({ kind: 'counter' as const, operation })) },
+  { weight: 6, arbitrary: wide.map((operation) => ({ kind: 'counter' as const, operation })) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('resetAll' as const),
+      prefix: fc.constantFrom('', 'a', 'b'),
+      to: number,
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('list' as const) }) },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -26,67 +45,152 @@ const operation = fc.oneof(
       name,
       group: fc.constantFrom('', 'g', 'G'),
       count: fc.integer({ min: 1, max: 1_000_000 }),
+      key: fc.option(fc.constantFrom('s1', 's2', 's3'), { nil: undefined, freq: 3 }),
     }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constant({ kind: 'next' as const, name: 'a', group: 'g', count: 3, key: 'again' }),
   },
 )
 
-type Operation = typeof operation extends fc.Arbitrary<infer Value> ? Value : never
+type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
 it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
-  const values = new Map<string, number>()
+  let state: ModelState = emptyState
   const dealt = new Map<string, number>()
+  const taken = new Map<string, { asked: string; first: number }>()
+  const seen = new Map<string, number>()
   let run = 0
 
-  const check = async (step: Operation) => {
-    run += 1
-    const key = { namespace: 'n', name: step.name }
-    const before = values.get(step.name) ?? 0
-    switch (step.kind) {
-      case 'add': {
-        const sum = BigInt(before) + BigInt(step.number)
-        const answer = await counters.incrementBy(key, step.number).catch((error) => error.code)
-        if (sum > BigInt(end) || sum < -BigInt(end)) return expect(answer).toBe('OUT_OF_RANGE')
-        values.set(step.name, Number(sum))
-        return expect(answer).toMatchObject({
-          value: Number(sum),
-          previousValue: before,
-          appliedDelta: step.number,
-        })
-      }
-      case 'reset':
-        values.set(step.name, step.number)
-        return expect(await counters.reset(key, step.number)).toMatchObject({
-          value: step.number,
-          previousValue: before,
-        })
-      case 'read':
-        return expect((await counters.read(key)).value).toBe(before)
-      case 'next': {
-        const group = `${step.name}/${step.group}`
-        const last = dealt.get(group) ?? 0
-        dealt.set(group, last + step.count)
-        const answer = await sequences.next(
-          { namespace: 'n', sequence: step.name, group: step.group },
-          step.count,
-        )
-        return expect(answer).toMatchObject({
-          value: last + 1,
-          lastValue: last + step.count,
-          count: step.count,
-        })
-      }
+  function see(what: string): void {
+    seen.set(what, (seen.get(what) ?? 0) + 1)
+  }
+
+  async function resetAll(prefix: string, to: number): Promise<void> {
+    const summary = { resetCount: 0, refusedCount: 0 }
+    for (const name of Object.keys(state.rows)) {
+      if (!name.startsWith(prefix)) continue
+      const [after, outcome] = step(state, { kind: 'reset', name, to })
+      state = after
+      summary['code' in outcome ? 'refusedCount' : 'resetCount'] += 1
     }
+    expect(await counters.resetAll('n', prefix, to)).toEqual(summary)
+  }
+
+  async function list(): Promise<void> {
+    const listed = await counters.list('n', { prefix: '', limit: 100, fromEnd: false })
+    const ranked = await counters.listRanked('n', { order: 'VALUE_DESC', limit: 100, fromEnd: false })
+    const expected = Object.entries(state.rows).map(([name, { value }]) => ({ name, value }))
+    const byName = expected.toSorted((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
+    expect(listed.map(({ name, value }) => ({ name, value }))).toEqual(byName)
+    expect(ranked.map(({ value }) => value)).toEqual(
+      expected.map(({ value }) => value).toSorted((a, b) => b - a),
+    )
+    expect(new Set(ranked.map(({ name, value }) => `${value} ${name}`))).toEqual(
+      new Set(expected.map(({ name, value }) => `${value} ${name}`)),
+    )
+  }
+
+  async function next({ name, group, count, key }: Extract<Step, { kind: 'next' }>): Promise<void> {
+    const place = `${name}/${group}`
+    const asked = [place, count]
+    const earlier = key === undefined ? undefined : taken.get(key)
+    const claim = key === undefined ? undefined : claimOf('n', key, asked)
+    const answer = sequences.next({ namespace: 'n', sequence: name, group }, count, claim)
+    if (earlier && earlier.asked !== String(asked)) {
+      await expect(answer).rejects.toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
+      return see('reused by a sequence')
+    }
+    const first = earlier?.first ?? (dealt.get(place) ?? 0) + 1
+    if (!earlier) dealt.set(place, first + count - 1)
+    if (key !== undefined) taken.set(key, { asked: String(asked), first })
+    if (earlier) see('replayed by a sequence')
+    const lastValue = first + count - 1
+    expect(await answer).toMatchObject({ value: first, lastValue, count, isReplayed: earlier !== undefined })
+  }
+
+  async function check(one: Step): Promise<void> {
+    run += 1
+    if (one.kind === 'resetAll') return resetAll(one.prefix, one.to)
+    if (one.kind === 'list') return list()
+    if (one.kind === 'next') return next(one)
+    const [after, outcome] = step(state, one.operation)
+    expect(await ask(counters, one.operation)).toEqual(outcome)
+    state = after
+    see('code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : one.operation.kind)
+    const { name } = { name: 'a', ...one.operation }
+    const { value, bounds } = await counters.read(keyOf(name))
+    expect({ value, bounds }).toEqual(held(state, name))
   }
 
   await fc.assert(
-    fc.asyncProperty(fc.array(operation, { minLength: 100, maxLength: 100 }), async (steps) => {
-      for (const step of steps) await check(step)
+    fc.asyncProperty(fc.array(steps, { minLength: 100, maxLength: 100 }), async (some) => {
+      for (const one of some) await check(one)
     }),
     // A failed run can't be repeated on the same database, so it isn't shrunk.
     { numRuns: OPERATIONS / 100, endOnFailure: true },
   )
   expect(run).toBe(OPERATIONS)
-  for (const [name, value] of values)
-    expect((await counters.read({ namespace: 'n', name })).value).toBe(value)
+  const outcomes = [
+    'add',
+    'many',
+    'reset',
+    'define',
+    'delete',
+    'LIMIT_REACHED',
+    'OUT_OF_RANGE',
+    'BAD_USER_INPUT',
+  ]
+  const repeats = ['replayed', 'IDEMPOTENCY_KEY_REUSED', 'replayed by a sequence', 'reused by a sequence']
+  for (const what of [...outcomes, ...repeats])
+    expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
+
+it('gives answers that some order explains, whatever is asked at the same time of two processes', async () => {
+  const target = await freshDatabase()
+  const processes = [openTestNth(target), openTestNth(target)]
+  let clock = 0
+  let state: ModelState = emptyState
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.record({ operation: operations, process: fc.nat({ max: 1 }), turn: fc.nat({ max: 3 }) }), {
+        minLength: 30,
+        maxLength: 30,
+      }),
+      async (asked) => {
+        const told = await Promise.all(
+          asked.map(async ({ operation, process, turn }) => {
+            for (const _ of upTo(turn)) await processes[0]?.counters.read(keyOf('a'))
+            const counters = processes[process]?.counters
+            if (!counters) throw new Error('There are two')
+            return witness(counters, operation, () => ++clock)
+          }),
+        )
+        const names = ['a', 'b', 'c']
+        const rows = await processes[0]?.counters.readMany(names.map(keyOf))
+        let found: ModelState | undefined
+        const isFound = (end: ModelState) => {
+          found = end
+          return isDeepStrictEqual(
+            rows?.map(({ value, bounds }) => ({ value, bounds })),
+            names.map((name) => held(end, name)),
+          )
+        }
+        const events = told.flatMap(({ event }) => event ?? [])
+        expect(events).toHaveLength(asked.length)
+        expect(isExplained(events, state, isFound)).toBe(true)
+        // The next ones begin with what these have left.
+        state = found ?? state
+      },
+    ),
+    { numRuns: 60, endOnFailure: true },
+  )
+})
+
+/** What a model's counter holds, as a read tells it. */
+function held({ rows }: ModelState, name: string) {
+  const { value, min, max, saturates } = rowOf(rows, name)
+  return { value, bounds: { minValue: min, maxValue: max, overflow: saturates ? 'SATURATE' : 'REJECT' } }
+}

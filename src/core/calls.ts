@@ -1,26 +1,41 @@
 import type { Dealt, Operation } from './dealing.ts'
 import { NthError, unavailable } from './errors.ts'
+import type { Claim } from './idempotency.ts'
+import type { Row } from './lane.ts'
 
-/** What a caller is told when its operation is durable. */
-export interface Applied extends Dealt {
-  /** The instant of the flush that it was part of. */
+/** What a caller is told when its operations are durable. */
+export interface Applied {
+  /** What each operation did, in their order. Refusals stand here where each is done or refused by itself. */
+  answers: readonly (Dealt | NthError)[]
+  /** The instant of the flush that they were part of. */
   at: Date
+  /** Whether an earlier call did them. */
+  isReplayed: boolean
 }
 
-/** One caller's operation, from its arrival to its answer. */
-export interface Call {
-  readonly operation: Operation
-  /** Looks for its row: called once at first, and again each time that row turns out to be gone. */
-  readonly seek: (call: Call) => void
+/** What one caller asks. */
+export interface Request {
+  readonly operations: readonly Operation[]
+  /** There is one operation; or all are done, or none of them; or each is done or refused by itself. */
+  readonly mode: 'one' | 'all' | 'each'
+  readonly claim: Claim | undefined
+}
+
+/** A request, from its arrival to its answer. */
+export interface Call<R extends Row> extends Request {
+  /** Looks for its rows: called once at first, and again each time that one turns out to be gone. */
+  readonly seek: (call: Call<R>) => void
+  /** The row of each operation, once they are found. */
+  rows: readonly R[]
   /** Whether a COMMIT that holds it may be under way: then nobody can say "not done". */
   isCommitting: boolean
   isAnswered: boolean
   /** What it would be told if its flush were committed now. */
-  dealt: Dealt | NthError | undefined
+  dealt: Applied | NthError | undefined
   /** The latest reason why it is not done yet. */
   obstacle: unknown
-  /** Where it waits; undefined while it is in a flush, or its row is looked for. */
-  place: Place | undefined
+  /** Where it waits; undefined while it is in a flush, or its rows are looked for. */
+  place: Place<R> | undefined
   /** On the clock of `performance.now()`, in milliseconds. */
   readonly deadline: number
   readonly resolve: (applied: Applied) => void
@@ -28,40 +43,42 @@ export interface Call {
 }
 
 /** Something that calls wait in. */
-export interface Place {
-  leave(call: Call): void
+export interface Place<R extends Row> {
+  leave(call: Call<R>): void
 }
 
 /** Every call that waits for its answer: how many there may be, and until when. */
-export interface Calls {
+export interface Calls<R extends Row> {
   /**
-   * Takes a call in and has `seek` look for its row.
+   * Takes a request in and has `seek` look for its rows.
    *
    * @throws {NthError} UNAVAILABLE at once if too many wait; at its deadline, if it certainly was not done by
    *   then; OUTCOME_UNKNOWN at its deadline, if nobody can say
    */
-  admit(operation: Operation, seek: (call: Call) => void): Promise<Applied>
-  answer(call: Call, answer: Applied | Error): void
+  admit(request: Request, seek: (call: Call<R>) => void): Promise<Applied>
+  answer(call: Call<R>, answer: Applied | Error): void
   /** The calls that can still be sent. One whose time is over is answered, also if the timer is late. */
-  open(calls: readonly Call[]): readonly Call[]
+  open(calls: readonly Call<R>[]): readonly Call<R>[]
 }
 
 export interface CallsOptions {
   /** How long a call may wait for its answer, in milliseconds. */
   timeoutMs: number
-  /** How many calls may wait at a time. */
+  /** How many operations may wait at a time. A call that finds room is taken with all that it asks. */
   maxPending: number
 }
 
-export function openCalls({ timeoutMs, maxPending }: CallsOptions): Calls {
+export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions): Calls<R> {
   // In order of arrival and so, as all have the same time, of their deadlines.
-  const pending = new Set<Call>()
+  const pending = new Set<Call<R>>()
+  let operations = 0
   let timer: NodeJS.Timeout | undefined
 
-  function answer(call: Call, answer: Applied | Error): void {
+  function answer(call: Call<R>, answer: Applied | Error): void {
     if (call.isAnswered) return
     call.isAnswered = true
     pending.delete(call)
+    operations -= call.operations.length
     call.place?.leave(call)
     if (answer instanceof Error) call.reject(answer)
     else call.resolve(answer)
@@ -95,16 +112,19 @@ export function openCalls({ timeoutMs, maxPending }: CallsOptions): Calls {
   return {
     answer,
 
-    admit(operation, seek) {
-      if (pending.size >= maxPending) {
+    admit({ operations: asked, mode, claim }, seek) {
+      if (operations >= maxPending) {
         return Promise.reject(
           unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`),
         )
       }
       return new Promise((resolve, reject) => {
-        const call: Call = {
-          operation,
+        const call: Call<R> = {
+          operations: asked,
+          mode,
+          claim,
           seek,
+          rows: [],
           isCommitting: false,
           isAnswered: false,
           dealt: undefined,
@@ -115,6 +135,7 @@ export function openCalls({ timeoutMs, maxPending }: CallsOptions): Calls {
           reject,
         }
         pending.add(call)
+        operations += asked.length
         watch()
         seek(call)
       })
@@ -130,18 +151,22 @@ export function openCalls({ timeoutMs, maxPending }: CallsOptions): Calls {
   }
 }
 
-function expired({ isCommitting, obstacle }: Call, timeoutMs: number): NthError {
+function expired<R extends Row>(call: Call<R>, timeoutMs: number): NthError {
   const seconds = timeoutMs / 1000
-  if (!isCommitting) {
+  if (!call.isCommitting) {
     return unavailable(
       `The database could not make this change within ${seconds} seconds; nothing was done.`,
-      obstacle,
+      call.obstacle,
     )
   }
-  return new NthError(
-    'OUTCOME_UNKNOWN',
-    `The database did not say within ${seconds} seconds whether it made this change: it may have counted.`,
-    {},
-    { cause: obstacle },
-  )
+  const reason = `The database did not say within ${seconds} seconds whether it made this change`
+  return doubtful(call, reason, call.obstacle)
+}
+
+/** The error for a call that may have been done. With an idempotency key it can be sent again without harm. */
+export function doubtful<R extends Row>({ claim }: Call<R>, reason: string, cause: unknown): NthError {
+  const [advice, details] = claim
+    ? [' Send it again with the same idempotency key.', { retryable: true as const }]
+    : ['', {}]
+  return new NthError('OUTCOME_UNKNOWN', `${reason}: it may have counted.${advice}`, details, { cause })
 }

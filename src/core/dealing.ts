@@ -1,24 +1,39 @@
+import { type Bounds, type BoundsChange, changedBounds, crossed, within } from './bounds.ts'
 import { NthError } from './errors.ts'
 
-/** What one caller asks of one row, or what all callers of a run ask of it together. */
-export type Operation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
+/** What one caller asks of one row. */
+export type Operation =
+  | ValueOperation
+  /** Changes what its value may be, never the value. */
+  | { kind: 'define'; bounds: BoundsChange }
+  /** Ends the row: what comes after it counts in a new one. */
+  | { kind: 'delete' }
 
+/** An operation that several callers can ask for together, as one. */
+export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
+
+/** What one operation did. */
 export interface Dealt {
   value: number
   previousValue: number
+  /** What was added; null for anything else than an addition. */
+  appliedDelta: number | null
+  /** What the row's value may be after it; undefined: anything. */
+  bounds?: Bounds | undefined
 }
 
-/** The answers of a run, in the order of its operations, and what the row holds after it. */
-export interface DealtRun {
-  answers: (Dealt | NthError)[]
+/** What a row holds, while operations are dealt one after another. */
+export interface RowState {
   value: number
+  bounds: Bounds | undefined
+  /** How many operations have added to its value or set it. */
+  counted: number
+  isDefined: boolean
+  isDeleted: boolean
 }
 
-/**
- * Two operations, one after the other, as one; undefined where that one would leave the safe range by itself,
- * whatever the row holds.
- */
-export function merge(first: Operation, second: Operation): Operation | undefined {
+/** Two operations, one after the other, as one; undefined where no such one fits every row. */
+export function merge(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
   if (second.kind === 'set') return second
   if (first.kind === 'set') {
     const to = first.to + second.delta
@@ -28,26 +43,102 @@ export function merge(first: Operation, second: Operation): Operation | undefine
   return Number.isSafeInteger(delta) ? { kind: 'add', delta } : undefined
 }
 
-/** Deals each operation of a run its own answer, as if they had run alone, one after another, from `previousValue` on. */
-export function dealRun(previousValue: number, operations: readonly Operation[]): DealtRun {
-  let value = previousValue
-  const answers = operations.map((operation) => {
-    const answer = deal(value, operation)
-    if (!(answer instanceof NthError)) value = answer.value
-    return answer
-  })
-  return { answers, value }
+/** Does an operation on what a row holds. If it is refused, nothing changes. */
+export function deal(row: RowState, operation: Operation): Dealt | NthError {
+  switch (operation.kind) {
+    case 'add':
+      return add(row, operation.delta)
+    case 'set':
+      return set(row, operation.to)
+    case 'define':
+      return define(row, operation.bounds)
+    case 'delete':
+      row.isDeleted = true
+      row.bounds = undefined
+      return become(row, 0, null)
+  }
 }
 
-function deal(previousValue: number, operation: Operation): Dealt | NthError {
-  if (operation.kind === 'set') return { value: operation.to, previousValue }
-  const { delta } = operation
-  const value = previousValue + delta
+/**
+ * Does several additions, each on the row of the same index, all or none of them. A refusal tells the index
+ * of the one that is refused, and the value of its row before all of them.
+ */
+export function dealAll(rows: readonly RowState[], operations: readonly Operation[]): Dealt[] | NthError {
+  const answers: Dealt[] = []
+  for (const [index, row] of rows.entries()) {
+    const operation = operations[index]
+    const answer = operation ? deal(row, operation) : noOperation()
+    if (answer instanceof NthError) {
+      takeBack(rows, answers)
+      return answer.with({ index, value: row.value })
+    }
+    answers.push(answer)
+  }
+  return answers
+}
+
+/** Every row has its operation. */
+export function noOperation(): never {
+  throw new Error('A row without an operation')
+}
+
+/** Undoes what was answered, last first: a row may be there several times. */
+function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
+  for (const [index, { previousValue }] of [...answers.entries()].toReversed()) {
+    const row = rows[index]
+    if (!row) continue
+    row.value = previousValue
+    row.counted -= 1
+  }
+}
+
+function add(row: RowState, delta: number): Dealt | NthError {
+  const { value: previous, bounds } = row
+  const value = previous + delta
+  const limit = bounds && crossed(bounds, value)
+  if (bounds && limit !== undefined) {
+    if (bounds.overflow === 'SATURATE') return become(row, limit, limit - previous)
+    return limitReached(`${previous} plus ${delta} would cross ${sideOf(bounds, limit)}`, limit, previous)
+  }
   // A sum that leaves the safe range is rounded, but never back into it, unless it began outside.
-  if (Number.isSafeInteger(previousValue) && Number.isSafeInteger(value)) return { value, previousValue }
+  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return become(row, value, delta)
   return new NthError(
     'OUT_OF_RANGE',
-    `${previousValue} plus ${delta} would leave the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}; nothing was changed.`,
-    { value: previousValue },
+    `${previous} plus ${delta} would leave the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}; nothing was changed.`,
+    { value: previous },
   )
+}
+
+function set(row: RowState, to: number): Dealt | NthError {
+  const { value, bounds } = row
+  const limit = bounds && crossed(bounds, to)
+  if (bounds && limit !== undefined) {
+    return limitReached(`${to} would cross ${sideOf(bounds, limit)}`, limit, value)
+  }
+  return become(row, to, null)
+}
+
+function define(row: RowState, change: BoundsChange): Dealt | NthError {
+  const bounds = changedBounds(row.bounds, change)
+  if (bounds instanceof NthError) return bounds
+  const fault = within(bounds, row.value)
+  if (fault) return fault
+  row.bounds = bounds
+  row.isDefined = true
+  return { value: row.value, previousValue: row.value, appliedDelta: null, bounds }
+}
+
+function become(row: RowState, value: number, appliedDelta: number | null): Dealt {
+  const previousValue = row.value
+  row.value = value
+  row.counted += 1
+  return { value, previousValue, appliedDelta, bounds: row.bounds }
+}
+
+function sideOf({ maxValue }: Bounds, limit: number): string {
+  return limit === maxValue ? `the highest value allowed, ${limit}` : `the lowest value allowed, ${limit}`
+}
+
+function limitReached(what: string, limit: number, value: number): NthError {
+  return new NthError('LIMIT_REACHED', `${what}; nothing was changed.`, { limit, value })
 }

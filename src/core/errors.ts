@@ -42,8 +42,12 @@ export interface ErrorDetails {
   limit?: number
   /** The present value, which the refused call left as it was. */
   value?: number
+  /** Which of several changes was refused, from 0 on. */
+  index?: number
   /** How long to wait before sending the request again, in milliseconds. */
   retryAfterMs?: number
+  /** Set where the same request may safely be sent again, though others with this code may not. */
+  retryable?: true
 }
 
 /** An expected failure: its message and details are meant for the caller. */
@@ -56,6 +60,11 @@ export class NthError extends Error {
     super(message, options)
     this.code = code
     this.details = details
+  }
+
+  /** The same error with more details. */
+  with(details: ErrorDetails): NthError {
+    return new NthError(this.code, this.message, { ...this.details, ...details }, { cause: this.cause })
   }
 
   /** The `extensions` of this error in a response. */

@@ -1,27 +1,26 @@
-import { type Applied, type Call, type CallsOptions, openCalls } from './calls.ts'
-import type { Operation } from './dealing.ts'
+import { firstOf, touches } from './batch.ts'
+import { type Applied, type Call, type CallsOptions, openCalls, type Request } from './calls.ts'
 import { unavailable } from './errors.ts'
 import type { Lane, Row, Rows } from './lane.ts'
-import { openWaiting } from './runs.ts'
-import { openSettling } from './settling.ts'
+import { type Failure, openSettling } from './settling.ts'
 import { openSuspects } from './suspects.ts'
 
 /**
- * Group commit: operations that arrive while a transaction is under way are gathered, and go together in the
- * next one. Those on the same row are merged into one statement, and each is dealt its own number.
+ * Group commit: calls that arrive while a transaction is under way are gathered, and go together in the next
+ * one. Operations on the same row are merged into one statement, and each is dealt its own number.
  *
  * A call is in one of these states:
  *
- *   finding     its row is looked up, or made
- *   waiting     its row is known; a lane will take it
+ *   finding     its rows are looked up, or made
+ *   waiting     its rows are known; a lane will take it
  *   sent        it is part of a flush whose COMMIT was not sent
  *   committing  COMMIT may have been sent (`isCommitting`)
  *   answered    its caller was told (`isAnswered`)
  *
  *   finding → waiting → sent → committing → answered: the ordinary way
  *   sent → sent          rolled back: with a neighbour that is at fault, or for a conflict
- *   sent → waiting       its own row is at fault: it goes alone, on a side lane
- *   sent → finding       its row is gone
+ *   sent → waiting       a row or claim of its own is at fault: that is tried apart, on a side lane
+ *   sent → finding       a row of it is gone
  *   committing → sent    the connection was lost, and the ledger says that COMMIT took no effect
  *   finding, waiting, sent → answered   UNAVAILABLE, at its deadline
  *   committing → answered               OUTCOME_UNKNOWN, at its deadline or if the ledger cannot tell
@@ -31,11 +30,13 @@ import { openSuspects } from './suspects.ts'
  */
 export interface GroupCommit<R extends Row> {
   /**
-   * Does an operation on the row behind a key, exactly once.
+   * Does operations, each on the row behind the key of the same index, exactly once. With a claim, a repeat is
+   * told what was done at first.
    *
-   * @throws {NthError} OUT_OF_RANGE; UNAVAILABLE if nothing was done; OUTCOME_UNKNOWN if nobody can say
+   * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if
+   *   nothing was done; OUTCOME_UNKNOWN if nobody can say
    */
-  change<Key>(rows: Rows<Key, R>, key: Key, operation: Operation): Promise<Applied>
+  change<Key>(rows: Rows<Key, R>, keys: readonly Key[], request: Request): Promise<Applied>
   /** Ends the lanes. Called when nobody waits any more. */
   close(): Promise<void>
 }
@@ -45,42 +46,63 @@ export interface GroupCommitOptions<R extends Row> extends CallsOptions {
   /** Told of failures that an operator should see. */
   onFault: (error: unknown) => void
   now: () => Date
+  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  keyTtlMs: number
 }
 
-/** Each takes one row at a time, of those that would hold up the others. */
+/** Each takes one row or claim at a time, of those that would hold up the others. */
 const SIDE_LANES = 2
-/** A row that is gone was deleted or defined anew; one that is gone time and again was never made. */
+/** A row that is gone was deleted or defined anew; one that is found again as it was, time and again, was never made. */
 const MOST_SEEKS = 5
 
 export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): GroupCommit<R> {
   const { openLane, onFault, now } = options
-  const calls = openCalls(options)
-  const settle = openSettling<R>({ calls, now, place })
-  const suspects = openSuspects<R>()
+  const calls = openCalls<R>(options)
+  const { settle, probe } = openSettling({ ...options, calls })
+  const suspects = openSuspects<R>(firstOf)
   const lanes: Lane<R>[] = []
   const main = openMain()
   const sides = Array.from({ length: SIDE_LANES }, openSide)
 
   return {
-    change(rows, key, operation) {
-      let seeks = 0
-      return calls.admit(operation, (call) => {
-        if (seeks > 0) rows.forget(key)
-        if (++seeks > MOST_SEEKS) {
-          return calls.answer(call, new Error(`The row that counts is missing for ${JSON.stringify(key)}`))
-        }
-        const row = rows.known(key)
-        if (row) return place(row, call)
-        rows.find(key, now()).then(
-          (found) => place(found, call),
-          (error) => calls.answer(call, error),
-        )
-      })
+    change(rows, keys, request) {
+      return calls.admit(request, openSeek(rows, keys))
     },
 
     async close() {
       await Promise.all(lanes.map((lane) => lane.close()))
     },
+  }
+
+  /** Looks for the rows behind keys, in memory and then in the database. */
+  function openSeek<Key>(rows: Rows<Key, R>, keys: readonly Key[]): (call: Call<R>) => void {
+    let fruitless = 0
+
+    function found(call: Call<R>, again: readonly R[]): void {
+      const isAsBefore = again.every(({ key }, index) => key === call.rows[index]?.key)
+      if (isAsBefore && ++fruitless > MOST_SEEKS) {
+        const missing = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
+        calls.answer(call, missing)
+        return
+      }
+      call.rows = again
+      place(call)
+    }
+
+    return (call) => {
+      if (call.rows.length > 0) for (const key of keys) rows.forget(key)
+      const known: R[] = []
+      for (const key of keys) {
+        const row = rows.known(key)
+        if (row) known.push(row)
+      }
+      if (known.length === keys.length) return found(call, known)
+      const at = now()
+      Promise.all(keys.map((key) => rows.known(key) ?? rows.find(key, at))).then(
+        (all) => found(call, all),
+        (error) => calls.answer(call, error),
+      )
+    }
   }
 
   function newLane(): Lane<R> {
@@ -89,14 +111,15 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     return lane
   }
 
-  function place(row: R, call: Call): void {
+  function place(call: Call<R>): void {
     if (call.isAnswered) return
-    if (suspects.has(row)) suspect(row, [call])
-    else main.add(row, call)
+    const key = suspects.in(call)
+    if (key === undefined) main.add(call)
+    else suspect(key, [call])
   }
 
-  function suspect(row: R, others: readonly Call[], first = false): void {
-    suspects.add(row, others, first)
+  function suspect(key: string, waiting: readonly Call<R>[], first = false): void {
+    suspects.add(key, waiting, first)
     for (const side of sides) side.wake()
   }
 
@@ -110,47 +133,76 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
    */
   function openMain() {
     const lane = newLane()
-    const waiting = openWaiting<R>()
+    const waiting = new Set<Call<R>>()
+    const hall = { leave }
     let isRunning = false
+
+    function leave(call: Call<R>): void {
+      call.place = undefined
+      waiting.delete(call)
+    }
+
+    function take(calls: readonly Call<R>[]): readonly Call<R>[] {
+      for (const call of calls) leave(call)
+      return calls
+    }
 
     async function work(): Promise<void> {
       isRunning = true
-      while (!waiting.isEmpty()) {
+      while (waiting.size > 0) {
         await endOfTurn()
-        await settle(lane, waiting.cut(), ({ row, calls }) =>
-          suspect(row, [...calls, ...waiting.take(row)], true),
-        )
+        await settle(lane, take(firstOf(waiting)), (key, blamed) => {
+          const others = take([...waiting].filter((call) => touches(call, key)))
+          suspect(key, [...blamed, ...others], true)
+        })
       }
       isRunning = false
     }
 
     return {
-      add(row: R, call: Call): void {
-        waiting.add(row, call)
+      add(call: Call<R>): void {
+        waiting.add(call)
+        call.place = hall
         if (!isRunning) void work()
       },
     }
   }
 
-  /** The way of rows that failed: each alone, until a flush of it succeeds. */
+  /** The way of rows and claims that failed: each apart, until a flush of it succeeds. */
   function openSide() {
     const lane = newLane()
     let isRunning = false
 
     async function work(): Promise<void> {
       isRunning = true
-      for (let run = suspects.next(); run; run = suspects.next()) {
-        const { row } = run
-        const isDone = await settle(lane, [run], (culprit, { cause, isFault }) => {
-          if (!isFault) return suspects.add(row, culprit.calls, true)
-          onFault(cause)
-          const refusal = unavailable('The database refuses this change; nothing was done.', cause)
-          for (const call of culprit.calls) calls.answer(call, refusal)
-        })
-        if (isDone) for (const call of suspects.clear(row)) place(row, call)
-        else suspects.putBack(row)
+      for (let tried = suspects.next(); tried; tried = suspects.next()) {
+        const { key } = tried
+        const isDone = await attempt(tried)
+        if (isDone) for (const call of suspects.clear(key)) place(call)
+        else suspects.putBack(key)
       }
       isRunning = false
+    }
+
+    async function attempt({ key, calls: tried }: { key: string; calls: Call<R>[] }): Promise<boolean> {
+      const other = tried.find((call) => touchesMore(call))
+      // While it waits for the suspect, it must not hold another row.
+      const failure = other && (await probe(lane, key, other))
+      if (failure) {
+        blame(key, tried, failure)
+        return false
+      }
+      return settle(lane, tried, blame)
+    }
+
+    function blame(key: string, blamed: readonly Call<R>[], { cause, isFault }: Failure): void {
+      if (isFault) {
+        onFault(cause)
+        const refusal = unavailable('The database refuses this change; nothing was done.', cause)
+        for (const call of blamed) calls.answer(call, refusal)
+      } else {
+        suspect(key, blamed, true)
+      }
     }
 
     return {
@@ -159,6 +211,10 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       },
     }
   }
+}
+
+function touchesMore<R extends Row>({ rows, claim }: Call<R>): boolean {
+  return rows.length + (claim ? 1 : 0) > 1
 }
 
 /** Comes after all sockets that were ready. */

@@ -1,9 +1,13 @@
-import type { Run } from './runs.ts'
+import type { Slot } from './batch.ts'
+import type { Bounds } from './bounds.ts'
+import type { Claim, Remembered } from './idempotency.ts'
 
 /** A row that counts. */
 export interface Row {
-  /** The same for the same row only. */
+  /** The same for the same row, as it was defined then, only. */
   key: string
+  /** What its value may be; undefined: anything. */
+  bounds: Bounds | undefined
 }
 
 /** Finds the row behind a key, making it if needed. */
@@ -25,24 +29,44 @@ export interface Lane<R extends Row> {
 /** What goes into one transaction. */
 export interface Flush<R extends Row> {
   /** One for each row. */
-  runs: readonly Run<R>[]
+  slots: readonly Slot<R>[]
+  /** One for each idempotency key. */
+  claims: readonly Claim[]
   at: Date
-  /**
-   * Deals the numbers, from what each run's row held before; undefined where there is no such row. Says what
-   * the rows of careful runs are to hold (undefined: as before), or `false`: roll back.
-   */
-  deal(previous: readonly (number | undefined)[]): (number | undefined)[] | false
+  /** Deals the numbers. Returns what is to be written because of them, or `false`: roll back. */
+  deal(found: Found): Decision | false
   /** Asked directly before COMMIT is sent; `false`: roll back. */
   mayCommit(): boolean
   /** Whether anybody still waits for it. */
   isAwaited(): boolean
 }
 
+/** What a flush finds in the database. */
+export interface Found {
+  /** What each slot's row held before; undefined where there is no such row. */
+  values: readonly (number | undefined)[]
+  /** What was done under those of the keys that were used before. */
+  remembered: readonly Remembered[]
+}
+
+/** What a flush is to write when its numbers are dealt. */
+export interface Decision {
+  /** What is to become of each slot's row; undefined: nothing more. */
+  writes: readonly (Write | undefined)[]
+  /** What was done under the keys that are used for the first time. */
+  remember: readonly Remembered[]
+  /** Claims under which nothing was done. */
+  forget: readonly Claim[]
+}
+
+/** What a row that was locked is to be. */
+export type Write = 'deleted' | { value: number; isCounted: boolean; bounds: Bounds | undefined }
+
 export type Outcome =
   | { kind: 'committed' }
   /** Rolled back as `deal` or `mayCommit` wished. */
   | { kind: 'withdrawn' }
-  /** Certainly not done. `culprit` is the index of the run that failed, if one did: locked, or refused for good (`isFault`). */
-  | { kind: 'failed'; cause: unknown; culprit?: number; isFault?: boolean }
+  /** Certainly not done. `culprit` is the key of the row or claim that failed, if one did: locked, or refused for good (`isFault`). */
+  | { kind: 'failed'; cause: unknown; culprit?: string; isFault?: boolean }
   /** Nobody can say whether it was done. */
   | { kind: 'unknown'; cause: unknown }

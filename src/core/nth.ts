@@ -21,6 +21,8 @@ export interface NthOptions extends CallsOptions {
   /** Told of failures that an operator should see. */
   onFault: (error: unknown) => void
   now?: () => Date
+  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  keyTtlMs: number
 }
 
 export function openNth<R extends Row>(

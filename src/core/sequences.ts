@@ -1,5 +1,7 @@
+import { NthError } from './errors.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
+import type { Claim } from './idempotency.ts'
 import type { Row, Rows } from './lane.ts'
 import { joinNames } from './names.ts'
 
@@ -35,6 +37,8 @@ export interface SequenceNumbers {
   count: number
   step: number
   at: Date
+  /** Whether an earlier call with the same idempotency key took them. */
+  isReplayed: boolean
 }
 
 /** Where sequences are kept. The row of a group holds the last number that it has dealt. */
@@ -48,11 +52,11 @@ export interface SequenceStore<R extends Row> {
 
 export interface Sequences {
   /**
-   * Takes `count` numbers (1 to 1 000 000) that no other caller gets.
+   * Takes `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat gets the first ones again.
    *
-   * @throws {NthError} OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN
+   * @throws {NthError} OUT_OF_RANGE, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  next(key: GroupKey, count: number): Promise<SequenceNumbers>
+  next(key: GroupKey, count: number, claim?: Claim): Promise<SequenceNumbers>
   read(key: SequenceKey): Promise<SequenceState>
   readGroup(key: GroupKey): Promise<GroupState>
 }
@@ -82,12 +86,17 @@ export function openSequences<R extends Row>(
     read,
     readGroup,
 
-    async next(key, count) {
-      const { value, previousValue, at } = await groupCommit.change(store.rows, key, {
-        kind: 'add',
-        delta: count * STEP,
+    async next(key, count, claim) {
+      const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], {
+        operations: [{ kind: 'add', delta: count * STEP }],
+        mode: 'one',
+        claim,
       })
-      return { key, value: previousValue + STEP, lastValue: value, count, step: STEP, at }
+      const [dealt] = answers
+      if (dealt === undefined || dealt instanceof NthError)
+        throw dealt ?? new Error('A block without an answer')
+      const { value: lastValue, previousValue } = dealt
+      return { key, value: previousValue + STEP, lastValue, count, step: STEP, at, isReplayed }
     },
   }
 }

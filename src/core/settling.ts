@@ -1,86 +1,99 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Applied, Call, Calls } from './calls.ts'
-import { dealRun } from './dealing.ts'
+import { type Batch, batchOf, type Slot, slotOf, touches } from './batch.ts'
+import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
+import { deal, dealAll, noOperation } from './dealing.ts'
 import { NthError } from './errors.ts'
-import type { Flush, Lane, Outcome, Row } from './lane.ts'
-import { type Run, runOf } from './runs.ts'
+import { type Remembered, repeated } from './idempotency.ts'
+import type { Decision, Flush, Found, Lane, Outcome, Row, Write } from './lane.ts'
 
-/** Why a run failed that is to blame itself. */
+/** Why a row or claim failed that is to blame itself. */
 export type Failure = Extract<Outcome, { kind: 'failed' }>
 
 export interface SettlingOptions<R extends Row> {
-  calls: Calls
+  calls: Calls<R>
   now: () => Date
-  /** Has a call wait for its row anew. */
-  place: (row: R, call: Call) => void
+  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  keyTtlMs: number
 }
 
 const SHORTEST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 200
 
-/** Makes the function that flushes runs until nothing of them is open. */
-export function openSettling<R extends Row>({ calls, now, place }: SettlingOptions<R>) {
-  return settle
+/** Makes the functions that flush calls until none of them is open. */
+export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOptions<R>) {
+  return { settle, probe }
 
   /**
-   * Flushes runs until each of their calls is answered or elsewhere. Those whose own row fails are handed to
-   * `onCulprit`. Returns whether something was committed.
+   * Flushes calls until each is answered or elsewhere. Those whose own row or claim fails are handed to
+   * `onCulprit` with its key. Returns whether something was committed.
    */
   async function settle(
     lane: Lane<R>,
-    cut: Run<R>[],
-    onCulprit: (run: Run<R>, failure: Failure) => void,
+    cut: readonly Call<R>[],
+    onCulprit: (key: string, calls: Call<R>[], failure: Failure) => void,
   ): Promise<boolean> {
     const at = now()
-    let runs = cut
+    const careful = new Set<string>()
+    let open = cut
     for (let failures = 0; ; ) {
-      runs = runs.flatMap(stillOpen)
-      if (runs.length === 0) return false
-      const outcome = await lane.flush(flushOf(runs, at))
+      open = calls.open(open)
+      if (open.length === 0) return false
+      const batch = batchOf(open, careful)
+      const outcome = await lane.flush(flushOf(batch, at, careful))
       if (outcome.kind === 'committed') {
-        for (const call of callsOf(runs)) calls.answer(call, told(call, at))
+        for (const call of open) calls.answer(call, told(call))
         return true
       }
       if (outcome.kind === 'unknown') {
-        for (const call of callsOf(runs)) calls.answer(call, doubtful(outcome.cause))
+        const reason = 'The connection to the database ended before it answered'
+        for (const call of open) calls.answer(call, doubtful(call, reason, outcome.cause))
         return false
       }
-      for (const call of callsOf(runs)) call.isCommitting = false
+      for (const call of open) call.isCommitting = false
       if (outcome.kind === 'withdrawn') {
-        runs = runs.filter(isThere)
+        open = withoutGone(batch)
         continue
       }
-      for (const call of callsOf(runs)) call.obstacle = outcome.cause
-      const culprit = outcome.culprit === undefined ? undefined : runs[outcome.culprit]
-      if (culprit) {
-        runs = runs.filter((run) => run !== culprit)
-        onCulprit(culprit, outcome)
-      } else {
+      for (const call of open) call.obstacle = outcome.cause
+      const { culprit } = outcome
+      if (culprit === undefined) {
         await pause(Math.random() * Math.min(SHORTEST_PAUSE_MS * 2 ** failures++, LONGEST_PAUSE_MS))
+      } else {
+        const blamed = open.filter((call) => touches(call, culprit))
+        open = open.filter((call) => !touches(call, culprit))
+        onCulprit(culprit, blamed, outcome)
       }
     }
   }
 
-  /** A run without the calls that were answered meanwhile; none if it would be empty. */
-  function stillOpen(run: Run<R>): Run<R>[] {
-    const open = calls.open(run.calls)
-    if (open === run.calls) return [run]
-    if (open.length === 0) return []
-    const { run: rest, left } = runOf(run.row, open, run.state)
-    for (const call of left) place(run.row, call)
-    return [rest]
+  /** Tries whether a row or claim of a call can be had, and holds nothing else meanwhile. Returns why not. */
+  async function probe(lane: Lane<R>, key: string, { rows, claim }: Call<R>): Promise<Failure | undefined> {
+    const row = rows.find((row) => row.key === key)
+    const outcome = await lane.flush({
+      slots: row ? [slotOf(row)] : [],
+      claims: claim?.key === key ? [claim] : [],
+      at: now(),
+      deal: () => false,
+      mayCommit: () => false,
+      isAwaited: () => false,
+    })
+    return outcome.kind === 'failed' && outcome.culprit === key ? outcome : undefined
   }
 
-  /** Has the calls of a row that is gone look for it again. */
-  function isThere({ state, calls }: Run<R>): boolean {
-    if (state === 'gone') for (const call of calls) call.seek(call)
-    return state !== 'gone'
+  /** Has the calls look again whose rows are gone. Returns the others. */
+  function withoutGone({ calls: all, slots }: Batch<R>): readonly Call<R>[] {
+    const gone = slots.filter(({ isGone }) => isGone).map(({ row }) => row.key)
+    if (gone.length === 0) return all
+    const isBlamed = (call: Call<R>) => gone.some((key) => touches(call, key))
+    for (const call of all) if (isBlamed(call)) call.seek(call)
+    return all.filter((call) => !isBlamed(call))
   }
 
-  function flushOf(runs: readonly Run<R>[], at: Date): Flush<R> {
-    const all = callsOf(runs)
+  function flushOf(batch: Batch<R>, at: Date, careful: Set<string>): Flush<R> {
+    const { calls: all, slots, claims } = batch
     return {
-      runs,
+      slots,
+      claims,
       at,
       isAwaited: () => calls.open(all).length > 0,
       mayCommit() {
@@ -88,48 +101,96 @@ export function openSettling<R extends Row>({ calls, now, place }: SettlingOptio
         for (const call of all) call.isCommitting = true
         return true
       },
-      deal(previous) {
-        const isAgreed = runs.map((run, index) => dealTo(run, previous[index])).every(Boolean)
-        return isAgreed && runs.map(({ write }) => write)
-      },
+      deal: (found) => dealBatch(batch, found, at, careful),
     }
   }
-}
 
-function callsOf<R extends Row>(runs: readonly Run<R>[]): Call[] {
-  return runs.flatMap(({ calls }) => calls)
-}
+  /**
+   * Deals every call its answer, in order of arrival: that is the order in which they take effect. Not to be
+   * committed is what was sent although a row is gone, or an operation of a merged row is refused: that row is
+   * careful from then on.
+   */
+  function dealBatch(batch: Batch<R>, found: Found, at: Date, careful: Set<string>): Decision | false {
+    const { calls: all, slots, parts, claims } = batch
+    for (const [index, slot] of slots.entries()) begin(slot, found.values[index])
+    if (slots.some(({ isGone }) => isGone)) return false
 
-/**
- * Deals a run its answers. Returns whether it may be committed as it was sent: not if its row is gone, nor if
- * its operations were merged and one of them is refused.
- */
-function dealTo<R extends Row>(run: Run<R>, previousValue: number | undefined): boolean {
-  if (previousValue === undefined) {
-    run.state = 'gone'
-    return false
+    const done = new Map<string, Remembered>()
+    for (const earlier of found.remembered) {
+      if (at.getTime() - earlier.at.getTime() < keyTtlMs) done.set(earlier.claim.key, earlier)
+    }
+    const remember: Remembered[] = []
+    let isAgreed = true
+    let next = 0
+    for (const call of all) {
+      const own = parts.slice(next, next + call.rows.length)
+      next += own.length
+      const { claim } = call
+      const earlier = claim && done.get(claim.key)
+      if (earlier) {
+        call.dealt = repeated(earlier, claim)
+        continue
+      }
+      call.dealt = dealCall(call, own, at)
+      for (const slot of refusedSlots(call.dealt, own)) {
+        if (!slot.merged) continue
+        careful.add(slot.row.key)
+        isAgreed = false
+      }
+      if (claim && !(call.dealt instanceof NthError)) {
+        const first = { claim, at, answers: call.dealt.answers }
+        done.set(claim.key, first)
+        remember.push(first)
+      }
+    }
+    if (!isAgreed) return false
+    return { writes: slots.map(writeOf), remember, forget: claims.filter(({ key }) => !done.has(key)) }
   }
-  const { answers, value } = dealRun(
-    previousValue,
-    run.calls.map(({ operation }) => operation),
-  )
-  for (const [index, call] of run.calls.entries()) call.dealt = answers[index]
-  const refused = answers.filter((answer) => answer instanceof NthError).length
-  if (run.state === 'careful') {
-    run.write = refused < answers.length ? value : undefined
-    return true
+}
+
+/** Begins dealing, with what a row held before. */
+function begin<R extends Row>(slot: Slot<R>, value: number | undefined): void {
+  slot.isGone = value === undefined
+  slot.value = value ?? 0
+  slot.bounds = slot.row.bounds
+  slot.counted = 0
+  slot.isDefined = false
+  slot.isDeleted = false
+}
+
+function dealCall<R extends Row>(call: Call<R>, slots: readonly Slot<R>[], at: Date): Applied | NthError {
+  const { operations, mode } = call
+  if (mode === 'all') {
+    const answers = dealAll(slots, operations)
+    return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
   }
-  if (refused > 0) run.state = 'careful'
-  return refused === 0
+  const answers = slots.map((slot, index) => deal(slot, operations[index] ?? noOperation()))
+  const [only] = answers
+  if (mode === 'one' && only instanceof NthError) return only
+  return { answers, at, isReplayed: false }
 }
 
-function told({ dealt }: Call, at: Date): Applied | Error {
-  if (dealt instanceof Error) return dealt
-  if (dealt === undefined) throw new Error('A flush was committed without having been dealt')
-  return { value: dealt.value, previousValue: dealt.previousValue, at }
+/** The rows that don't hold what a merged statement would leave there, as something was refused. */
+function refusedSlots<R extends Row>(
+  dealt: Applied | NthError,
+  slots: readonly Slot<R>[],
+): readonly Slot<R>[] {
+  if (dealt instanceof NthError) return slots
+  return dealt.answers.some((answer) => answer instanceof NthError)
+    ? slots.filter((_, index) => dealt.answers[index] instanceof NthError)
+    : NONE
 }
 
-function doubtful(cause: unknown): NthError {
-  const message = 'The connection to the database ended before it answered: this may have counted.'
-  return new NthError('OUTCOME_UNKNOWN', message, {}, { cause })
+const NONE: readonly never[] = []
+
+function writeOf<R extends Row>({ merged, ...state }: Slot<R>): Write | undefined {
+  const { value, counted, isDefined, isDeleted, bounds } = state
+  if (merged) return undefined
+  if (isDeleted) return 'deleted'
+  if (counted === 0 && !isDefined) return undefined
+  return { value, isCounted: counted > 0, bounds: isDefined ? bounds : undefined }
+}
+
+function told<R extends Row>({ dealt }: Call<R>): Applied | Error {
+  return dealt ?? new Error('A flush was committed without having been dealt')
 }

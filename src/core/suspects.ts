@@ -1,41 +1,44 @@
 import type { Call, Place } from './calls.ts'
 import type { Row } from './lane.ts'
-import { type Run, runOf } from './runs.ts'
 
-/** Rows that failed, and would hold up the others: somebody holds them locked, or a trigger refuses. */
+/**
+ * Keys of rows and claims that failed, and would hold up the others: somebody holds them locked, or a trigger
+ * refuses.
+ */
 export interface Suspects<R extends Row> {
-  has(row: R): boolean
-  /** Adds calls that wait for a row, which makes it a suspect; `first`: before those that wait already. */
-  add(row: R, calls: readonly Call[], first?: boolean): void
-  /** Takes out the calls of a row that nobody tries now, and counts as trying it until it is put back or cleared. */
-  next(): Run<R> | undefined
+  /** A key that a call touches and that is suspect. */
+  in(call: Call<R>): string | undefined
+  /** Adds calls that wait for a key, which makes it a suspect; `first`: before those that wait already. */
+  add(key: string, calls: readonly Call<R>[], first?: boolean): void
+  /** Takes a key that nobody tries now and that calls wait for. It counts as tried until it is put back or cleared. */
+  next(): { key: string; calls: Call<R>[] } | undefined
   /** Ends a try that failed. */
-  putBack(row: R): void
-  /** Ends a try that succeeded: the row is one like the others. Returns what came meanwhile. */
-  clear(row: R): Call[]
+  putBack(key: string): void
+  /** Ends a try that succeeded: the key is one like the others. Returns what came meanwhile. */
+  clear(key: string): Call<R>[]
 }
 
-interface Suspect<R extends Row> extends Place {
-  row: R
-  calls: Set<Call>
+interface Suspect<R extends Row> extends Place<R> {
+  calls: Set<Call<R>>
   isTried: boolean
 }
 
-/** How many rows are remembered that nobody waits for. */
+/** How many keys are remembered that nobody waits for. */
 const REMEMBERED = 1000
 
-export function openSuspects<R extends Row>(): Suspects<R> {
+/** `pick`: the calls that one try may have, of those that wait. */
+export function openSuspects<R extends Row>(pick: (waiting: Iterable<Call<R>>) => Call<R>[]): Suspects<R> {
   // Those that were tried longest ago come first.
   const suspects = new Map<string, Suspect<R>>()
 
-  function open(row: R): Suspect<R> {
-    const calls = new Set<Call>()
-    const leave = (call: Call) => {
+  function open(key: string): Suspect<R> {
+    const calls = new Set<Call<R>>()
+    const leave = (call: Call<R>) => {
       call.place = undefined
       calls.delete(call)
     }
-    const opened = { row, calls, isTried: false, leave }
-    suspects.set(row.key, opened)
+    const opened = { calls, isTried: false, leave }
+    suspects.set(key, opened)
     if (suspects.size > REMEMBERED) forgetOne()
     return opened
   }
@@ -50,10 +53,14 @@ export function openSuspects<R extends Row>(): Suspects<R> {
   }
 
   return {
-    has: ({ key }) => suspects.has(key),
+    in({ rows, claim }) {
+      if (suspects.size === 0) return undefined
+      if (claim && suspects.has(claim.key)) return claim.key
+      return rows.find(({ key }) => suspects.has(key))?.key
+    },
 
-    add(row, calls, first = false) {
-      const suspect = suspects.get(row.key) ?? open(row)
+    add(key, calls, first = false) {
+      const suspect = suspects.get(key) ?? open(key)
       const behind = first ? [...suspect.calls] : []
       for (const call of behind) suspect.calls.delete(call)
       for (const call of [...calls, ...behind]) {
@@ -63,27 +70,27 @@ export function openSuspects<R extends Row>(): Suspects<R> {
     },
 
     next() {
-      for (const suspect of suspects.values()) {
+      for (const [key, suspect] of suspects) {
         if (suspect.isTried || suspect.calls.size === 0) continue
         suspect.isTried = true
-        const { run } = runOf(suspect.row, [...suspect.calls])
-        for (const call of run.calls) suspect.leave(call)
-        return run
+        const calls = pick(suspect.calls)
+        for (const call of calls) suspect.leave(call)
+        return { key, calls }
       }
       return undefined
     },
 
-    putBack(row) {
-      const suspect = suspects.get(row.key)
+    putBack(key) {
+      const suspect = suspects.get(key)
       if (!suspect) return
       suspect.isTried = false
-      suspects.delete(row.key)
-      suspects.set(row.key, suspect)
+      suspects.delete(key)
+      suspects.set(key, suspect)
     },
 
-    clear(row) {
-      const suspect = suspects.get(row.key)
-      suspects.delete(row.key)
+    clear(key) {
+      const suspect = suspects.get(key)
+      suspects.delete(key)
       const calls = [...(suspect?.calls ?? [])]
       for (const call of calls) suspect?.leave(call)
       return calls

@@ -10,6 +10,8 @@ import { inputError } from './inputError.ts'
 /** What resolvers get beside their arguments. */
 export interface Context {
   nth: Nth
+  /** The key that came in the header of the request. */
+  idempotencyKey?: string | undefined
 }
 
 export const builder = new SchemaBuilder<{
@@ -75,5 +77,6 @@ builder.queryType({
 })
 
 builder.mutationType({
-  description: 'Writes, done one after another. A refused field is null beside its error; the others stand.',
+  description:
+    'Writes, done one after another. A refused field is null beside its error; the others stand. `idempotencyKey`: 1 to 255 printable ASCII characters; a repeat within 24 hours counts once.',
 })

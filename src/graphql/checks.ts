@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { type CounterDelta, MAX_CHANGES } from '../core/counters.ts'
 import { type Fault, nameFault, textFault } from '../core/names.ts'
 import { MAX_BLOCK } from '../core/sequences.ts'
 import { idFault } from './ids.ts'
@@ -13,6 +14,25 @@ export const textOrEmpty = z.string().superRefine((text, context) => report(cont
 
 export const names = listOf(nameFault, 1)
 
+/** A list of changes that isn't too long. One that is too long isn't looked into. */
+export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, context) => {
+  const { length } = list
+  if (length < 1 || length > MAX_CHANGES) {
+    const limit = length < 1 ? 1 : MAX_CHANGES
+    report(context, { message: `must hold 1 to ${MAX_CHANGES} changes; it holds ${length}`, limit })
+    return
+  }
+  list.forEach(({ name }, index) => {
+    report(context, nameFault(name), [index, 'name'])
+  })
+})
+
+/** Of a definition, both bounds must leave a value between them. */
+export const definition = z.looseObject({}).superRefine(({ minValue, maxValue }, context) => {
+  if (typeof minValue !== 'number' || typeof maxValue !== 'number' || minValue <= maxValue) return
+  report(context, { message: `must not be above maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
+})
+
 export const id = z.string().superRefine((text, context) => report(context, idFault(text)))
 
 export const ids = listOf(idFault, 0)
@@ -24,6 +44,13 @@ export const pageSize = between(0, MAX_ITEMS)
 /** Of a page, `first` and `last` say opposite things. */
 export const page = z.looseObject({}).superRefine(({ first, last }, context) => {
   if (first != null && last != null) report(context, { message: 'cannot go with "first"' }, ['last'])
+})
+
+/** The same, where only the order by name has an index by which a prefix is found. */
+export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
+  if (prefix !== '' && orderBy !== 'NAME_ASC') {
+    report(context, { message: 'goes with the order NAME_ASC only' }, ['prefix'])
+  }
 })
 
 function between(lowest: number, highest: number) {

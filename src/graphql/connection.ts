@@ -2,40 +2,42 @@ import { type DefaultConnectionArguments, resolveCursorConnection } from '@potho
 import type { GraphQLResolveInfo } from 'graphql'
 import { spend } from './budget.ts'
 import { MAX_ITEMS } from './checks.ts'
-import { decodeCursor, encodeCursor } from './cursors.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
 /** What a page costs beside its items, in items: it is a statement of its own. */
 const STATEMENT_COST = 50
 
-/** Which items a page of a list ordered by name wants. */
-export interface PageBounds {
-  after: string | undefined
-  before: string | undefined
+/** Which items a page of a list wants. */
+export interface PageBounds<Place> {
+  after: Place | undefined
+  before: Place | undefined
   limit: number
   fromEnd: boolean
 }
 
-/** A page of a list that is ordered by name, as the Relay specification describes it. */
-export async function connectionByName<Item extends { name: string }>(
+/** A list in some order, and how places in it are written. */
+export interface OrderedList<Item, Place> {
+  list: (bounds: PageBounds<Place>) => Promise<Item[]>
+  toCursor: (item: Item) => string
+  /** @throws {NthError} BAD_USER_INPUT for what `toCursor` can't have made */
+  fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Place | undefined
+}
+
+/** A page of an ordered list, as the Relay specification describes it. */
+export async function connectionOf<Item extends object, Place>(
   args: DefaultConnectionArguments,
   context: object,
   info: GraphQLResolveInfo,
-  list: (bounds: PageBounds) => Promise<Item[]>,
+  { list, toCursor, fromCursor }: OrderedList<Item, Place>,
 ) {
   spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
-    {
-      args,
-      defaultSize: DEFAULT_PAGE_SIZE,
-      maxSize: MAX_ITEMS,
-      toCursor: ({ name }) => encodeCursor(name),
-    },
+    { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: MAX_ITEMS, toCursor },
     ({ before, after, limit, inverted }) =>
       list({
-        after: decodeCursor('after', after),
-        before: decodeCursor('before', before),
+        after: fromCursor('after', after),
+        before: fromCursor('before', before),
         limit,
         fromEnd: inverted,
       }),

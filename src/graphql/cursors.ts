@@ -1,19 +1,55 @@
+import type { Rank, RankOrder } from '../core/counters.ts'
 import { NthError } from '../core/errors.ts'
 import { nameFault } from '../core/names.ts'
 
-/** A place in a list: the name of the item there. */
+type Argument = 'after' | 'before'
+
+/** A place in a list by name: the name of the item there. */
 export function encodeCursor(name: string): string {
   return Buffer.from(name, 'utf8').toString('base64url')
 }
 
 /** @throws {NthError} BAD_USER_INPUT for what `encodeCursor` can't have made */
-export function decodeCursor(argument: 'after' | 'before', cursor: string | undefined): string | undefined {
+export function decodeCursor(argument: Argument, cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined
   const name = Buffer.from(cursor, 'base64url').toString('utf8')
   if (encodeCursor(name) === cursor && !nameFault(name)) return name
-  throw new NthError(
+  throw notACursor(argument)
+}
+
+/** What stands for an order in its cursors. No name begins so. */
+const marks: Record<RankOrder, string> = { VALUE_DESC: '\n>', VALUE_ASC: '\n<', UPDATED_AT_DESC: '\nt' }
+
+/** A place in a list of another order. */
+export function encodeRank(order: RankOrder, { sortedBy, id }: Rank): string {
+  return encodeCursor(`${marks[order]}${sortedBy} ${id}`)
+}
+
+/** @throws {NthError} BAD_USER_INPUT for what `encodeRank` can't have made for this order */
+export function decodeRank(
+  argument: Argument,
+  order: RankOrder,
+  cursor: string | undefined,
+): Rank | undefined {
+  if (cursor === undefined) return undefined
+  const text = Buffer.from(cursor, 'base64url').toString('utf8')
+  const [sortedBy = Number.NaN, id = Number.NaN] = text.slice(marks[order].length).split(' ').map(Number)
+  const isPlace = Number.isSafeInteger(sortedBy) && Number.isSafeInteger(id) && isInstant(order, sortedBy)
+  if (isPlace && encodeRank(order, { sortedBy, id }) === cursor) return { sortedBy, id }
+  throw notACursor(argument)
+}
+
+/** The last millisecond that a `datetime` can hold. */
+const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
+function isInstant(order: RankOrder, sortedBy: number): boolean {
+  return order !== 'UPDATED_AT_DESC' || (sortedBy >= 0 && sortedBy <= LAST_INSTANT)
+}
+
+function notACursor(argument: Argument): NthError {
+  return new NthError(
     'BAD_USER_INPUT',
-    `Argument "${argument}" is not a cursor. Use a cursor as another page gave it.`,
+    `Argument "${argument}" is not a cursor of this list. Use a cursor as another page in the same order gave it.`,
     { argument },
   )
 }

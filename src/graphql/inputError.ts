@@ -4,7 +4,7 @@ interface Issue {
   message: string
   path?: readonly (PropertyKey | { key: PropertyKey })[] | undefined
   /** What Nth's own checks add: the bound that was crossed. */
-  params?: { limit?: number }
+  params?: { limit?: number | undefined }
 }
 
 /** The error for arguments that are of the right type but have a value that isn't allowed. Names the first one. */
@@ -14,6 +14,6 @@ export function inputError({ issues }: { issues: readonly Issue[] }): NthError {
     issue?.path?.map((step) => String(typeof step === 'object' ? step.key : step)).join('.') ?? ''
   return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${issue?.message}.`, {
     argument,
-    ...issue?.params,
+    ...(issue?.params?.limit !== undefined && { limit: issue.params.limit }),
   })
 }

@@ -1,7 +1,9 @@
+import type { CounterState, Rank, RankedCounter } from '../core/counters.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
-import { connectionByName } from './connection.ts'
+import { connectionOf } from './connection.ts'
 import { Counter } from './counter.ts'
+import { decodeCursor, decodeRank, encodeCursor, encodeRank } from './cursors.ts'
 
 interface NamespaceSource {
   name: string
@@ -11,6 +13,9 @@ const CounterOrder = builder.enumType('CounterOrder', {
   description: 'Order of counters.',
   values: {
     NAME_ASC: { description: 'By name: by the code points of its characters, so `B` comes before `a`.' },
+    VALUE_DESC: { description: 'Highest first: a leaderboard. Up to a second behind.' },
+    VALUE_ASC: { description: 'Lowest first. Up to a second behind.' },
+    UPDATED_AT_DESC: { description: 'Latest change first, then those never changed. Up to a second behind.' },
   },
 })
 
@@ -25,7 +30,8 @@ builder.node(Namespace, {
     counters: t.connection(
       {
         type: Counter,
-        description: 'Counters that were written, by name.',
+        description:
+          'Counters written or defined: a list, or a leaderboard. `prefix` goes with order by name only.',
         args: {
           prefix: t.arg.string({
             required: true,
@@ -40,11 +46,22 @@ builder.node(Namespace, {
             description: 'Order of the list.',
           }),
         },
-        validate: checks.page,
-        resolve: (namespace, { prefix, ...args }, context, info) =>
-          connectionByName(args, context, info, (bounds) =>
-            context.nth.counters.list(namespace.name, { prefix, ...bounds }),
-          ),
+        validate: checks.counterPage,
+        resolve({ name }, { prefix, orderBy, ...args }, context, info) {
+          const { counters } = context.nth
+          if (orderBy === 'NAME_ASC') {
+            return connectionOf<CounterState, string>(args, context, info, {
+              list: (bounds) => counters.list(name, { prefix, ...bounds }),
+              toCursor: (counter) => encodeCursor(counter.name),
+              fromCursor: decodeCursor,
+            })
+          }
+          return connectionOf<RankedCounter, Rank>(args, context, info, {
+            list: (bounds) => counters.listRanked(name, { order: orderBy, ...bounds }),
+            toCursor: ({ rank }) => encodeRank(orderBy, rank),
+            fromCursor: (argument, cursor) => decodeRank(argument, orderBy, cursor),
+          })
+        },
       },
       { name: 'CounterConnection', description: 'A page of a list of counters.' },
       { name: 'CounterEdge', description: 'A counter in a list.' },

@@ -11,6 +11,7 @@ import {
 import { spend } from './budget.ts'
 import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
+import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 
 /** The longest block whose numbers are listed one by one. */
 const MAX_LISTED = 10_000
@@ -119,11 +120,16 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
         listed(numbers, context, info)?.map((value) => formatNumber(numbers.key.group, value)) ?? null,
     }),
     at: t.expose('at', { type: 'DateTime', description: 'When they were dealt.' }),
+    replayed: t.boolean({
+      description: 'An earlier call with this key took them; this is its answer.',
+      resolve: ({ isReplayed }) => isReplayed,
+    }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
       description: 'The group now, for client caches. Null only beside an error of its own.',
-      resolve: ({ key, lastValue, at }): GroupState => ({ ...key, lastValue, updatedAt: at }),
+      resolve: ({ key, lastValue, at, isReplayed }, _, { nth }): GroupState | Promise<GroupState> =>
+        isReplayed ? nth.sequences.readGroup(key) : { ...key, lastValue, updatedAt: at },
     }),
   }),
 })
@@ -171,8 +177,11 @@ builder.mutationField('nextInSequence', (t) =>
         validate: checks.count,
       }),
       namespace: t.arg.string(namespaceArgument),
+      idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
-    resolve: (_, { namespace, name, group, count }, { nth }) =>
-      nth.sequences.next({ namespace, sequence: name, group }, count),
+    resolve: (_, args, context, info) => {
+      const { namespace, name: sequence, group, count } = args
+      return context.nth.sequences.next({ namespace, sequence, group }, count, claimFor(args, context, info))
+    },
   }),
 )

@@ -1,6 +1,7 @@
 import { type ExecutionResult, execute, type GraphQLSchema } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { type CompiledOperation, compileOperation } from './compiled.ts'
+import { idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import type { KnownDocuments } from './known.ts'
 
 export interface OperationsOptions {
@@ -18,13 +19,15 @@ export interface OperationsOptions {
  * there. So plugins see every error, and every document before it is known; of the rest they see the
  * parameters and the result (`onParams`, `onExecutionResult`).
  */
-export function operations(options: OperationsOptions): Plugin {
+export function operations(options: OperationsOptions): Plugin<object, ServerContext> {
   const failed = new WeakMap<object, ExecutionResult>()
 
   return {
-    onParams({ params, request, paramsHandler, setParamsHandler }) {
+    onParams({ params, request, context, paramsHandler, setParamsHandler }) {
       const operation = compiledOperation(options, params)
       if (!operation || (operation.isMutation && request.method !== 'POST')) return
+      // Whether the header may be there is seen in the document.
+      if (operation.isMutation && idempotencyKeyIn(context, request) !== undefined) return
       setParamsHandler((input) => {
         const finish = (result: ExecutionResult) => {
           if (!result.errors) return result

@@ -1,6 +1,6 @@
 import { GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import type { ErrorCode } from '../core/errors.ts'
+import type { ErrorCode, ErrorDetails } from '../core/errors.ts'
 
 /**
  * Which requests are GraphQL. A browser sends forms and plain text to any origin without asking first, so
@@ -43,7 +43,7 @@ export const requests: Plugin = {
       }
       if (operation === 'mutation' && context.request?.method === 'GET') {
         throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
-          Allow: 'POST',
+          headers: { Allow: 'POST' },
         })
       }
     }
@@ -83,11 +83,12 @@ async function parsed<T>(parse: (request: Request) => T, request: Request): Prom
   }
 }
 
-function requestError(
+/** The error for a request that isn't executed. */
+export function requestError(
   status: number,
   code: ErrorCode,
   message: string,
-  headers: Record<string, string> = {},
+  { headers = {}, ...details }: ErrorDetails & { headers?: Record<string, string> } = {},
 ): GraphQLError {
-  return new GraphQLError(message, { extensions: { code, http: { status, headers } } })
+  return new GraphQLError(message, { extensions: { code, ...details, http: { status, headers } } })
 }

@@ -3,6 +3,7 @@ import type { Nth } from '../core/nth.ts'
 import type { Context } from '../graphql/builder.ts'
 import { schema } from '../graphql/schema.ts'
 import { documents } from './documents.ts'
+import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
 import { openKnownDocuments } from './known.ts'
 import { faultIn, maskError } from './maskError.ts'
@@ -18,11 +19,16 @@ export interface ApiOptions {
 /** The GraphQL endpoint. */
 export function createApi({ nth, onFault }: ApiOptions) {
   const known = openKnownDocuments(schema)
-  const openContext = (): Context => ({ nth })
-  return createYoga({
+  return createYoga<ServerContext>({
     schema,
-    context: openContext,
-    plugins: [requests, documents(known), operations({ schema, known, openContext }), inputErrors],
+    context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
+    plugins: [
+      requests,
+      documents(known),
+      operations({ schema, known, openContext: (): Context => ({ nth }) }),
+      inputErrors,
+      idempotencyHeader,
+    ],
     // `documents` has its own, bounded in memory.
     parserAndValidationCache: false,
     maskedErrors: { maskError },

@@ -1,4 +1,5 @@
-import type { Operation } from '../core/dealing.ts'
+import type { Bounds } from '../core/bounds.ts'
+import type { ValueOperation } from '../core/dealing.ts'
 import type { Row } from '../core/lane.ts'
 import { instant, integer } from './literals.ts'
 
@@ -21,9 +22,12 @@ export const tables = {
   sequence_value: { idColumn: 'group_id', rest: 'period_label = 0' },
 } as const
 
-/** The row of an id in a table: the same text for the same row only. */
-export function countingRow(table: CountingTable, id: number, version: number): CountingRow {
-  return { key: `${table} ${id}`, table, id, version }
+/** The row of an id in a table, by the definition of a version. */
+export function countingRow(
+  table: CountingTable,
+  { id, version, bounds }: { id: number; version: number; bounds?: Bounds | undefined },
+): CountingRow {
+  return { key: `${table} ${id} ${version}`, table, id, version, bounds }
 }
 
 /**
@@ -53,7 +57,12 @@ export function lock(table: CountingTable, ids: readonly number[]): string {
 }
 
 /** Does one operation on each of several rows that are locked. */
-export function change(table: CountingTable, ids: readonly number[], operation: Operation, at: Date): string {
+export function change(
+  table: CountingTable,
+  ids: readonly number[],
+  operation: ValueOperation,
+  at: Date,
+): string {
   const { idColumn, rest } = tables[table]
   const value = operation.kind === 'set' ? integer(operation.to) : `value + ${integer(operation.delta)}`
   return `update ${table}
@@ -62,6 +71,39 @@ export function change(table: CountingTable, ids: readonly number[], operation: 
  where ${idColumn} in (${ids.map(integer).join(', ')}) and ${rest}`
 }
 
+/** Gives a counter that is locked other bounds, and a new version to its row and definition. */
+export function redefine({ id, version }: CountingRow, bounds: Bounds, at: Date): string[] {
+  const { minValue, maxValue, overflow } = bounds
+  const { idColumn, rest } = tables.counter_value
+  return [
+    `update counter
+   set min_value = ${integerOrNull(minValue)},
+       max_value = ${integerOrNull(maxValue)},
+       saturates = ${overflow === 'SATURATE'},
+       version = ${integer(version + 1)}
+ where id = ${integer(id)}`,
+    `update counter_value
+   set revision = revision + 1,
+       created_at = coalesce(created_at, ${instant(at)}),
+       version = ${integer(version + 1)}
+ where ${idColumn} = ${integer(id)} and ${rest}`,
+  ]
+}
+
+/** Removes a counter that is locked, for good: its id is never used again. */
+export function remove({ id }: CountingRow): string[] {
+  const { idColumn, rest } = tables.counter_value
+  return [
+    `delete from counter_value where ${idColumn} = ${integer(id)} and ${rest}`,
+    `delete from counter where id = ${integer(id)}`,
+    `delete from counter_rank where counter_id = ${integer(id)}`,
+  ]
+}
+
 function marks(at: Date): string {
   return `revision = revision + 1, created_at = coalesce(created_at, ${instant(at)}), updated_at = ${instant(at)}`
+}
+
+function integerOrNull(value: number | null): string {
+  return value === null ? 'null' : integer(value)
 }

@@ -1,22 +1,38 @@
-import type { Operation } from '../core/dealing.ts'
-import type { Run } from '../core/runs.ts'
-import { addReturningOld, type CountingRow, type CountingTable, change, lock, tables } from './counting.ts'
+import type { Slot } from '../core/batch.ts'
+import type { ValueOperation } from '../core/dealing.ts'
+import type { Claim, Remembered } from '../core/idempotency.ts'
+import type { Decision, Flush } from '../core/lane.ts'
+import {
+  addReturningOld,
+  type CountingRow,
+  type CountingTable,
+  change,
+  lock,
+  redefine,
+  remove,
+  tables,
+} from './counting.ts'
+import { claim, giveBack, readDone, remember, rememberedIn } from './keys.ts'
 import type { Answer } from './session.ts'
 
 /** Statements of a flush, and how to read their answers. */
 export interface FlushText {
   statements: string[]
-  /** The run that the statement of an index belongs to; undefined where that is several, or none. */
-  runAt(index: number): number | undefined
-  /** Notes what each run's row held before, by the runs' indexes. */
-  read(answers: readonly Answer[], before: Before[]): void
+  /** The key of the only row or claim that the statement of an index is for. */
+  ownerAt(index: number): string | undefined
+  /** Notes what the flush finds. */
+  read(answers: readonly Answer[], finds: Finds): void
 }
 
-/** The value before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
-export type Before = number | undefined | 'unsure'
+/** What a flush finds. */
+export interface Finds {
+  /** What each slot's row held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
+  before: (number | undefined | 'unsure')[]
+  remembered: Remembered[]
+}
 
 export interface FlushForm {
-  /** Whether each row has statements of its own, so that a failure has a culprit. */
+  /** Whether each row and claim has statements of its own, so that a failure has a culprit. */
   isSingly: boolean
   /** Tables whose triggers keep the value out of the answer. */
   triggered: ReadonlySet<CountingTable>
@@ -29,66 +45,134 @@ const NARROW = 8
 const MARK = 'do 0'
 
 interface Member {
-  run: Run<CountingRow>
+  slot: Slot<CountingRow>
   index: number
 }
 
 interface Step {
   statement: string
-  /** The only run that the statement is for. */
-  owner?: number | undefined
-  read?: (answer: Answer, before: Before[]) => void
+  /** The key of the only row or claim that the statement is for. */
+  owner?: string | undefined
+  read?: (answer: Answer, finds: Finds) => void
 }
 
-/** Writes what a flush changes. Every process touches rows in this one order, so that flushes don't deadlock. */
-export function writeFlush(runs: readonly Run<CountingRow>[], at: Date, form: FlushForm): FlushText {
-  return textOf(byTable(runs).flatMap(([table, members]) => stepsFor(table, members, at, form)))
+/**
+ * Writes what a flush changes or locks. Every process touches keys and rows in this one order, so that flushes
+ * don't deadlock.
+ */
+export function writeFlush({ slots, claims, at }: Flush<CountingRow>, form: FlushForm): FlushText {
+  const counting = byTable(slots).flatMap(([table, members]) => stepsFor(table, members, at, form))
+  return textOf([...claimSteps(claims, at, form), ...counting])
 }
 
 /**
  * Reads again, under their locks, the rows whose answers didn't tell: they hold what was added already.
  */
-export function readAgain(runs: readonly Run<CountingRow>[], before: readonly Before[]): FlushText {
-  const unsure = byTable(runs).flatMap(([table, members]) =>
+export function readAgain(slots: readonly Slot<CountingRow>[], { before }: Finds): FlushText {
+  const unsure = byTable(slots).flatMap(([table, members]) =>
     members
       .filter(({ index }) => before[index] === 'unsure')
       .map((member): Step => {
-        const { merged } = member.run
-        const added = merged.kind === 'add' ? merged.delta : 0
+        const { merged } = member.slot
+        const added = merged?.kind === 'add' ? merged.delta : 0
         return lockStep(table, [member], (value) => value - added)
       }),
   )
   return textOf(unsure)
 }
 
-/** Writes what careful runs were decided to leave behind. */
+/** Writes what was decided: what careful rows are to be, and what is remembered of claims. */
 export function writeDecided(
-  runs: readonly Run<CountingRow>[],
-  writes: readonly (number | undefined)[],
-  at: Date,
-): string[] {
-  return runs.flatMap(({ row: { table, id } }, index) => {
-    const to = writes[index]
-    return to === undefined ? [] : [change(table, [id], { kind: 'set', to }, at)]
-  })
+  { slots, at }: Flush<CountingRow>,
+  found: readonly (number | undefined)[],
+  { writes, remember: done, forget }: Decision,
+  { isSingly }: FlushForm,
+): FlushText {
+  const counted: Written[] = []
+  const steps: Step[] = []
+  for (const [index, slot] of slots.entries()) {
+    const write = writes[index]
+    if (write === undefined) continue
+    const { row } = slot
+    const statements = write === 'deleted' ? remove(row) : write.bounds ? redefine(row, write.bounds, at) : []
+    steps.push(...statements.map((statement) => ({ statement, owner: row.key })))
+    if (write !== 'deleted' && write.isCounted)
+      counted.push({ row, from: found[index] ?? 0, to: write.value })
+  }
+  for (const { table, ids, operation, owner } of alike(counted, isSingly)) {
+    steps.push({ statement: change(table, ids, operation, at), owner })
+  }
+  if (done.length > 0) steps.push({ statement: remember(done) })
+  if (forget.length > 0) steps.push({ statement: giveBack(forget) })
+  return textOf(steps)
+}
+
+interface Written {
+  row: CountingRow
+  from: number
+  to: number
+}
+
+interface Alike {
+  table: CountingTable
+  ids: number[]
+  operation: ValueOperation
+  owner: string | undefined
+}
+
+/** Rows that are locked, put together where one statement writes them: they rise by as much, or become the same. */
+function alike(rows: readonly Written[], isSingly: boolean): Alike[] {
+  const isSame = rows.every(({ to }) => to === rows[0]?.to)
+  const groups = new Map<string, Alike>()
+  for (const { row, from, to } of rows) {
+    const delta = to - from
+    const isSet = isSame || !Number.isSafeInteger(delta)
+    const text = isSingly ? row.key : `${row.table} ${isSet ? `= ${to}` : `+ ${delta}`}`
+    const group = groups.get(text)
+    if (group) {
+      group.ids.push(row.id)
+      group.owner = undefined
+    } else {
+      const operation: ValueOperation = isSet ? { kind: 'set', to } : { kind: 'add', delta }
+      groups.set(text, { table: row.table, ids: [row.id], operation, owner: row.key })
+    }
+  }
+  return [...groups.values()]
 }
 
 function textOf(steps: readonly Step[]): FlushText {
   return {
     statements: steps.map(({ statement }) => statement),
-    runAt: (index) => steps[index]?.owner,
-    read(answers, before) {
-      for (const [index, answer] of answers.entries()) steps[index]?.read?.(answer, before)
+    ownerAt: (index) => steps[index]?.owner,
+    read(answers, finds) {
+      for (const [index, answer] of answers.entries()) steps[index]?.read?.(answer, finds)
     },
   }
 }
 
-function byTable(runs: readonly Run<CountingRow>[]): [CountingTable, Member[]][] {
-  const members = runs.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
+function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm): Step[] {
+  if (claims.length === 0) return []
+  const groups = isSingly
+    ? claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1)).map((one) => [one])
+    : [claims]
+  return [
+    ...groups.map((group) => ({ statement: claim(group, at), owner: ownerOf(group.map(({ key }) => key)) })),
+    {
+      statement: readDone(claims),
+      read(answer, { remembered }) {
+        if (Array.isArray(answer)) remembered.push(...rememberedIn(answer))
+      },
+    },
+    { statement: MARK },
+  ]
+}
+
+function byTable(slots: readonly Slot<CountingRow>[]): [CountingTable, Member[]][] {
+  const members = slots.map((slot, index) => ({ slot, index })).sort((a, b) => a.slot.row.id - b.slot.row.id)
   // The keys of a constant object.
   return (Object.keys(tables) as CountingTable[]).map((table) => [
     table,
-    members.filter(({ run }) => run.row.table === table),
+    members.filter(({ slot }) => slot.row.table === table),
   ])
 }
 
@@ -100,19 +184,19 @@ function stepsFor(
 ): Step[] {
   if (members.length > NARROW && !isSingly) return lockAndChange(table, members, at)
   return members.flatMap((member) => {
-    const { state, merged, row } = member.run
-    const isReturned = state === 'merged' && merged.kind === 'add' && !triggered.has(table)
+    const { merged, row } = member.slot
+    const isReturned = merged?.kind === 'add' && !triggered.has(table)
     return isReturned
       ? [returningStep(member, addReturningOld(row, merged.delta, at))]
       : lockAndChange(table, [member], at)
   })
 }
 
-function returningStep({ index }: Member, statement: string): Step {
+function returningStep({ slot, index }: Member, statement: string): Step {
   return {
     statement,
-    owner: index,
-    read(answer, before) {
+    owner: slot.row.key,
+    read(answer, { before }) {
       if (Array.isArray(answer)) return
       const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
       before[index] = answer.affectedRows === 0 ? undefined : value
@@ -120,21 +204,22 @@ function returningStep({ index }: Member, statement: string): Step {
   }
 }
 
-/** Locks rows, and changes those of merged runs, with one statement for all that have the same operation. */
+/** Locks rows, and changes those of merged slots, with one statement for all that have the same operation. */
 function lockAndChange(table: CountingTable, members: Member[], at: Date): Step[] {
-  const alike = new Map<string, { operation: Operation; ids: number[] }>()
-  for (const { run } of members) {
-    if (run.state !== 'merged') continue
-    const text = run.merged.kind === 'set' ? `= ${run.merged.to}` : `+ ${run.merged.delta}`
-    const others = alike.get(text)
-    if (others) others.ids.push(run.row.id)
-    else alike.set(text, { operation: run.merged, ids: [run.row.id] })
+  const groups = new Map<string, { operation: ValueOperation; ids: number[] }>()
+  for (const { slot } of members) {
+    const { merged, row } = slot
+    if (!merged) continue
+    const text = merged.kind === 'set' ? `= ${merged.to}` : `+ ${merged.delta}`
+    const others = groups.get(text)
+    if (others) others.ids.push(row.id)
+    else groups.set(text, { operation: merged, ids: [row.id] })
   }
-  const owner = ownerOf(members)
+  const owner = ownerOf(keysOf(members))
   return [
     lockStep(table, members),
     { statement: MARK },
-    ...[...alike.values()].map(({ operation, ids }) => ({
+    ...[...groups.values()].map(({ operation, ids }) => ({
       statement: change(table, ids, operation, at),
       owner,
     })),
@@ -145,20 +230,25 @@ function lockStep(table: CountingTable, members: Member[], toBefore = (value: nu
   return {
     statement: lock(
       table,
-      members.map(({ run }) => run.row.id),
+      members.map(({ slot }) => slot.row.id),
     ),
-    owner: ownerOf(members),
-    read(answer, before) {
+    owner: ownerOf(keysOf(members)),
+    read(answer, { before }) {
       if (!Array.isArray(answer)) return
       const found = new Map(answer.map((row) => [row.id, row]))
-      for (const { run, index } of members) {
-        const row = found.get(run.row.id)
-        before[index] = row?.version === run.row.version ? toBefore(Number(row?.value)) : undefined
+      for (const { slot, index } of members) {
+        const row = found.get(slot.row.id)
+        before[index] = row?.version === slot.row.version ? toBefore(Number(row?.value)) : undefined
       }
     },
   }
 }
 
-function ownerOf(members: Member[]): number | undefined {
-  return members.length === 1 ? members[0]?.index : undefined
+function keysOf(members: readonly Member[]): string[] {
+  return members.map(({ slot }) => slot.row.key)
+}
+
+/** The key, if there is one only. */
+function ownerOf(keys: readonly string[]): string | undefined {
+  return keys.length === 1 ? keys[0] : undefined
 }

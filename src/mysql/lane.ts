@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Flush, Lane, Outcome } from '../core/lane.ts'
+import type { Flush, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow, CountingTable } from './counting.ts'
 import { ER, failureOf, hasErrorNumber } from './errors.ts'
-import { type Before, type FlushText, readAgain, writeDecided, writeFlush } from './flushing.ts'
+import { type Finds, type FlushText, readAgain, writeDecided, writeFlush } from './flushing.ts'
 import { type Ledger, look, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { FailedStatement, type Session } from './session.ts'
@@ -14,12 +14,12 @@ const DAY_MS = 86_400_000
 
 /**
  * One connection that flushes. A flush takes two trips to the server: all its statements, then, when their
- * values are known and dealt, COMMIT. (A third one between them where something was to be decided first.)
+ * values are known and dealt, what was decided because of them, and COMMIT.
  *
  * Only the answers OK and "deadlock" settle a COMMIT. After any other the ledger is asked, on a new connection.
  * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
  */
-export function openLane(target: Target, options: LineOptions): Lane<CountingRow> {
+export function openLane(target: Target, options: LaneOptions): Lane<CountingRow> {
   const { note, idleLimitS } = options
   const line = openLine(target, options)
   const triggered = new Set<CountingTable>()
@@ -52,45 +52,49 @@ export function openLane(target: Target, options: LineOptions): Lane<CountingRow
     } catch (cause) {
       return { kind: 'failed', cause }
     }
-    const text = writeFlush(flush.runs, flush.at, { isSingly, triggered })
+    const form = { isSingly, triggered }
+    const text = writeFlush(flush, form)
+    let decided: FlushText
     try {
-      const before = await write(session, used, text, flush)
-      const writes = flush.deal(before)
-      if (!writes) return await withdraw(session)
-      const decided = writeDecided(flush.runs, writes, flush.at)
-      if (decided.length > 0) await session.send(decided)
+      const found = await write(session, used, text, flush)
+      const decision = flush.deal(found)
+      if (!decision) return await withdraw(session)
+      decided = writeDecided(flush, found.values, decision, form)
       if (!flush.mayCommit()) return await withdraw(session)
     } catch (error) {
-      return failed(session, error, text)
+      return failed(session, error, (index) => text.ownerAt(index - LEADING_STATEMENTS))
     }
-    return commit(session, used, flush)
+    const outcome = await commit(session, used, decided, flush)
+    if (outcome.kind === 'committed') options.onCommitted(flush.slots.map(({ row }) => row))
+    return outcome
   }
 
-  /** The first trip: everything that is to be changed or locked. Returns what the rows held before. */
+  /** The first trip: everything that is to be changed or locked. Returns what was there before. */
   async function write(
     session: Session,
     used: Ledger,
     text: FlushText,
-    { runs }: Flush<CountingRow>,
-  ): Promise<(number | undefined)[]> {
+    { slots }: Flush<CountingRow>,
+  ): Promise<Found> {
     const [, raised, ...answers] = await session.send(['start transaction', raise(used), ...text.statements])
     if (Array.isArray(raised) || raised?.affectedRows !== 1) {
       ledger = undefined
       throw new Error("The lane's row is missing")
     }
-    const before: Before[] = runs.map(() => undefined)
-    text.read(answers, before)
-    const again = readAgain(runs, before)
+    const finds: Finds = { before: slots.map(() => undefined), remembered: [] }
+    text.read(answers, finds)
+    const { before, remembered } = finds
+    const again = readAgain(slots, finds)
     if (again.statements.length > 0) {
       const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
-      again.read(await session.send(again.statements), before)
+      again.read(await session.send(again.statements), finds)
       // A value other than 0 that the answer didn't tell was kept back by a trigger.
       for (const index of unsure) {
-        const table = runs[index]?.row.table
+        const table = slots[index]?.row.table
         if (table && before[index] !== 0) triggered.add(table)
       }
     }
-    return before.map((value) => (value === 'unsure' ? undefined : value))
+    return { values: before.map((value) => (value === 'unsure' ? undefined : value)), remembered }
   }
 
   async function withdraw(session: Session): Promise<Outcome> {
@@ -98,8 +102,8 @@ export function openLane(target: Target, options: LineOptions): Lane<CountingRow
     return { kind: 'withdrawn' }
   }
 
-  /** What an error before COMMIT means: nothing was done, and perhaps one run is to blame. */
-  async function failed(session: Session, error: unknown, text: FlushText): Promise<Outcome> {
+  /** What an error before COMMIT means: nothing was done, and perhaps one row or claim is to blame. */
+  async function failed(session: Session, error: unknown, ownerAt: OwnerAt): Promise<Outcome> {
     const wasSingly = isSingly
     isSingly = false
     if (!(error instanceof FailedStatement)) {
@@ -111,7 +115,7 @@ export function openLane(target: Target, options: LineOptions): Lane<CountingRow
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
     if (isFault || hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) {
-      const culprit = text.runAt(error.index - LEADING_STATEMENTS)
+      const culprit = ownerAt(error.index)
       if (culprit !== undefined) return { kind: 'failed', cause, culprit, isFault }
       // Once more with a statement for each row, to find out which one it is.
       isSingly = !wasSingly
@@ -125,13 +129,21 @@ export function openLane(target: Target, options: LineOptions): Lane<CountingRow
     await session.send(['rollback']).catch(session.drop)
   }
 
-  async function commit(session: Session, used: Ledger, flush: Flush<CountingRow>): Promise<Outcome> {
-    isSingly = false
+  /** The second trip. A statement that fails there keeps COMMIT, behind it, from being looked at. */
+  async function commit(
+    session: Session,
+    used: Ledger,
+    decided: FlushText,
+    flush: Flush<CountingRow>,
+  ): Promise<Outcome> {
     const seq = used.seq + 1
     try {
-      await session.send(['commit'])
+      await session.send([...decided.statements, 'commit'])
     } catch (error) {
-      const cause = error instanceof FailedStatement ? error.cause : error
+      const isFailed = error instanceof FailedStatement
+      if (isFailed && error.index < decided.statements.length) return failed(session, error, decided.ownerAt)
+      isSingly = false
+      const cause = isFailed ? error.cause : error
       if (ROLLED_BACK.some((errno) => hasErrorNumber(cause, errno))) {
         // To make sure: the next START TRANSACTION would commit what is still open.
         await rollBack(session)
@@ -140,6 +152,7 @@ export function openLane(target: Target, options: LineOptions): Lane<CountingRow
       session.drop()
       return settle(used, seq, flush, cause)
     }
+    isSingly = false
     used.seq = seq
     note(true)
     return { kind: 'committed' }
@@ -191,6 +204,14 @@ export function openLane(target: Target, options: LineOptions): Lane<CountingRow
     }
     care().catch(session.drop)
   }
+}
+
+/** The key of the only row or claim that the statement of an index is for. */
+type OwnerAt = (index: number) => string | undefined
+
+export interface LaneOptions extends LineOptions {
+  /** Told which rows a flush was about, once it is committed. */
+  onCommitted: (rows: readonly CountingRow[]) => void
 }
 
 /** What stands in the text before the statements of the flush. */

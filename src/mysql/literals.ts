@@ -14,6 +14,14 @@ export function bytes(text: string): string {
   return `x'${Buffer.from(text, 'utf8').toString('hex')}'`
 }
 
+const SHA256 = /^[0-9a-f]{64}$/
+
+/** A SHA-256 hash that is written in hexadecimal digits. */
+export function digest(hash: string): string {
+  if (!SHA256.test(hash)) throw new RangeError(`${hash} is not a SHA-256 hash`)
+  return `x'${hash}'`
+}
+
 /** A UTC instant for a `datetime(3)`: `20261120230200.123`. */
 export function instant(at: Date): string {
   const digits = at.toISOString().replace(/\D/g, '')

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { RowDataPacket } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
 import { Umzug } from 'umzug'
+import { ER, hasErrorNumber } from './errors.ts'
 import { bytes } from './literals.ts'
 import type { Target } from './target.ts'
 
@@ -60,7 +61,7 @@ function migrator(connection: Connection, migrations: { name: string; statement:
   return new Umzug({
     migrations: migrations.map(({ name, statement }) => ({
       name,
-      up: () => connection.query(statement),
+      up: () => connection.query(statement).catch(unlessDone),
     })),
     storage: {
       async executed() {
@@ -78,4 +79,9 @@ function migrator(connection: Connection, migrations: { name: string; statement:
     },
     logger: undefined,
   })
+}
+
+/** MySQL can't be told to add a column only where it is missing. */
+function unlessDone(error: unknown): void {
+  if (!hasErrorNumber(error, ER.DUP_FIELDNAME)) throw error
 }

@@ -10,7 +10,7 @@ import {
 } from '../core/sequences.ts'
 import type { CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
-import { findIdentity, type Identity, namespaceId, openRows } from './ids.ts'
+import { type Identity, namespaceId, openRows } from './ids.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { selectByParent } from './selecting.ts'
 
@@ -19,43 +19,53 @@ export function openSequenceStore(database: Database): SequenceStore<CountingRow
     rows: openRows(database, {
       table: 'sequence_value',
       textOf: groupKeyText,
-      find: findGroup,
-      make: makeGroup,
+      find: findGroups,
+      make: makeGroups,
     }),
     readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
     readGroups: (keys) => database.repeatable((connection) => readGroups(connection, keys)),
   }
 }
 
-function findGroup(
-  connection: Connection,
-  { namespace, sequence, group }: GroupKey,
-): Promise<Identity | undefined> {
-  return findIdentity(
-    connection,
-    `select g.id, s.version
-       from namespace n
-       join sequence s on s.namespace_id = n.id
-       join sequence_group g on g.sequence_id = s.id
-      where n.name = ${bytes(namespace)} and s.name = ${bytes(sequence)} and g.name = ${bytes(group)}`,
+async function findGroups(connection: Connection, keys: readonly GroupKey[]): Promise<Map<string, Identity>> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    selectByParent(
+      keys,
+      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      (siblings) =>
+        `select n.name as namespace, s.name as sequence, g.name, g.id, s.version
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+           join sequence_group g on g.sequence_id = s.id
+          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
+            and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
+    ),
+  )
+  return new Map(
+    rows.map((row) => [
+      groupKeyText({
+        namespace: row.namespace.toString('utf8'),
+        sequence: row.sequence.toString('utf8'),
+        group: row.name.toString('utf8'),
+      }),
+      { id: row.id, version: row.version },
+    ]),
   )
 }
 
-/** Makes a group with the row that holds its last number, and its sequence if this is its first group. */
-async function makeGroup(
-  connection: Connection,
-  { namespace, sequence, group }: GroupKey,
-  at: Date,
-): Promise<void> {
-  const namespace_id = await namespaceId(connection, namespace)
-  const { id, version } = await sequenceIdentity(connection, namespace_id, sequence, at)
-  const [made] = await connection.query<ResultSetHeader>(
-    `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
-  )
-  await connection.query(
-    `insert into sequence_value (group_id, period_label, version)
-     values (${integer(made.insertId)}, 0, ${integer(version)})`,
-  )
+/** Makes groups with the rows that hold their last numbers, and each one's sequence if this is its first group. */
+async function makeGroups(connection: Connection, keys: readonly GroupKey[], at: Date): Promise<void> {
+  for (const { namespace, sequence, group } of keys) {
+    const namespace_id = await namespaceId(connection, namespace)
+    const { id, version } = await sequenceIdentity(connection, namespace_id, sequence, at)
+    const [made] = await connection.query<ResultSetHeader>(
+      `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
+    )
+    await connection.query(
+      `insert into sequence_value (group_id, period_label, version)
+       values (${integer(made.insertId)}, 0, ${integer(version)})`,
+    )
+  }
 }
 
 async function sequenceIdentity(
@@ -64,11 +74,11 @@ async function sequenceIdentity(
   name: string,
   at: Date,
 ): Promise<Identity> {
-  const found = await findIdentity(
-    connection,
+  const [rows] = await connection.query<RowDataPacket[]>(
     `select id, version from sequence where namespace_id = ${integer(namespace_id)} and name = ${bytes(name)}`,
   )
-  if (found) return found
+  const [row] = rows
+  if (row) return { id: row.id, version: row.version }
   const [made] = await connection.query<ResultSetHeader>(
     `insert into sequence (namespace_id, name, created_at)
      values (${integer(namespace_id)}, ${bytes(name)}, ${instant(at)})`,

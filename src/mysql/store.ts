@@ -1,8 +1,11 @@
+import { NthError } from '../core/errors.ts'
 import type { Store } from '../core/nth.ts'
 import { openCounterStore } from './counters.ts'
 import type { CountingRow } from './counting.ts'
 import { type DatabaseOptions, openDatabase } from './database.ts'
+import { sweepKeys } from './keys.ts'
 import { openLane } from './lane.ts'
+import { openRanking } from './ranking.ts'
 import { openNote } from './reachability.ts'
 import { openSequenceStore } from './sequences.ts'
 import type { Target } from './target.ts'
@@ -11,23 +14,49 @@ import type { Target } from './target.ts'
 const IDLE_LIMIT_S = 3
 /** Twice what waiting for a lock takes at most: InnoDB looks at its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
+/** Between two sweeps of old idempotency keys. */
+const SWEEP_EVERY_MS = 60_000
 
 export interface StoreOptions extends Omit<DatabaseOptions, 'note'> {
   /** Told with the reason when the database goes out of reach, and without one when it is back. */
   onReachable: (reason?: unknown) => void
+  /** Told of failures that an operator should see. */
+  onFault: (error: unknown) => void
+  /** How old what was done under an idempotency key is when it is swept, in milliseconds. */
+  keyTtlMs: number
 }
 
 /** Everything that Nth keeps in a database. What was opened from it is closed first. */
 export function openStore(
   target: Target,
-  { onReachable, ...limits }: StoreOptions,
+  { onReachable, onFault, keyTtlMs, ...limits }: StoreOptions,
 ): Store<CountingRow> & { close(): Promise<void> } {
   const note = openNote(onReachable)
   const database = openDatabase(target, { ...limits, note })
+  const ranking = openRanking(database, onFault)
+  const sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref()
+
+  function sweep(): void {
+    sweepKeys(database, new Date(Date.now() - keyTtlMs)).catch((error) => {
+      // Where the database is out of reach, others say so.
+      if (!(error instanceof NthError)) onFault(error)
+    })
+  }
+
   return {
-    counters: openCounterStore(database),
+    counters: openCounterStore(database, ranking),
     sequences: openSequenceStore(database),
-    openLane: () => openLane(target, { note, timeLimitMs: TRIP_LIMIT_MS, idleLimitS: IDLE_LIMIT_S }),
-    close: database.close,
+    openLane: () =>
+      openLane(target, {
+        note,
+        timeLimitMs: TRIP_LIMIT_MS,
+        idleLimitS: IDLE_LIMIT_S,
+        onCommitted: ranking.note,
+      }),
+    async close() {
+      clearInterval(sweeper)
+      await ranking.close()
+      await database.close()
+    },
   }
 }

@@ -3,14 +3,28 @@ import { openNth } from '../../src/core/nth.ts'
 import { openStore } from '../../src/mysql/store.ts'
 import type { Target } from '../../src/mysql/target.ts'
 
+const DAY_MS = 86_400_000
+
+export interface TestNthOptions {
+  timeoutMs: number
+  maxPending: number
+  keyTtlMs: number
+}
+
 /** The core on a database, without HTTP, closed when the test has finished. */
 export function openTestNth(
   target: Target,
-  { timeoutMs = 10_000, maxPending = 10_000 }: { timeoutMs?: number; maxPending?: number } = {},
+  { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS }: Partial<TestNthOptions> = {},
 ) {
   const faults: unknown[] = []
-  const store = openStore(target, { timeLimitMs: timeoutMs, maxPending, onReachable: () => undefined })
-  const nth = openNth(store, { timeoutMs, maxPending, onFault: (error) => faults.push(error) })
+  const store = openStore(target, {
+    timeLimitMs: timeoutMs,
+    maxPending,
+    keyTtlMs,
+    onReachable: () => undefined,
+    onFault: (error) => faults.push(error),
+  })
+  const nth = openNth(store, { timeoutMs, maxPending, keyTtlMs, onFault: (error) => faults.push(error) })
   onTestFinished(async () => {
     await nth.close()
     await store.close()

@@ -27,6 +27,7 @@ export async function startService(
       allowedOrigins: [],
       writeTimeoutMs: 10_000,
       maxPending: 10_000,
+      keyTtlMs: 86_400_000,
       path: '',
       ...options,
     },

@@ -1,0 +1,113 @@
+import type { Call } from './calls.ts'
+import { merge, type RowState, type ValueOperation } from './dealing.ts'
+import type { Claim } from './idempotency.ts'
+import type { Row } from './lane.ts'
+
+/** The calls of one flush, in order of arrival, and what they touch. */
+export interface Batch<R extends Row> {
+  calls: readonly Call<R>[]
+  /** One for each row. */
+  slots: Slot<R>[]
+  /** The slot of each operation of each call, in order. */
+  parts: Slot<R>[]
+  /** One for each idempotency key. */
+  claims: Claim[]
+}
+
+/** One row of a flush. */
+export interface Slot<R extends Row> extends RowState {
+  row: R
+  /**
+   * All operations on it as one, sent as one statement. Undefined: the row is careful. It is read under lock,
+   * its operations are decided one by one, and only then is it written.
+   */
+  merged: ValueOperation | undefined
+  isGone: boolean
+}
+
+/** The most rows and keys that one transaction touches, if a single call doesn't touch more. */
+const MAX_TOUCHED = 1000
+
+/** The first calls of those that wait, as many as one flush may have. */
+export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
+  const calls: Call<R>[] = []
+  const touched = new Set<string>()
+  for (const call of waiting) {
+    for (const { key } of call.rows) touched.add(key)
+    if (call.claim) touched.add(call.claim.key)
+    if (touched.size > MAX_TOUCHED && calls.length > 0) break
+    calls.push(call)
+    // What comes after it counts in another row.
+    if (call.operations[0]?.kind === 'delete') break
+  }
+  return calls
+}
+
+/** Puts calls together. Rows whose keys are in `careful` are so, as are those where a refusal is to be expected. */
+export function batchOf<R extends Row>(calls: readonly Call<R>[], careful: ReadonlySet<string>): Batch<R> {
+  const slots = new Map<string, Slot<R>>()
+  const parts: Slot<R>[] = []
+  const claims = new Map<string, Claim>()
+  for (const call of calls) {
+    if (call.claim) claims.set(call.claim.key, call.claim)
+    for (const [index, row] of call.rows.entries()) {
+      const slot = slots.get(row.key)
+      if (slot) {
+        include(slot, call, index)
+        parts.push(slot)
+      } else {
+        const isCareful = row.bounds !== undefined || careful.has(row.key)
+        const opened = slotOf(row, isCareful ? undefined : mergeable(call, index))
+        slots.set(row.key, opened)
+        parts.push(opened)
+      }
+    }
+  }
+  const batch = { calls, slots: [...slots.values()], parts, claims: [...claims.values()] }
+  spreadCare(batch)
+  return batch
+}
+
+/** Whether a call touches the row or claim of a key. */
+export function touches<R extends Row>({ rows, claim }: Call<R>, key: string): boolean {
+  return rows.some((row) => row.key === key) || claim?.key === key
+}
+
+/** A row as a flush begins with it; without what it is to be merged from, it is careful. */
+export function slotOf<R extends Row>(row: R, merged?: ValueOperation): Slot<R> {
+  const { bounds } = row
+  return {
+    row,
+    merged,
+    value: 0,
+    bounds,
+    counted: 0,
+    isDefined: false,
+    isDeleted: false,
+    isGone: false,
+  }
+}
+
+function include<R extends Row>(slot: Slot<R>, call: Call<R>, index: number): void {
+  if (!slot.merged) return
+  const operation = mergeable(call, index)
+  slot.merged = operation && merge(slot.merged, operation)
+}
+
+/** An operation that is done whatever is found; undefined for one that is decided under lock. */
+function mergeable<R extends Row>({ operations, claim }: Call<R>, index: number): ValueOperation | undefined {
+  const operation = operations[index]
+  return claim || operation?.kind === 'define' || operation?.kind === 'delete' ? undefined : operation
+}
+
+/** If one row of a call that is all or nothing may refuse, the others must wait for it. */
+function spreadCare<R extends Row>({ calls, parts }: Batch<R>): void {
+  let next = 0
+  for (const { rows, mode } of calls) {
+    const from = next
+    next += rows.length
+    if (mode !== 'all') continue
+    const own = parts.slice(from, next)
+    if (own.some(({ merged }) => !merged)) for (const slot of own) slot.merged = undefined
+  }
+}

@@ -1,0 +1,53 @@
+import { NthError } from './errors.ts'
+
+/** What a counter's value may be. */
+export interface Bounds {
+  /** The lowest value allowed; null: none. */
+  minValue: number | null
+  /** The highest value allowed; null: none. */
+  maxValue: number | null
+  overflow: Overflow
+}
+
+/** What an addition that would cross a bound does: it is refused, or applied as far as it fits. */
+export type Overflow = 'REJECT' | 'SATURATE'
+
+/** What is to change; undefined: stays as it is; null: back to the default. */
+export type BoundsChange = { [Part in keyof Bounds]?: Bounds[Part] | null | undefined }
+
+export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
+
+/** The bound that a value is beyond; undefined: none. */
+export function crossed({ minValue, maxValue }: Bounds, value: number): number | undefined {
+  if (maxValue !== null && value > maxValue) return maxValue
+  return minValue !== null && value < minValue ? minValue : undefined
+}
+
+/** The bounds after a change of them; an error if they leave no value. */
+export function changedBounds(present: Bounds = UNBOUNDED, change: BoundsChange): Bounds | NthError {
+  const bounds: Bounds = {
+    minValue: change.minValue === undefined ? present.minValue : change.minValue,
+    maxValue: change.maxValue === undefined ? present.maxValue : change.maxValue,
+    overflow: change.overflow === undefined ? present.overflow : (change.overflow ?? UNBOUNDED.overflow),
+  }
+  const { minValue, maxValue } = bounds
+  if (minValue === null || maxValue === null || minValue <= maxValue) return bounds
+  const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
+  return new NthError(
+    'BAD_USER_INPUT',
+    `The lowest value allowed, ${minValue}, would be above the highest, ${maxValue}; nothing was changed.`,
+    { argument },
+  )
+}
+
+/** Why a value doesn't fit bounds that it is to have; undefined: it does. */
+export function within(bounds: Bounds, value: number): NthError | undefined {
+  const limit = crossed(bounds, value)
+  if (limit === undefined) return undefined
+  const [name, word] = limit === bounds.maxValue ? ['maxValue', 'above'] : ['minValue', 'below']
+  return new NthError(
+    'LIMIT_REACHED',
+    `The value is ${value}, ${word} a ${name} of ${limit}: reset it first, or choose another bound. Nothing was changed.`,
+    { argument: `definition.${name}`, limit, value },
+  )
+}

@@ -1,0 +1,106 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  type DocumentNode,
+  type FieldNode,
+  getOperationAST,
+  Kind,
+  type OperationDefinitionNode,
+  OperationTypeNode,
+  type SelectionSetNode,
+} from 'graphql'
+import type { Plugin, YogaInitialContext } from 'graphql-yoga'
+import { keyFault } from '../core/idempotency.ts'
+import { fragmentsOf } from '../graphql/fieldCount.ts'
+import { requestError } from './requests.ts'
+
+const HEADER = 'idempotency-key'
+const ARGUMENT = 'idempotencyKey'
+
+/** What Yoga is given with a request that came through Node's server. */
+export interface ServerContext {
+  req?: IncomingMessage
+  res?: ServerResponse
+}
+
+/** The key in a request's header, as it is meant: quotes around it, as structured fields have them, are no part of it. */
+export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): string | undefined {
+  // As Node has them: making them the web's would cost every request, with and without a key, a microsecond.
+  const text = req ? req.headers[HEADER] : headers.get(HEADER)
+  return typeof text === 'string' ? unquoted(text) : undefined
+}
+
+function unquoted(text: string): string {
+  return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
+}
+
+const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/
+
+/**
+ * Refuses a mutation with the header `Idempotency-Key` where it isn't clear what that key is for, before
+ * anything is executed. Queries have no use for one, and are left alone.
+ */
+export const idempotencyHeader: Plugin<object, ServerContext> = {
+  onExecute({ args: { document, operationName, variableValues, contextValue } }) {
+    // Yoga makes it of what it was given with the request.
+    const context = contextValue as ServerContext & YogaInitialContext
+    const key = idempotencyKeyIn(context, context.request)
+    if (key === undefined) return
+    const operation = getOperationAST(document, operationName)
+    if (operation?.operation !== OperationTypeNode.MUTATION) return
+    const refusal = faultOf(key, operation, document, variableValues)
+    if (refusal !== undefined) throw requestError(400, 'BAD_USER_INPUT', refusal, { argument: ARGUMENT })
+  },
+}
+
+function faultOf(
+  key: string,
+  operation: OperationDefinitionNode,
+  document: DocumentNode,
+  variables: Record<string, unknown> | undefined,
+): string | undefined {
+  const fault = keyFault(key)
+  if (fault) return `The header Idempotency-Key ${fault.message}.`
+  const fields = rootFields(operation.selectionSet, document)
+  if (new Set(fields.map(responseName)).size !== 1) {
+    return 'The header Idempotency-Key goes with an operation of one field. Give each field its own argument idempotencyKey.'
+  }
+  const others = fields
+    .map((field) => argumentOf(field, operation, variables))
+    .filter((other) => other != null)
+  return others.some((other) => other !== key)
+    ? 'The header Idempotency-Key and the argument idempotencyKey are different; send one of them.'
+    : undefined
+}
+
+function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
+  const fragments = fragmentsOf(document)
+  const fieldsIn = ({ selections }: SelectionSetNode): FieldNode[] =>
+    selections.flatMap((selection) => {
+      if (selection.kind === Kind.FIELD) return [selection]
+      const inner =
+        selection.kind === Kind.FRAGMENT_SPREAD
+          ? fragments[selection.name.value]?.selectionSet
+          : selection.selectionSet
+      return inner ? fieldsIn(inner) : []
+    })
+  return fieldsIn(selectionSet)
+}
+
+function responseName({ alias, name }: FieldNode): string {
+  return (alias ?? name).value
+}
+
+/** The key in the arguments of a field. */
+function argumentOf(
+  { arguments: given = [] }: FieldNode,
+  { variableDefinitions = [] }: OperationDefinitionNode,
+  variables: Record<string, unknown> = {},
+): unknown {
+  const value = given.find(({ name }) => name.value === ARGUMENT)?.value
+  if (value?.kind === Kind.STRING) return value.value
+  if (value?.kind !== Kind.VARIABLE) return undefined
+  const name = value.name.value
+  if (Object.hasOwn(variables, name)) return variables[name]
+  const definition = variableDefinitions.find(({ variable }) => variable.name.value === name)
+  return definition?.defaultValue?.kind === Kind.STRING ? definition.defaultValue.value : undefined
+}

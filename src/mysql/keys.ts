@@ -1,0 +1,102 @@
+import type { RowDataPacket } from 'mysql2'
+import type { Dealt } from '../core/dealing.ts'
+import { NthError } from '../core/errors.ts'
+import type { Claim, Remembered } from '../core/idempotency.ts'
+import type { Database } from './database.ts'
+import { bytes, digest, instant, integer } from './literals.ts'
+
+/** Claims keys that nobody has used. Waits for a transaction that has claimed one of them. */
+export function claim(claims: readonly Claim[], at: Date): string {
+  // All writers take them in one order, so that none waits for another that waits for it.
+  const values = inOrder(claims).map(
+    ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)})`,
+  )
+  return `insert ignore into idempotency_key (hash, fingerprint, done_at) values ${values.join(', ')}`
+}
+
+/** Reads what was done under keys that were used before. */
+export function readDone(claims: readonly Claim[]): string {
+  return `select hash, fingerprint, done_at, answers
+  from idempotency_key
+ where hash in (${claims.map(({ hash }) => digest(hash)).join(', ')}) and answers is not null`
+}
+
+/** What `readDone` found. */
+export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
+  return rows.map(({ hash, fingerprint, done_at, answers }) => ({
+    claim: {
+      key: `key ${hash.toString('hex')}`,
+      hash: hash.toString('hex'),
+      fingerprint: fingerprint.toString('hex'),
+    },
+    at: done_at,
+    answers: JSON.parse(answers.toString('latin1')).map(
+      ([value, previousValue, appliedDelta]: [number, number, number | null]): Dealt => ({
+        value,
+        previousValue,
+        appliedDelta,
+      }),
+    ),
+  }))
+}
+
+/** Writes what was done under keys that are claimed. */
+export function remember(done: readonly Remembered[]): string {
+  const values = done.map(({ claim: { hash, fingerprint }, at, answers }) => {
+    const text = JSON.stringify(answers.map(triple))
+    return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)})`
+  })
+  return `insert into idempotency_key (hash, fingerprint, done_at, answers) values ${values.join(', ')}
+    on duplicate key update
+       fingerprint = values(fingerprint),
+       done_at = values(done_at),
+       answers = values(answers)`
+}
+
+/** Gives back keys under which nothing was done. */
+export function giveBack(claims: readonly Claim[]): string {
+  return `delete from idempotency_key where hash in (${claims.map(({ hash }) => digest(hash)).join(', ')})`
+}
+
+/** How many keys one transaction of the sweep removes: it takes some milliseconds. */
+const BITE = 500
+
+/**
+ * Removes the keys that were used before an instant, in bites. No writer waits for it: it touches rows only
+ * that nobody else does.
+ *
+ * @returns how many were removed
+ */
+export async function sweepKeys(database: Database, before: Date): Promise<number> {
+  for (let removed = 0; ; ) {
+    const bite = await database.repeatable(async (connection) => {
+      const [rows] = await connection.query<RowDataPacket[]>(
+        `select hash from idempotency_key
+          where done_at < ${instant(before)}
+          order by done_at
+          limit ${integer(BITE)}`,
+      )
+      if (rows.length === 0) return 0
+      // By the primary key: rows that a writer has claimed anew meanwhile are younger.
+      await connection.query(
+        `delete from idempotency_key
+          where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
+            and done_at < ${instant(before)}`,
+      )
+      return rows.length
+    })
+    removed += bite
+    if (bite < BITE) return removed
+  }
+}
+
+/** Only an operation that was done is remembered. */
+function triple(answer: Dealt | NthError): [number, number, number | null] {
+  if (answer instanceof NthError) throw answer
+  const { value, previousValue, appliedDelta } = answer
+  return [value, previousValue, appliedDelta]
+}
+
+function inOrder(claims: readonly Claim[]): Claim[] {
+  return claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
+}
