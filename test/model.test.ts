@@ -8,6 +8,7 @@ import { freshDatabase } from './support/database.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from './support/model.ts'
 import { openTestNth } from './support/nth.ts'
+import { startProxy } from './support/proxy.ts'
 
 const OPERATIONS = 10_000
 
@@ -50,7 +51,7 @@ const steps = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.constant({ kind: 'next' as const, name: 'a', group: 'g', count: 3, key: 'again' }),
+    arbitrary: fc.constant({ kind: 'next' as const, name: 'a', group: 'g', count: 3, key: 's4' }),
   },
 )
 
@@ -148,46 +149,59 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
 
-it('gives answers that some order explains, whatever is asked at the same time of two processes', async () => {
-  const target = await freshDatabase()
-  const processes = [openTestNth(target), openTestNth(target)]
-  let clock = 0
-  let state: ModelState = emptyState
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.record({ operation: operations, process: fc.nat({ max: 1 }), turn: fc.nat({ max: 3 }) }), {
-        minLength: 30,
-        maxLength: 30,
-      }),
-      async (asked) => {
-        const told = await Promise.all(
-          asked.map(async ({ operation, process, turn }) => {
-            for (const _ of upTo(turn)) await processes[0]?.counters.read(keyOf('a'))
-            const counters = processes[process]?.counters
-            if (!counters) throw new Error('There are two')
-            return witness(counters, operation, () => ++clock)
-          }),
-        )
-        const names = ['a', 'b', 'c']
-        const rows = await processes[0]?.counters.readMany(names.map(keyOf))
-        let found: ModelState | undefined
-        const isFound = (end: ModelState) => {
-          found = end
-          return isDeepStrictEqual(
-            rows?.map(({ value, bounds }) => ({ value, bounds })),
-            names.map((name) => held(end, name)),
+it.each([
+  ['', 0, 60],
+  [', while connections are cut', 0.05, 15],
+])(
+  'gives answers that some order explains, whatever is asked at the same time of two processes%s',
+  async (_, share, numRuns) => {
+    const target = await freshDatabase()
+    const cut = await startProxy(target, () => {
+      if (Math.random() > share) return 'passes'
+      return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
+    })
+    const processes = [openTestNth(share > 0 ? cut : target), openTestNth(target)]
+    let clock = 0
+    let state: ModelState = emptyState
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({ operation: operations, process: fc.nat({ max: 1 }), turn: fc.nat({ max: 3 }) }),
+          {
+            minLength: 30,
+            maxLength: 30,
+          },
+        ),
+        async (asked) => {
+          const told = await Promise.all(
+            asked.map(async ({ operation, process, turn }) => {
+              for (const _ of upTo(turn)) await processes[0]?.counters.read(keyOf('a'))
+              const counters = processes[process]?.counters
+              if (!counters) throw new Error('There are two')
+              return witness(counters, operation, () => ++clock)
+            }),
           )
-        }
-        const events = told.flatMap(({ event }) => event ?? [])
-        expect(events).toHaveLength(asked.length)
-        expect(isExplained(events, state, isFound)).toBe(true)
-        // The next ones begin with what these have left.
-        state = found ?? state
-      },
-    ),
-    { numRuns: 60, endOnFailure: true },
-  )
-})
+          const names = ['a', 'b', 'c']
+          const rows = await processes[0]?.counters.readMany(names.map(keyOf))
+          let found: ModelState | undefined
+          const isFound = (end: ModelState) => {
+            found = end
+            return isDeepStrictEqual(
+              rows?.map(({ value, bounds }) => ({ value, bounds })),
+              names.map((name) => held(end, name)),
+            )
+          }
+          const events = told.flatMap(({ event }) => event ?? [])
+          expect(events).toHaveLength(asked.length)
+          expect(isExplained(events, state, isFound)).toBe(true)
+          // The next ones begin with what these have left.
+          state = found ?? state
+        },
+      ),
+      { numRuns, endOnFailure: true },
+    )
+  },
+)
 
 /** What a model's counter holds, as a read tells it. */
 function held({ rows }: ModelState, name: string) {

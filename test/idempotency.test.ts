@@ -1,0 +1,248 @@
+import { expect, it } from 'vitest'
+import { claimOf } from '../src/core/idempotency.ts'
+import { openDatabase } from '../src/mysql/database.ts'
+import { sweepKeys } from '../src/mysql/keys.ts'
+import { inParallel, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { startService } from './support/service.ts'
+import { collectStatements } from './support/statements.ts'
+
+const INCREMENT = `mutation($key: String) {
+  increment(name: "c", idempotencyKey: $key) { value previousValue appliedDelta at replayed counter { value } }
+}`
+
+it('counts a repeat once, and tells its first answer again beside the present counter', async () => {
+  const { ask } = await startService()
+  const { increment: first } = await ask(INCREMENT, { key: 'k' })
+  expect(first).toMatchObject({
+    value: 1,
+    previousValue: 0,
+    appliedDelta: 1,
+    replayed: false,
+    counter: { value: 1 },
+  })
+  await ask('mutation { incrementBy(name: "c", delta: 5) { value } }')
+  const { increment: again } = await ask(INCREMENT, { key: 'k' })
+  expect(again).toEqual({ ...first, replayed: true, counter: { value: 6 } })
+  expect((await ask(INCREMENT, { key: 'other' })).increment).toMatchObject({ value: 7, replayed: false })
+  expect((await ask(INCREMENT, { key: null })).increment).toMatchObject({ value: 8, replayed: false })
+})
+
+it.each([
+  [
+    'incrementBy',
+    'incrementBy(name: "c", delta: 3, idempotencyKey: "k") { value replayed }',
+    [3],
+    'incrementBy(name: "c", delta: 4, idempotencyKey: "k") { value }',
+  ],
+  [
+    'incrementMany',
+    'incrementMany(changes: [{ name: "c" }, { name: "d", delta: 2 }, { name: "c" }], idempotencyKey: "k") { value replayed }',
+    [1, 2, 2],
+    'incrementMany(changes: [{ name: "c" }, { name: "c" }, { name: "d", delta: 2 }], idempotencyKey: "k") { value }',
+  ],
+  [
+    'reset',
+    'reset(name: "c", to: 9, idempotencyKey: "k") { value replayed }',
+    [9],
+    'reset(name: "c", idempotencyKey: "k") { value }',
+  ],
+  [
+    'nextInSequence',
+    'nextInSequence(name: "s", group: "B", count: 3, idempotencyKey: "k") { value lastValue formatted replayed group { lastValue } }',
+    [1],
+    'nextInSequence(name: "s", group: "B", idempotencyKey: "k") { value }',
+  ],
+])('knows a repeat of %s, and refuses the key for anything else', async (field, call, values, other) => {
+  const { ask, refusal, send } = await startService()
+  const repeats = [
+    await ask(`mutation { a: ${call} b: ${call} }`),
+    await ask(`mutation { a: ${call} b: ${call} }`),
+  ]
+  const answers = repeats.flatMap(({ a, b }) => [a, b].flat())
+  expect(answers.map(({ value }) => value)).toEqual([1, 2, 3, 4].flatMap(() => values))
+  expect(answers.map(({ replayed }) => replayed)).toEqual(
+    [false, true, true, true].flatMap((replayed) => values.map(() => replayed)),
+  )
+  expect(await refusal(`mutation { ${other} }`)).toEqual({ code: 'IDEMPOTENCY_KEY_REUSED' })
+  expect(await refusal('mutation { increment(name: "c", idempotencyKey: "k") { value } }')).toEqual({
+    code: 'IDEMPOTENCY_KEY_REUSED',
+  })
+  // What was refused has changed nothing, and a repeat is still known.
+  const { data } = await send(`mutation { a: ${call} }`)
+  expect([data.a].flat()[0]).toMatchObject({ replayed: true })
+  expect(field).toBeTruthy()
+})
+
+it('takes arguments that are left out for their defaults', async () => {
+  const { ask } = await startService()
+  await ask('mutation { reset(name: "c", idempotencyKey: "k") { value } }')
+  const { reset } = await ask(
+    'mutation { reset(idempotencyKey: "k", namespace: "default", to: 0, name: "c") { replayed } }',
+  )
+  expect(reset).toEqual({ replayed: true })
+})
+
+it('keeps the keys of each namespace apart', async () => {
+  const { ask } = await startService()
+  const { a, b } = await ask(`mutation {
+    a: increment(name: "c", namespace: "x", idempotencyKey: "k") { replayed }
+    b: increment(name: "c", namespace: "y", idempotencyKey: "k") { replayed }
+  }`)
+  expect([a, b]).toEqual([{ replayed: false }, { replayed: false }])
+})
+
+it('does not remember what was refused', async () => {
+  const { ask, refusal } = await startService()
+  await ask('mutation { defineCounter(name: "c", definition: { maxValue: 0 }) { maxValue } }')
+  expect(await refusal(INCREMENT, { key: 'k' })).toEqual({ code: 'LIMIT_REACHED', limit: 0, value: 0 })
+  await ask('mutation { defineCounter(name: "c", definition: { maxValue: 1 }) { maxValue } }')
+  expect((await ask(INCREMENT, { key: 'k' })).increment).toMatchObject({ value: 1, replayed: false })
+  expect((await ask(INCREMENT, { key: 'k' })).increment).toMatchObject({ value: 1, replayed: true })
+})
+
+it('has later calls of one flush follow the first with their key, or count where that one is refused', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 'c' }
+  await counters.define(key, { maxValue: 3 })
+  const outcomes = await Promise.all(
+    [5, 2, 2, 1].map((delta) =>
+      counters.incrementBy(key, delta, claimOf('n', 'k', [delta])).then(
+        ({ value, isReplayed }) => (isReplayed ? `${value} again` : value),
+        ({ code }) => code,
+      ),
+    ),
+  )
+  expect(outcomes).toEqual(['LIMIT_REACHED', 2, '2 again', 'IDEMPOTENCY_KEY_REUSED'])
+  expect((await counters.read(key)).value).toBe(2)
+})
+
+it.each([
+  ['an empty one', ''],
+  ['one of 256 characters', 'k'.repeat(256), 255],
+  ['one that is not ASCII', 'ключ'],
+  ['one with a line end', 'a\nb'],
+])('refuses %s', async (_, key, limit?: number) => {
+  const { refusal, ask } = await startService()
+  expect(await refusal(INCREMENT, { key })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'idempotencyKey',
+    ...(limit !== undefined && { limit }),
+  })
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('takes keys of any printable characters, up to 255', async () => {
+  const { ask } = await startService()
+  for (const key of ['k'.repeat(255), ' ', "'; drop table counter; --", '"\\']) {
+    expect((await ask(INCREMENT, { key })).increment.replayed).toBe(false)
+    expect((await ask(INCREMENT, { key })).increment.replayed).toBe(true)
+  }
+})
+
+it('counts anew when a key is older than it lives', async () => {
+  const target = await freshDatabase()
+  const key = { namespace: 'n', name: 'c' }
+  const claim = claimOf('n', 'k', [])
+  const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
+  await counters.incrementBy(key, 1, claim)
+  await query(target, 'update idempotency_key set done_at = done_at - interval 3599 second')
+  expect(await counters.incrementBy(key, 1, claim)).toMatchObject({ value: 1, isReplayed: true })
+  await query(target, 'update idempotency_key set done_at = done_at - interval 2 second')
+  expect(await counters.incrementBy(key, 1, claim)).toMatchObject({ value: 2, isReplayed: false })
+  expect(await counters.incrementBy(key, 1, claim)).toMatchObject({ value: 2, isReplayed: true })
+})
+
+it('sweeps old keys in bites, while others are written', async () => {
+  const target = await freshDatabase()
+  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  const { counters } = openTestNth(target)
+  const key = { namespace: 'n', name: 'c' }
+  await inParallel(600, 1200, (index) => counters.incrementBy(key, 1, claimOf('n', `old ${index}`, [])))
+  await query(target, "update idempotency_key set done_at = '2026-01-01'")
+  const statements = collectStatements()
+  const [removed] = await Promise.all([
+    sweepKeys(database, new Date('2026-01-02')),
+    inParallel(50, 300, (index) => counters.incrementBy(key, 1, claimOf('n', `new ${index}`, []))),
+  ])
+  await database.close()
+  expect(removed).toBe(1200)
+  expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
+  expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
+  expect((await counters.read(key)).value).toBe(1500)
+})
+
+it('costs a call without a key no statement', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 'c' }
+  await counters.incrementBy(key, 1)
+  const statements = collectStatements()
+  await counters.incrementBy(key, 1)
+  expect(statements.filter((text) => text.includes('idempotency_key'))).toEqual([])
+  await counters.incrementBy(key, 1, claimOf('n', 'k', []))
+  expect(statements.filter((text) => text.includes('idempotency_key'))).not.toEqual([])
+})
+
+const header = (key: string) => ({ 'Idempotency-Key': key })
+
+const PLAIN = JSON.stringify({ query: 'mutation { increment(name: "c") { value replayed } }' })
+
+it.each([
+  ['bare', 'k-1', 'k-1'],
+  ['quoted, as structured fields are', '"k-1"', 'k-1'],
+  ['quoted, with a quote in it', '"a\\"b\\\\c"', 'a"b\\c'],
+  ['not quite quoted', '"k', '"k'],
+])('takes the header %s', async (_, sent, meant) => {
+  const { post, ask } = await startService()
+  for (const replayed of [false, true, true]) {
+    const { status, body } = await post(PLAIN, header(sent))
+    expect([status, body.data]).toEqual([200, { increment: { value: 1, replayed } }])
+  }
+  const { increment } = await ask(INCREMENT, { key: meant })
+  expect(increment).toMatchObject({ value: 1, replayed: true })
+})
+
+it.each([
+  ['several fields', '{ increment(name: "c") { value } b: increment(name: "c") { value } }'],
+  [
+    'several fields in fragments',
+    '{ ...F ... on Mutation { increment(name: "c") { value } } } fragment F on Mutation { b: increment(name: "c") { value } }',
+  ],
+  ['another argument', '{ increment(name: "c", idempotencyKey: "other") { value } }'],
+])('refuses the header with %s, and runs nothing', async (_, selection) => {
+  const { post, ask } = await startService()
+  for (const accept of ['application/json', 'application/graphql-response+json']) {
+    const { status, body } = await post(JSON.stringify({ query: `mutation ${selection}` }), {
+      ...header('k'),
+      accept,
+    })
+    expect(status).toBe(400)
+    expect(body.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'idempotencyKey' })
+    expect(body).not.toHaveProperty('data')
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('refuses the header with another argument in a variable, and takes the same one', async () => {
+  const { post } = await startService()
+  const withKey = (key: string | null) => JSON.stringify({ query: INCREMENT, variables: { key } })
+  for (const _ of upTo(3)) expect((await post(withKey('other'), header('k'))).status).toBe(400)
+  expect((await post(withKey('k'), header('k'))).body.data.increment.replayed).toBe(false)
+  expect((await post(withKey(null), header('k'))).body.data.increment.replayed).toBe(true)
+})
+
+it('refuses a header that cannot be a key', async () => {
+  const { post, ask } = await startService()
+  for (const key of ['k'.repeat(256), '""', 'ü']) {
+    const { status, body } = await post(PLAIN, header(key))
+    expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_USER_INPUT'])
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('has no use for the header in queries', async () => {
+  const { post } = await startService()
+  const text = JSON.stringify({ query: '{ counter(name: "c") { value } b: counter(name: "c") { value } }' })
+  for (const _ of upTo(3)) expect((await post(text, header('k'))).status).toBe(200)
+})

@@ -1,0 +1,190 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { encodeCursor } from '../src/graphql/cursors.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { startService } from './support/service.ts'
+
+const LIST = `query($orderBy: CounterOrder!, $prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
+  namespace(name: "n") {
+    counters(orderBy: $orderBy, prefix: $prefix, first: $first, after: $after, last: $last, before: $before) {
+      nodes { name value updatedAt }
+      edges { cursor }
+      pageInfo { startCursor endCursor hasNextPage hasPreviousPage }
+    }
+  }
+}`
+
+const ORDERS = ['VALUE_DESC', 'VALUE_ASC', 'UPDATED_AT_DESC'] as const
+
+/** Within it, and some time for a machine that has much else to do, another process's changes must be listed. */
+const SOON = { timeout: 20_000 }
+
+async function listedService() {
+  const service = await startService()
+  const list = async (variables: Record<string, unknown>) =>
+    (await service.ask(LIST, variables)).namespace.counters
+  const set = (values: Record<string, number>) =>
+    service.ask(
+      'mutation($changes: [CounterDelta!]!) { incrementMany(changes: $changes, namespace: "n") { value } }',
+      {
+        changes: Object.entries(values).map(([name, delta]) => ({ name, delta })),
+      },
+    )
+  return { ...service, list, set }
+}
+
+const namesOf = (page: { nodes: { name: string }[] }) => page.nodes.map(({ name }) => name)
+
+it('lists a leaderboard, the lowest, and the latest changes, with what was changed just before', async () => {
+  const { list, set, ask } = await listedService()
+  await set({ silver: 2, gold: 30, bronze: -1 })
+  await ask('mutation { increment(name: "elsewhere", namespace: "m") { value } }')
+  expect(namesOf(await list({ orderBy: 'VALUE_DESC' }))).toEqual(['gold', 'silver', 'bronze'])
+  expect(namesOf(await list({ orderBy: 'VALUE_ASC' }))).toEqual(['bronze', 'silver', 'gold'])
+  await set({ silver: 40 })
+  const { nodes } = await list({ orderBy: 'VALUE_DESC' })
+  expect(nodes).toMatchObject([
+    { name: 'silver', value: 42 },
+    { name: 'gold', value: 30 },
+    { name: 'bronze', value: -1 },
+  ])
+  expect(namesOf(await list({ orderBy: 'UPDATED_AT_DESC', first: 1 }))).toEqual(['silver'])
+})
+
+it('lists what was defined and never changed behind the latest changes', async () => {
+  const { list, ask, set } = await listedService()
+  await ask('mutation { defineCounter(name: "new", namespace: "n", definition: { maxValue: 5 }) { value } }')
+  await set({ old: 1 })
+  const { nodes } = await list({ orderBy: 'UPDATED_AT_DESC' })
+  expect(nodes).toMatchObject([{ name: 'old' }, { name: 'new', value: 0, updatedAt: null }])
+  expect(namesOf(await list({ orderBy: 'VALUE_DESC' }))).toEqual(['old', 'new'])
+})
+
+it.each(ORDERS)(
+  'pages in the order %s, forward and backward, without missing or repeating any',
+  async (orderBy) => {
+    const { list, set } = await listedService()
+    const sizes = fc.integer({ min: 1, max: 9 })
+    await set(Object.fromEntries(upTo(40).map((index) => [`c${index}`, index % 7])))
+    await set({ c3: 0, c9: 0 })
+    const all = namesOf(await list({ orderBy }))
+    expect(new Set(all).size).toBe(40)
+    await fc.assert(
+      fc.asyncProperty(sizes, async (size) => {
+        const forward: string[] = []
+        for (let after: string | null = null, isMore = true; isMore; ) {
+          const page = await list({ orderBy, first: size, after })
+          forward.push(...namesOf(page))
+          after = page.pageInfo.endCursor
+          isMore = page.pageInfo.hasNextPage
+        }
+        const backward: string[] = []
+        for (let before: string | null = null, isMore = true; isMore; ) {
+          const page = await list({ orderBy, last: size, before })
+          backward.unshift(...namesOf(page))
+          before = page.pageInfo.startCursor
+          isMore = page.pageInfo.hasPreviousPage
+        }
+        expect([forward, backward]).toEqual([all, all])
+      }),
+      { numRuns: 5 },
+    )
+  },
+)
+
+it('goes on from its place when values have changed meanwhile, also when the one there is gone', async () => {
+  const { list, set, ask } = await listedService()
+  await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
+  const { pageInfo } = await list({ orderBy: 'VALUE_DESC', first: 2 })
+  await set({ e: 100, c: 5 })
+  await ask('mutation { deleteCounter(name: "b", namespace: "n") { value } }')
+  const next = await list({ orderBy: 'VALUE_DESC', first: 2, after: pageInfo.endCursor })
+  expect(next.nodes).toMatchObject([
+    { name: 'c', value: 35 },
+    { name: 'd', value: 20 },
+  ])
+  expect(next.pageInfo.hasNextPage).toBe(false)
+  const before = await list({ orderBy: 'VALUE_DESC', last: 5, before: next.pageInfo.startCursor })
+  expect(namesOf(before)).toEqual(['e', 'a'])
+})
+
+it.each([
+  ['a prefix', { prefix: 'a' }, { argument: 'prefix' }],
+  ['a cursor of another order', { after: encodeCursor('\n<5 1') }, { argument: 'after' }],
+  ['a cursor of the list by name', { before: encodeCursor('name') }, { argument: 'before' }],
+  ['a cursor made up', { after: encodeCursor('\n>5') }, { argument: 'after' }],
+  ['a cursor beyond all numbers', { after: encodeCursor('\n>1e300 1') }, { argument: 'after' }],
+  [
+    'a cursor with statements in it',
+    { after: encodeCursor('\n>5 1; drop table counter') },
+    { argument: 'after' },
+  ],
+  ['first and last', { first: 1, last: 1 }, { argument: 'last' }],
+  ['too many', { first: 501 }, { argument: 'first', limit: 500 }],
+])('refuses %s', async (_, variables, details) => {
+  const { refusal, ask, set } = await listedService()
+  await set({ a: 1 })
+  expect(await refusal(LIST, { orderBy: 'VALUE_DESC', ...variables })).toEqual({
+    code: 'BAD_USER_INPUT',
+    ...details,
+  })
+  expect(await ask('{ counter(name: "a", namespace: "n") { value } }')).toEqual({ counter: { value: 1 } })
+})
+
+it('refuses a cursor of values as one by name or by change', async () => {
+  const { refusal, list, set } = await listedService()
+  await set({ a: 1 })
+  const after = (await list({ orderBy: 'VALUE_DESC' })).edges[0].cursor
+  for (const orderBy of ['NAME_ASC', 'VALUE_ASC', 'UPDATED_AT_DESC']) {
+    expect(await refusal(LIST, { orderBy, after })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
+  }
+  for (const place of ['-1 1', `${Date.UTC(10_000, 0)} 1`]) {
+    const refused = await refusal(LIST, { orderBy: 'UPDATED_AT_DESC', after: encodeCursor(`\nt${place}`) })
+    expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
+  }
+})
+
+it('lists soon what another process has changed', async () => {
+  const target = await freshDatabase()
+  const [one, other] = [openTestNth(target).counters, openTestNth(target).counters]
+  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
+  for (const delta of [5, 2]) {
+    await one.incrementBy({ namespace: 'n', name: 'c' }, delta)
+    const values = async () => (await other.listRanked('n', page)).map(({ value }) => value)
+    await expect.poll(values, SOON).toEqual([delta === 5 ? 5 : 7])
+  }
+})
+
+it('finds what a process that was killed had not listed yet, and what was changed by hand', async () => {
+  const target = await freshDatabase()
+  await openTestNth(target).counters.incrementMany(
+    'n',
+    upTo(3).map((index) => ({ name: `c${index}`, delta: index })),
+  )
+  await query(
+    target,
+    'delete from counter_rank',
+    'update counter_value set value = value * 10, revision = revision + 1',
+  )
+  const { counters } = openTestNth(target)
+  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
+  const values = async () => (await counters.listRanked('n', page)).map(({ value }) => value)
+  await expect.poll(values, SOON).toEqual([30, 20, 10])
+})
+
+it('lists values as they were last, whatever the order in which two processes copy them', async () => {
+  const target = await freshDatabase()
+  const processes = [openTestNth(target).counters, openTestNth(target).counters]
+  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
+  await Promise.all(
+    upTo(400).map(async (index) => {
+      const counters = processes[index % 2]
+      await counters?.incrementBy({ namespace: 'n', name: 'c' }, 1)
+      if (index % 10 < 2) await counters?.listRanked('n', page)
+    }),
+  )
+  for (const counters of processes) await counters.listRanked('n', page)
+  expect((await processes[0]?.listRanked('n', page))?.map(({ value }) => value)).toEqual([400])
+})
