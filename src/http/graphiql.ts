@@ -26,6 +26,32 @@ mutation BuyACopy {
     updatedAt
   }
 }`,
+  `# All or nothing: if one change is refused, none is made. The key makes it safe to run again: it counts once.
+mutation BuyACart {
+  incrementMany(
+    namespace: "booksales"
+    changes: [{ name: "Bulldozer" }, { name: "Red Horse Hill", delta: 2 }]
+    idempotencyKey: "my first cart"
+  ) {
+    value
+    replayed
+    counter {
+      name
+    }
+  }
+}`,
+  `# Three copies only: run it four times. The fourth buyer gets LIMIT_REACHED.
+mutation SellALimitedEdition {
+  defineCounter(name: "Bulldozer, signed", definition: { maxValue: 3 }, namespace: "booksales") {
+    maxValue
+  }
+  increment(name: "Bulldozer, signed", namespace: "booksales") {
+    value
+    counter {
+      maxValue
+    }
+  }
+}`,
   `# Each group has numbers of its own: try another board.
 mutation NumberATicket {
   nextInSequence(name: "ticket", group: "MYBOARD") {
@@ -35,7 +61,7 @@ mutation NumberATicket {
 }`,
   `query ListWhatIsThere {
   namespace(name: "booksales") {
-    counters(first: 10) {
+    counters(orderBy: VALUE_DESC, first: 10) { # a leaderboard
       nodes {
         name
         value

@@ -13,9 +13,11 @@ it('opens with prepared tabs that run one after another, without any outside add
     '"value": 1',
     '"value": 13',
     '"name": "Bulldozer"',
+    '"replayed": false',
+    '"maxValue": 3',
     '"formatted": "MYBOARD-1"',
     '"nodes"',
-    '"previousValue": 13',
+    '"previousValue": 14',
   ]
   for (const [index, answer] of answers.entries()) {
     const operation = /(?:query|mutation) (\w+)/.exec(tabs[index] ?? '')?.[1] ?? ''

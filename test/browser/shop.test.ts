@@ -4,9 +4,11 @@ import { sorted, upTo } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
 const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
+const EDITION = 'Red Horse Hill, signed'
+
 const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
 
-it('shows five books and what was sold of each', async () => {
+it('shows six books and what was sold of each', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
@@ -20,8 +22,10 @@ it('shows five books and what was sold of each', async () => {
     'Bulldozer',
     'The Long Trains Roll',
     'Who Rides in the Dark?',
+    EDITION,
   ])
-  expect(await window.getByText('0 copies sold').count()).toBe(4)
+  await window.getByText('0 of 100 copies sold').waitFor()
+  expect(await window.getByText('0 copies sold', { exact: true }).count()).toBe(4)
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
@@ -86,4 +90,62 @@ it('can be used by keyboard alone', async () => {
   await window.keyboard.press('Enter')
   await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
   await expect.poll(() => window.evaluate('document.activeElement.ariaLabel')).toBe('Buy Bulldozer')
+})
+
+it('says how few copies of an edition are left, and sells none beyond them', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const [window, other] = [await openWindow(url), await openWindow(url)]
+  for (const one of [window, other]) await book(one, EDITION).getByText('0 of 100 copies sold').waitFor()
+  expect(await book(window, EDITION).getByText('left').count()).toBe(0)
+  const sell = (delta: number) =>
+    ask(
+      'mutation($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta, namespace: "booksales") { value } }',
+      {
+        name: EDITION,
+        delta,
+      },
+    )
+  await sell(96)
+  await buy(window, EDITION)
+  for (const one of [window, other]) {
+    await book(one, EDITION).getByText('97 of 100 copies sold').waitFor()
+    await book(one, EDITION).getByText('Only 3 left').waitFor()
+  }
+  // This window doesn't learn that the others are sold, until it tries.
+  await other.route('**/graphql', (route) =>
+    route.request().postData()?.includes('query Sales') ? route.abort() : route.continue(),
+  )
+  await sell(2)
+  await buy(window, EDITION)
+  await book(window, EDITION).getByText('You just bought copy 100 of Red Horse Hill, signed.').waitFor()
+  await buy(other, EDITION)
+  await other.getByRole('alert').getByText('somebody else has bought the last copy').waitFor()
+  for (const one of [window, other]) {
+    await book(one, EDITION).getByText('100 of 100 copies sold').waitFor()
+    await book(one, EDITION).getByText('Sold out').waitFor()
+    expect(await book(one, EDITION).getByRole('button').isDisabled()).toBe(true)
+  }
+  const { counter } = await ask(`{ counter(name: "${EDITION}", namespace: "booksales") { value maxValue } }`)
+  expect(counter).toEqual({ value: 100, maxValue: 100 })
+})
+
+it('buys one copy for one click, also when the answer is lost', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
+  let lost = 0
+  await window.route('**/graphql', async (route) => {
+    if (!route.request().postData()?.includes('mutation Buy') || lost === 2) return route.continue()
+    lost += 1
+    await route.fetch()
+    return route.abort()
+  })
+  await buy(window, 'Bulldozer')
+  await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
+  expect(lost).toBe(2)
+  expect(await ask('{ counter(name: "Bulldozer", namespace: "booksales") { value } }')).toEqual({
+    counter: { value: 1 },
+  })
 })
