@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { type Answer, inParallel, sorted, upTo } from './support/client.ts'
+import { startService } from './support/service.ts'
+
+type Once = (query: string, variables?: Record<string, unknown>, key?: string) => Promise<Answer>
+
+/** The function that the README shows, for a server at another address. */
+async function onceAt(url: string): Promise<{ once: Once; lines: number }> {
+  const readme = await readFile(join(import.meta.dirname, '../README.md'), 'utf8')
+  const code = /```js\n(async function once\([^`]+)```/.exec(readme)?.[1] ?? ''
+  const moved = code.replace('http://127.0.0.1:4000', url)
+  expect(moved).not.toBe(code)
+  const once: Once = new Function(`${moved}; return once`)()
+  return { once, lines: code.trim().split('\n').length }
+}
+
+/** Stands between a browser and Nth, and loses some requests, and some answers. */
+async function startLossyLine(
+  url: string,
+  isLost: () => boolean,
+): Promise<{ url: string; losses: () => number }> {
+  const { hostname, port } = new URL(url)
+  const sockets = new Set<Socket>()
+  let losses = 0
+  const server = createServer((client) => {
+    const upstream = connect(Number(port), hostname)
+    const end = () => {
+      client.destroy()
+      upstream.destroy()
+    }
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', end).on('close', end)
+    }
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      from.on('data', (bytes) => {
+        if (!isLost()) return to.write(bytes)
+        losses += 1
+        return end()
+      })
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, losses: () => losses }
+}
+
+const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
+
+it('is ten lines long', async () => {
+  expect((await onceAt('http://127.0.0.1:1')).lines).toBe(10)
+})
+
+it('counts every call once, and tells each its number, over a line that loses requests and answers', async () => {
+  const { url, ask } = await startService()
+  const line = await startLossyLine(url, () => Math.random() < 0.2)
+  const { once } = await onceAt(line.url)
+  const answers = await inParallel(20, 100, () => once(INCREMENT, { name: 'c' }))
+  expect(sorted(answers.map(({ data }) => data?.increment.value))).toEqual(upTo(100))
+  expect(line.losses()).toBeGreaterThan(10)
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 100 } })
+})
+
+it('returns a refusal at once', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { defineCounter(name: "c", definition: { maxValue: 0 }) { maxValue } }')
+  let requests = 0
+  const line = await startLossyLine(url, () => {
+    requests += 1
+    return false
+  })
+  const { once } = await onceAt(line.url)
+  const { errors } = await once(INCREMENT, { name: 'c' })
+  expect(errors?.[0]?.extensions.code).toBe('LIMIT_REACHED')
+  // There, and back.
+  expect(requests).toBe(2)
+})
+
+it('does the same again when it is given the key of an earlier call', async () => {
+  const { url } = await startService()
+  const { once } = await onceAt(url)
+  const answers = [await once(INCREMENT, { name: 'c' }, 'mine'), await once(INCREMENT, { name: 'c' }, 'mine')]
+  expect(answers).toEqual([{ data: { increment: { value: 1 } } }, { data: { increment: { value: 1 } } }])
+})
