@@ -3,13 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { built, ROOT } from './built.ts'
+import { fillLeaderboards } from './fill.ts'
 import { type Generator, startGenerator } from './generator.ts'
 import type { Figures } from './load/measure.ts'
 import { describeMachine } from './machine.ts'
 import type { Options } from './options.ts'
 import { startRedis } from './redis.ts'
 import { SERVES, type Stores, type System, type SystemId } from './systems.ts'
-import type { Workload } from './workloads.ts'
+import { changesMany, type Workload } from './workloads.ts'
 
 /** What a system did with a workload, round by round. */
 export interface Result {
@@ -54,6 +55,9 @@ export async function bench(options: BenchOptions): Promise<Run> {
     options.signal.addEventListener('abort', generator.end)
 
     const serving = await startSystems(options, stores, closers)
+    if (stores.database && serving.some(({ system }) => system.id === 'nth')) {
+      await fillLeaderboards(options, stores.database)
+    }
     await touchAll(options, serving, generator)
     return {
       machine: await describeMachine(stores),
@@ -160,11 +164,15 @@ async function measureAll(
       signal.throwIfAborted()
       const figures = await about(system, workload, generator.measure(url, workload.id, time))
       done.push(figures)
-      const speed = Math.round(figures.requestsPerSecond)
-      say(`round ${round} of ${rounds}, ${workload.id}, ${system.id}: ${speed}/s`)
+      say(`round ${round} of ${rounds}, ${workload.id}, ${system.id}: ${speed(workload, figures)}`)
     }
   }
   return results
+}
+
+function speed(workload: Workload, { requestsPerSecond, changesPerSecond }: Figures): string {
+  const requests = `${Math.round(requestsPerSecond)} requests/s`
+  return changesMany(workload) ? `${requests}, ${Math.round(changesPerSecond)} counters/s` : requests
 }
 
 function isOf(id: SystemId): (workload: Workload) => boolean {

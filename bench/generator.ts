@@ -4,7 +4,7 @@ import type { Figures } from './load/measure.ts'
 
 /** The process that sends the requests. */
 export interface Generator {
-  /** Changes every name of a workload once. */
+  /** Changes every name of a workload, or reads every page, once. */
   touch(url: string, workload: string): Promise<void>
   measure(url: string, workload: string, time: NonNullable<Job['measured']>): Promise<Figures>
   end(): Promise<void>

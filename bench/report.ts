@@ -2,7 +2,7 @@ import type { Result } from './bench.ts'
 import { medianOf } from './median.ts'
 import type { Options } from './options.ts'
 import { targetLines } from './targets.ts'
-import type { Workload } from './workloads.ts'
+import { changesMany, type Workload } from './workloads.ts'
 
 /** The results as Markdown: a table for each workload, and how far they are from what Nth should reach. */
 export function report(
@@ -13,7 +13,7 @@ export function report(
   return [
     '# Nth beside other ways to count',
     machine.join('\n'),
-    `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every number handed out was checked: unique, without a gap, and equal to the row afterwards.`,
+    `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every number handed out was checked: unique, without a gap, and equal to the row afterwards. Every page of a leaderboard was compared with what was put in.`,
     ...workloads.flatMap((workload) => table(workload, results)),
     '## Targets',
     targetLines(results).join('\n') || 'None of the measured ones has a target.',
@@ -25,22 +25,31 @@ function table(workload: Workload, all: readonly Result[]): string[] {
   const results = all.filter((result) => result.workload === workload)
   const nth = results.find(({ system }) => system.id === 'nth')
   if (results.length === 0) return []
-  const rows = results.map((result) => [
-    result.system.title,
-    grouped(medianOf(result, 'requestsPerSecond')),
-    spread(result),
-    medianOf(result, 'p50Ms').toFixed(2),
-    medianOf(result, 'p99Ms').toFixed(2),
-    nth ? (medianOf(nth, 'requestsPerSecond') / medianOf(result, 'requestsPerSecond')).toFixed(2) : '–',
-  ])
+  const columns: Column[] = [
+    ['Requests/s', (result) => grouped(medianOf(result, 'requestsPerSecond'))],
+    ['Lowest – highest', spread],
+    ['p50 ms', (result) => medianOf(result, 'p50Ms').toFixed(2)],
+    ['p99 ms', (result) => medianOf(result, 'p99Ms').toFixed(2)],
+    ['Nth / this', (result) => (nth ? ratio(nth, result) : '–')],
+  ]
+  if (changesMany(workload)) {
+    columns.unshift(['Counters/s', (result) => grouped(medianOf(result, 'changesPerSecond'))])
+  }
   return [
     `## ${workload.title}`,
     [
-      row(['System', 'Requests/s', 'Lowest – highest', 'p50 ms', 'p99 ms', 'Nth / this']),
-      row(['---', '---:', '---:', '---:', '---:', '---:']),
-      ...rows.map(row),
+      row(['System', ...columns.map(([head]) => head)]),
+      row(['---', ...columns.map(() => '---:')]),
+      ...results.map((result) => row([result.system.title, ...columns.map(([, cellOf]) => cellOf(result))])),
     ].join('\n'),
   ]
+}
+
+/** What stands above a column, and in it. */
+type Column = [head: string, cellOf: (result: Result) => string]
+
+function ratio(one: Result, other: Result): string {
+  return (medianOf(one, 'requestsPerSecond') / medianOf(other, 'requestsPerSecond')).toFixed(2)
 }
 
 function spread({ rounds }: Result): string {

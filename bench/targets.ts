@@ -2,10 +2,12 @@ import type { Result } from './bench.ts'
 import { type Figure, medianOf } from './median.ts'
 import type { SystemId } from './systems.ts'
 
-/** What one system should reach beside another. */
+/** What one system should reach beside another, or itself with another workload. With no bound it is only told. */
 interface Target {
   text: string
   workload: string
+  /** Where it is another one. */
+  overWorkload?: string
   figure: Figure
   of: SystemId
   over: SystemId
@@ -14,6 +16,7 @@ interface Target {
 }
 
 const HOT = 'at 64 connections, hot counter'
+const HUNDRED = 'at 64 connections, 100 counters'
 
 const targets: Target[] = [
   { ...ofNth('ceiling'), text: `Nth / ceiling ${HOT}`, workload: 'hot@64', atLeast: 0.9 },
@@ -46,24 +49,59 @@ const targets: Target[] = [
     workload: 'hot@64',
     atLeast: 0.85,
   },
+  {
+    ...ofNth('nth'),
+    text: `Nth with an idempotency key a call / without ${HOT}`,
+    workload: 'keyed@64',
+    overWorkload: 'hot@64',
+    atLeast: 0.4,
+  },
+  {
+    ...ofNth('nth'),
+    text: `Nth's counters a second by incrementMany of 100 / by increment ${HUNDRED}`,
+    workload: 'many@64',
+    overWorkload: 'hundred@64',
+    figure: 'changesPerSecond',
+    atLeast: 10,
+  },
+  {
+    ...ofNth('nth'),
+    text: `Nth's counters a second by incrementMany of 100 / by increment ${HOT}`,
+    workload: 'many@64',
+    overWorkload: 'hot@64',
+    figure: 'changesPerSecond',
+  },
+  {
+    ...ofNth('nth'),
+    text: 'Nth at 64 connections, pages of 1 000 000 ranked counters / of 1 000',
+    workload: 'leaders@64/1m',
+    overWorkload: 'leaders@64/1k',
+    atLeast: 0.8,
+  },
 ]
 
 function ofNth(over: SystemId) {
   return { of: 'nth', over, figure: 'requestsPerSecond' } as const
 }
 
-/** A line for each target whose two systems were measured. */
+/** A line for each target both of whose measurements were made. */
 export function targetLines(results: readonly Result[]): string[] {
-  return targets.flatMap(
-    ({ text, workload, figure, of, over, atLeast = 0, atMost = Number.POSITIVE_INFINITY }) => {
-      const [one, other] = [of, over].map((id) =>
-        results.find((result) => result.workload.id === workload && result.system.id === id),
-      )
-      if (!one || !other) return []
-      const ratio = medianOf(one, figure) / medianOf(other, figure)
-      const goal = atLeast > 0 ? `at least ${atLeast}` : `at most ${atMost}`
-      const verdict = ratio >= atLeast && ratio <= atMost ? 'met' : 'missed'
-      return [`- ${text}: ${ratio.toFixed(2)} (target ${goal}): ${verdict}`]
-    },
-  )
+  return targets.flatMap((target) => {
+    const { text, workload, overWorkload = workload, figure } = target
+    const one = find(results, target.of, workload)
+    const other = find(results, target.over, overWorkload)
+    if (!one || !other) return []
+    const ratio = medianOf(one, figure) / medianOf(other, figure)
+    return [`- ${text}: ${ratio.toFixed(2)} ${verdict(target, ratio)}`]
+  })
+}
+
+function find(results: readonly Result[], system: SystemId, workload: string): Result | undefined {
+  return results.find((result) => result.workload.id === workload && result.system.id === system)
+}
+
+function verdict({ atLeast, atMost }: Target, ratio: number): string {
+  if (atLeast !== undefined) return `(target at least ${atLeast}): ${ratio >= atLeast ? 'met' : 'missed'}`
+  if (atMost !== undefined) return `(target at most ${atMost}): ${ratio <= atMost ? 'met' : 'missed'}`
+  return '(no target)'
 }

@@ -1,17 +1,32 @@
+import type { Leaderboard } from './leaderboard.ts'
 import type { SystemId } from './systems.ts'
 
-/** What clients do, over and over: change one of some numbers, or read all of them. */
-export interface Workload {
+/** What clients do, over and over. */
+export type Workload = Counting | Leading
+
+interface Measured {
   id: string
   title: string
   connections: number
+  /** The systems that it is measured on. */
+  systems: readonly SystemId[]
+}
+
+/** Clients change some numbers, or read all of them. */
+export interface Counting extends Measured {
   /** What carries a number: a counter, or a group of the one sequence. */
   kind: 'counter' | 'group'
   names: readonly string[]
   /** How many of the requests read, from 0 to 1. */
   readShare: number
-  /** The systems that it is measured on. */
-  systems: readonly SystemId[]
+  /** How counters are changed: one by a request; the same, each with a new idempotency key; all by a request. */
+  change?: 'one' | 'keyed' | 'all'
+}
+
+/** Clients read pages of a leaderboard. */
+export interface Leading extends Measured {
+  kind: 'leaderboard'
+  board: Leaderboard
 }
 
 /** The sequence whose groups are numbered. */
@@ -25,6 +40,8 @@ const boards = ['MYBOARD', 'YOURBOARD']
 const durable: SystemId[] = ['nth', 'textbook', 'recipe', 'drizzle', 'redis']
 const all: SystemId[] = ['nth', 'ceiling', 'textbook', 'recipe', 'drizzle', 'redis', 'mercurius']
 const inMemory: SystemId[] = ['nth', 'ceiling', 'mercurius']
+/** What the others don't have. */
+const nthOnly: SystemId[] = ['nth']
 
 export const workloads: readonly Workload[] = [
   {
@@ -46,6 +63,16 @@ export const workloads: readonly Workload[] = [
     systems: all,
   },
   {
+    id: 'keyed@64',
+    title: 'One hot counter, each call with a new idempotency key, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: hot,
+    readShare: 0,
+    change: 'keyed',
+    systems: nthOnly,
+  },
+  {
     id: 'hot@256',
     title: 'One hot counter, 256 connections',
     connections: 256,
@@ -62,6 +89,25 @@ export const workloads: readonly Workload[] = [
     names: many,
     readShare: 0,
     systems: ['ceiling', ...durable],
+  },
+  {
+    id: 'hundred@64',
+    title: '100 counters, uniform, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: shown,
+    readShare: 0,
+    systems: nthOnly,
+  },
+  {
+    id: 'many@64',
+    title: '`incrementMany` of 100 counters a request, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: shown,
+    readShare: 0,
+    change: 'all',
+    systems: nthOnly,
   },
   {
     id: 'sequence@64',
@@ -90,11 +136,32 @@ export const workloads: readonly Workload[] = [
     readShare: 1,
     systems: inMemory,
   },
+  {
+    id: 'leaders@64/1k',
+    title: 'Pages of 10 of 1 000 ranked counters, the first or one in the middle, 64 connections',
+    connections: 64,
+    kind: 'leaderboard',
+    board: { namespace: 'thousand', size: 1_000 },
+    systems: nthOnly,
+  },
+  {
+    id: 'leaders@64/1m',
+    title: 'Pages of 10 of 1 000 000 ranked counters, the first or one in the middle, 64 connections',
+    connections: 64,
+    kind: 'leaderboard',
+    board: { namespace: 'million', size: 1_000_000 },
+    systems: nthOnly,
+  },
 ]
 
 /** Every name of a kind that any workload uses. */
-export function namesOf(kind: Workload['kind']): string[] {
-  return [...new Set(workloads.filter((workload) => workload.kind === kind).flatMap(({ names }) => names))]
+export function namesOf(kind: Counting['kind']): string[] {
+  return [...new Set(workloads.flatMap((workload) => (workload.kind === kind ? workload.names : [])))]
+}
+
+/** Whether a request changes many numbers, so that those are to be told beside the requests. */
+export function changesMany(workload: Workload): boolean {
+  return workload.kind !== 'leaderboard' && workload.change === 'all'
 }
 
 function numbered(name: string, count: number): string[] {

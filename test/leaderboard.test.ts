@@ -1,6 +1,9 @@
 import fc from 'fast-check'
-import { expect, it } from 'vitest'
+import type { RowDataPacket } from 'mysql2'
+import { createPool } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
 import { encodeCursor } from '../src/graphql/cursors.ts'
+import { listRanked } from '../src/mysql/ranking.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -188,3 +191,42 @@ it('lists values as they were last, whatever the order in which two processes co
   for (const counters of processes) await counters.listRanked('n', page)
   expect((await processes[0]?.listRanked('n', page))?.map(({ value }) => value)).toEqual([400])
 })
+
+it.each(ORDERS)(
+  'reads no more than a page of 20 000 counters in the order %s, also among many that are the same',
+  async (order) => {
+    const target = await freshDatabase()
+    const { counters } = openTestNth(target)
+    await counters.incrementBy({ namespace: 'n', name: 'first' }, 1)
+    const digits = `(${upTo(10)
+      .map((digit) => `select ${digit - 1} as d`)
+      .join(' union all ')})`
+    const numbers = `select a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d + 10 as id
+    from ${digits} a, ${digits} b, ${digits} c, ${digits} e, (select 0 as d union all select 1) f`
+    await query(
+      target,
+      `insert into counter (id, namespace_id, name) select id, 1, cast(id as char) from (${numbers}) numbers`,
+      `insert into counter_value (counter_id, period, starts_at, slot, version, value, revision, updated_at)
+     select id, 0, '1970-01-01', 0, 1, greatest(cast(id as signed) - 9999, 0), 1, '2026-01-01' + interval greatest(cast(id as signed) - 9999, 0) second
+       from counter where id >= 10`,
+      `insert into counter_rank (counter_id, namespace_id, value, updated_at, revision)
+     select counter_id, 1, value, updated_at, 1 from counter_value where counter_id >= 10`,
+      'analyze table namespace, counter, counter_value, counter_rank',
+    )
+    const page = { order, limit: 10, fromEnd: false } as const
+    const connection = await createPool(target).getConnection()
+    onTestFinished(() => connection.destroy())
+    for (const id of [3000, 15_000]) {
+      const value = Math.max(id - 9999, 0)
+      const sortedBy = order === 'UPDATED_AT_DESC' ? Date.UTC(2026, 0, 1) + 1000 * value : value
+      for (const place of [{ after: { sortedBy, id } }, { before: { sortedBy, id }, fromEnd: true }]) {
+        await connection.query('flush status')
+        const rows = await listRanked(connection, 'n', { ...page, ...place })
+        const [status] = await connection.query<RowDataPacket[]>("show session status like 'Handler_read%'")
+        const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
+        expect(rows).toHaveLength(10)
+        expect({ order, place, reads: reads < 200 ? 'few' : reads }).toEqual({ order, place, reads: 'few' })
+      }
+    }
+  },
+)

@@ -1,9 +1,12 @@
 import { type Connection, openConnection } from './connection.ts'
 
-/** A request as it is sent, and the place of the name that it changes; a read changes none. */
 export interface Request {
-  bytes: Buffer
-  changes?: number
+  /** What is sent this time. */
+  bytes(): Buffer
+  /** How many numbers it changes; a read changes none. */
+  changes: number
+  /** @throws {Error} if the answer to it is wrong */
+  take(body: string): void
 }
 
 export interface Drive {
@@ -11,15 +14,15 @@ export interface Drive {
   connections: number
   /** Says what to send next at a time in milliseconds; undefined: nothing more. */
   next(now: number): Request | undefined
-  /** Told of each answer, with the times in milliseconds at which it was asked for and came. */
-  take(request: Request, body: string, sentAt: number, now: number): void
+  /** Told of each right answer, with the times in milliseconds at which it was asked for and came. */
+  onAnswer?(request: Request, sentAt: number, now: number): void
 }
 
 /**
  * Sends requests over some connections, on each the next one as soon as the last is answered. Returns when
  * there is nothing more to send and every request has its answer, so that no number handed out is lost.
  *
- * @throws {Error} at the first answer that isn't 200 or that `take` refuses, or connection that breaks
+ * @throws {Error} at the first answer that isn't 200 or that is wrong, or connection that breaks
  */
 export async function drive(options: Drive): Promise<void> {
   const opened: Connection[] = []
@@ -38,7 +41,7 @@ export async function drive(options: Drive): Promise<void> {
 }
 
 function driveOne(
-  { url, next, take }: Drive,
+  { url, next, onAnswer }: Drive,
   heard: () => void,
   onDrained: () => void,
   onFault: (error: unknown) => void,
@@ -49,7 +52,7 @@ function driveOne(
   function send(now: number): void {
     request = next(now)
     sentAt = now
-    if (request) connection.send(request.bytes)
+    if (request) connection.send(request.bytes())
     else onDrained()
   }
 
@@ -59,7 +62,8 @@ function driveOne(
       if (!request || status !== 200) throw new Error(`It answered ${status}: ${body}`)
       heard()
       const now = performance.now()
-      take(request, body, sentAt, now)
+      request.take(body)
+      onAnswer?.(request, sentAt, now)
       send(now)
     },
     onFault,

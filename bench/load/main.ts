@@ -1,7 +1,7 @@
 import { workloads } from '../workloads.ts'
 import { type Figures, measure, touch } from './measure.ts'
 
-/** What the benchmark asks of this process: to measure a system, or to touch every name there once. */
+/** What the benchmark asks of this process: to measure a system, or to touch every name or page there once. */
 export interface Job {
   url: string
   workload: string

@@ -1,13 +1,15 @@
 import { createHistogram } from 'node:perf_hooks'
 import type { Workload } from '../workloads.ts'
-import { drive, type Request } from './drive.ts'
-import { bytesOf, changeOf, readOf } from './requests.ts'
-import { openTally, type Tally } from './tally.ts'
-import { readValues } from './values.ts'
+import { openCounting } from './counting.ts'
+import { drive } from './drive.ts'
+import { openLeading } from './leading.ts'
+import type { Scenario } from './scenario.ts'
 
 /** What a measurement found. */
 export interface Figures {
   requestsPerSecond: number
+  /** How many numbers were changed: of some requests each changes many. */
+  changesPerSecond: number
   p50Ms: number
   p99Ms: number
 }
@@ -28,87 +30,44 @@ export interface Measurement {
  */
 export async function measure(measurement: Measurement): Promise<Figures> {
   const { url, workload, warmupSeconds, seconds } = measurement
-  const pick = picker(workload, url)
+  const { pick, check } = await openScenario(measurement)
   const latencies = createHistogram()
+  let changes = 0
+  const from = performance.now() + warmupSeconds * 1000
+  const until = from + seconds * 1000
 
-  await tallied(url, workload, async (tally, before) => {
-    const takeChange = changeTaker(workload, tally)
-    const from = performance.now() + warmupSeconds * 1000
-    const until = from + seconds * 1000
-    await drive({
-      url,
-      connections: workload.connections,
-      next: (now) => (now < until ? pick() : undefined),
-      take({ changes }, body, sentAt, now) {
-        if (changes === undefined) takeRead(before, body)
-        else takeChange(changes, body)
-        // A histogram takes whole numbers from 1 on: microseconds.
-        if (now >= from && now < until) latencies.record(Math.max(1, Math.round((now - sentAt) * 1000)))
-      },
-    })
+  await drive({
+    url,
+    connections: workload.connections,
+    next: (now) => (now < until ? pick() : undefined),
+    onAnswer(request, sentAt, now) {
+      if (now < from || now >= until) return
+      changes += request.changes
+      // A histogram takes whole numbers from 1 on: microseconds.
+      latencies.record(Math.max(1, Math.round((now - sentAt) * 1000)))
+    },
   })
+  await check()
   return {
     requestsPerSecond: latencies.count / seconds,
+    changesPerSecond: changes / seconds,
     p50Ms: latencies.percentile(50) / 1000,
     p99Ms: latencies.percentile(99) / 1000,
   }
 }
 
-/** Changes each name of a workload once, so that all are there, and checks the numbers. */
+/** Changes each name of a workload once, so that all are there, or reads each page, and checks the answers. */
 export async function touch({ url, workload }: Pick<Measurement, 'url' | 'workload'>): Promise<void> {
-  await tallied(url, workload, async (tally) => {
-    const takeChange = changeTaker(workload, tally)
-    const requests = changes(workload, url).values()
-    await drive({
-      url,
-      connections: Math.min(workload.connections, workload.names.length),
-      next: () => requests.next().value,
-      take: ({ changes = 0 }, body) => takeChange(changes, body),
-    })
+  const { first, check } = await openScenario({ url, workload })
+  const requests = first.values()
+  await drive({
+    url,
+    connections: Math.min(workload.connections, first.length),
+    next: () => requests.next().value,
   })
+  await check()
 }
 
-async function tallied(
-  url: URL,
-  workload: Workload,
-  work: (tally: Tally, before: readonly number[]) => Promise<void>,
-): Promise<void> {
-  const before = await readValues(url, workload)
-  const tally = openTally(workload.names, before)
-  await work(tally, before)
-  tally.check(await readValues(url, workload))
-}
-
-function changes(workload: Workload, url: URL): Request[] {
-  return workload.names.map((name, place) => ({
-    bytes: bytesOf(changeOf(workload, name), url),
-    changes: place,
-  }))
-}
-
-/** Picks a request at random, with the workload's share of reads. */
-function picker(workload: Workload, url: URL): () => Request | undefined {
-  const read = { bytes: bytesOf(readOf(workload.names), url) }
-  const all = changes(workload, url)
-  return () => (Math.random() < workload.readShare ? read : all[Math.floor(Math.random() * all.length)])
-}
-
-function changeTaker({ kind }: Workload, tally: Tally): (place: number, body: string) => void {
-  const field = kind === 'counter' ? 'increment' : 'nextInSequence'
-  return (place, body) => {
-    const { data, errors } = JSON.parse(body)
-    const value = data?.[field]?.value
-    if (errors || !Number.isSafeInteger(value)) throw new Error(`It answered a change with ${body}`)
-    tally.note(place, value)
-  }
-}
-
-/** Every name must have a value, and none may be older than what was there before. */
-function takeRead(before: readonly number[], body: string): void {
-  const { data, errors } = JSON.parse(body)
-  const values: unknown[] = data?.counters?.map(({ value }: { value: unknown }) => value) ?? []
-  const isGood = values.every((value, place) => typeof value === 'number' && value >= (before[place] ?? 0))
-  if (errors || values.length !== before.length || !isGood) {
-    throw new Error(`It answered a read of ${before.length} names with ${body}`)
-  }
+function openScenario({ url, workload }: Pick<Measurement, 'url' | 'workload'>): Promise<Scenario> {
+  return workload.kind === 'leaderboard' ? openLeading(url, workload) : openCounting(url, workload)
 }

@@ -1,4 +1,6 @@
-import { SEQUENCE, type Workload } from '../workloads.ts'
+import { randomUUID } from 'node:crypto'
+import { PAGE_SIZE } from '../leaderboard.ts'
+import { type Counting, SEQUENCE } from '../workloads.ts'
 
 /** A GraphQL request as clients send it: the document stays the same, the names are variables. */
 export interface Operation {
@@ -7,7 +9,7 @@ export interface Operation {
 }
 
 /** One that changes the number of a name. */
-export function changeOf({ kind }: Workload, name: string): Operation {
+export function changeOf({ kind }: Counting, name: string): Operation {
   if (kind === 'counter') {
     return { query: 'mutation($name: String!) { increment(name: $name) { value } }', variables: { name } }
   }
@@ -15,6 +17,23 @@ export function changeOf({ kind }: Workload, name: string): Operation {
     query:
       'mutation($name: String!, $group: String!) { nextInSequence(name: $name, group: $group) { value } }',
     variables: { name: SEQUENCE, group: name },
+  }
+}
+
+/** One that changes a counter under an idempotency key. */
+export function keyedChangeOf(name: string, key: string): Operation {
+  return {
+    query:
+      'mutation($name: String!, $key: String!) { increment(name: $name, idempotencyKey: $key) { value } }',
+    variables: { name, key },
+  }
+}
+
+/** One that changes many counters. */
+export function changeAllOf(names: readonly string[]): Operation {
+  return {
+    query: 'mutation($changes: [CounterDelta!]!) { incrementMany(changes: $changes) { value } }',
+    variables: { changes: names.map((name) => ({ name, delta: 1 })) },
   }
 }
 
@@ -32,6 +51,18 @@ export function lastOf(group: string): Operation {
   }
 }
 
+/** One that reads a page of a leaderboard: the first, or what comes after a cursor. */
+export function pageOf(namespace: string, after?: string): Operation {
+  return {
+    query: `query($namespace: String!, $after: String) {
+      namespace(name: $namespace) {
+        counters(orderBy: VALUE_DESC, first: ${PAGE_SIZE}, after: $after) { nodes { name value } }
+      }
+    }`,
+    variables: { namespace, after },
+  }
+}
+
 /** An operation as the bytes of a request of HTTP/1.1, on a connection that stays open. */
 export function bytesOf(operation: Operation, { host }: URL): Buffer {
   const body = JSON.stringify(operation)
@@ -46,4 +77,11 @@ export function bytesOf(operation: Operation, { host }: URL): Buffer {
       body,
     ].join('\r\n'),
   )
+}
+
+/** Makes the bytes of requests that differ in one variable only, each time a new UUID. */
+export function bytesWithUuid(operationOf: (uuid: string) => Operation, url: URL): () => Buffer {
+  const blank = randomUUID()
+  const [head, tail] = bytesOf(operationOf(blank), url).toString('latin1').split(blank)
+  return () => Buffer.from(`${head}${randomUUID()}${tail}`, 'latin1')
 }

@@ -1,11 +1,11 @@
-import type { Workload } from '../workloads.ts'
+import type { Counting } from '../workloads.ts'
 import { lastOf, type Operation, readOf } from './requests.ts'
 
 /** The most names that one request may read. */
 const MOST_NAMES = 500
 
 /** The present values of a workload's rows, in the order of its names. */
-export async function readValues(url: URL, { kind, names }: Workload): Promise<number[]> {
+export async function readValues(url: URL, { kind, names }: Counting): Promise<number[]> {
   const values: number[] = []
   if (kind === 'group') {
     for (const name of names) values.push((await ask(url, lastOf(name))).sequence.group.lastValue ?? 0)

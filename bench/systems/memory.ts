@@ -1,6 +1,9 @@
 import type { CounterChange, CounterKey, CounterState } from '../../src/core/counters.ts'
 import type { Nth } from '../../src/core/nth.ts'
 import type { GroupState } from '../../src/core/sequences.ts'
+import { built } from '../built.ts'
+
+const { UNBOUNDED } = await built<typeof import('../../src/core/bounds.ts')>('core/bounds.js')
 
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {
@@ -8,7 +11,7 @@ export function openMemoryNth(): Nth {
   const groups = new Map<string, GroupState>()
 
   function stateOf(key: CounterKey): CounterState {
-    const unwritten = { ...key, value: 0, createdAt: null, updatedAt: null }
+    const unwritten = { ...key, value: 0, bounds: UNBOUNDED, createdAt: null, updatedAt: null }
     return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten
   }
 
@@ -19,19 +22,34 @@ export function openMemoryNth(): Nth {
         const counter = kept(counters, `${key.namespace}\n${key.name}`, () => ({
           ...key,
           value: 0,
+          bounds: UNBOUNDED,
           createdAt: at,
           updatedAt: at,
         }))
         const previousValue = counter.value
         counter.value += delta
         counter.updatedAt = at
-        return { key, value: counter.value, previousValue, appliedDelta: delta, at }
+        return {
+          key,
+          value: counter.value,
+          previousValue,
+          appliedDelta: delta,
+          at,
+          isReplayed: false,
+          isDeletion: false,
+          bounds: UNBOUNDED,
+        }
       },
 
       read: async (key) => stateOf(key),
       readMany: async (keys) => keys.map(stateOf),
+      incrementMany: notMeasured,
       reset: notMeasured,
+      resetAll: notMeasured,
+      define: notMeasured,
+      delete: notMeasured,
       list: notMeasured,
+      listRanked: notMeasured,
     },
 
     sequences: {
@@ -42,7 +60,7 @@ export function openMemoryNth(): Nth {
         const before = group.lastValue ?? 0
         group.lastValue = before + count
         group.updatedAt = at
-        return { key, value: before + 1, lastValue: before + count, count, step: 1, at }
+        return { key, value: before + 1, lastValue: before + count, count, step: 1, at, isReplayed: false }
       },
 
       async readGroup(key) {

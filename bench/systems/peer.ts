@@ -1,11 +1,11 @@
-import type { Workload } from '../workloads.ts'
+import type { Counting } from '../workloads.ts'
 
 /** What a peer does with its rows: those of counters, and those of groups. */
 export interface Rows {
   /** Adds 1. Returns the row's new value, which no other call gets. */
-  add(kind: Workload['kind'], name: string): Promise<number>
+  add(kind: Counting['kind'], name: string): Promise<number>
   /** Reads values in the order of the names, by one statement. */
-  read(kind: Workload['kind'], names: string[]): Promise<number[]>
+  read(kind: Counting['kind'], names: string[]): Promise<number[]>
 }
 
 /** As much of the API as is measured, as a team would write it that needs no more. */

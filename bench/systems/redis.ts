@@ -1,6 +1,6 @@
 // Redis as a service of its own, which writes every change to its disk before it answers.
 import { Redis } from 'ioredis'
-import type { Workload } from '../workloads.ts'
+import type { Counting } from '../workloads.ts'
 import { resolversOf, typeDefs } from './peer.ts'
 import { place, serveMercurius } from './serve.ts'
 
@@ -18,6 +18,6 @@ await serveMercurius({
   }),
 })
 
-function keyOf(kind: Workload['kind'], name: string): string {
+function keyOf(kind: Counting['kind'], name: string): string {
   return `${kind}:${name}`
 }

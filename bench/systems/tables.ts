@@ -1,6 +1,6 @@
 import { createConnection, createPool, type Pool, type RowDataPacket } from 'mysql2/promise'
 import type { Target } from '../../src/mysql/target.ts'
-import { namesOf, type Workload } from '../workloads.ts'
+import { type Counting, namesOf } from '../workloads.ts'
 import { place } from './serve.ts'
 
 /** What people give a pool: mysql2's own default. */
@@ -36,7 +36,7 @@ export async function openTables(first?: string): Promise<Pool> {
 
 export const tables = { counter: 'counter', group: 'sequence_group' } as const
 
-export async function readRows(pool: Pool, kind: Workload['kind'], names: string[]): Promise<number[]> {
+export async function readRows(pool: Pool, kind: Counting['kind'], names: string[]): Promise<number[]> {
   const [rows] = await pool.query<RowDataPacket[]>(
     `select name, value
      from ${tables[kind]}

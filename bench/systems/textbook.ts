@@ -1,6 +1,6 @@
 // What textbooks say: change the row, then read it, both in a transaction that lets nobody in between.
 import type { PoolConnection, RowDataPacket } from 'mysql2/promise'
-import type { Workload } from '../workloads.ts'
+import type { Counting } from '../workloads.ts'
 import { serveYoga } from './serve.ts'
 import { openTables, readRows, tables } from './tables.ts'
 
@@ -25,7 +25,7 @@ await serveYoga({
 /** Undefined where another transaction was in the way, and the same must be tried again. */
 async function addOn(
   connection: PoolConnection,
-  kind: Workload['kind'],
+  kind: Counting['kind'],
   name: string,
 ): Promise<number | undefined> {
   try {
