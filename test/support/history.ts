@@ -31,15 +31,14 @@ export function isExplained<State>(
     if (seen.has(place)) return false
     seen.add(place)
     const firstAnswer = Math.min(...open.filter(({ isDoubtful }) => !isDoubtful).map(({ to }) => to))
-    return open.some((event) => {
+    const without = (event: Event<State>) => open.filter((other) => other !== event)
+    const next = open.flatMap((event) => {
       const after = event.from < firstAnswer ? event.apply(state) : undefined
-      return (
-        after !== undefined &&
-        search(
-          after,
-          open.filter((other) => other !== event),
-        )
-      )
+      return after === undefined ? [] : [{ event, after }]
     })
+    // What fits here and changes nothing may as well come now: no other choice leaves more room.
+    const idle = next.find(({ event, after }) => after === state && !event.isDoubtful)
+    if (idle) return search(state, without(idle.event))
+    return next.some(({ event, after }) => search(after, without(event)))
   }
 }
