@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { claimOf } from '../src/core/idempotency.ts'
 import { ER } from '../src/mysql/errors.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -25,9 +26,11 @@ async function counterWith(strokes: readonly Stroke[], timeoutMs = 20_000) {
   })
   const { counters } = openTestNth(target, { timeoutMs })
   await counters.reset(key, 0)
-  due.push(...strokes)
+  const strike = (more: readonly Stroke[]) => void due.push(...more)
+  strike(strokes)
   return {
     counters,
+    strike,
     /** Every stroke has fallen, and the row holds what was answered. */
     async expectCounted(value: number) {
       expect(due).toEqual([])
@@ -63,6 +66,54 @@ it.each<[string, Stroke[]]>([
   await expectCounted(1)
 })
 
+/** What was decided under lock goes in one text with COMMIT, and what is remembered of a key. */
+const DECIDED = /idempotency_key[\s\S]*;\ncommit$/
+
+it.each<[string, Stroke[]]>([
+  ['its statements', [[FLUSH, 'is cut off']]],
+  ['the answers to its statements', [[FLUSH, 'stays unanswered']]],
+  ['what was decided, with COMMIT', [[DECIDED, 'is cut off']]],
+  ['the answer to that', [[DECIDED, 'stays unanswered']]],
+  [
+    'the answer to that, and then the look',
+    [
+      [DECIDED, 'stays unanswered'],
+      [LOOK, 'is cut off'],
+    ],
+  ],
+])('counts once for a key, within a bound, when the connection is cut at %s', async (_, strokes) => {
+  const { counters, strike, expectCounted } = await counterWith([])
+  await counters.define(key, { maxValue: 1 })
+  strike(strokes)
+  const claim = claimOf('n', 'k', [])
+  const calls = [1, 2, 3].map(() =>
+    counters.incrementBy(key, 1, claim).then(({ value, isReplayed }) => [value, isReplayed]),
+  )
+  expect(await Promise.all(calls)).toEqual([
+    [1, false],
+    [1, true],
+    [1, true],
+  ])
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  await expectCounted(1)
+})
+
+it.each(Object.entries(ER))(
+  'counts once for a key when what was decided is answered with %s',
+  async (_, errno) => {
+    const { counters, expectCounted } = await counterWith([[DECIDED, { errno }]])
+    expect(await counters.incrementBy(key, 1, claimOf('n', 'k', []))).toMatchObject({
+      value: 1,
+      isReplayed: false,
+    })
+    expect(await counters.incrementBy(key, 1, claimOf('n', 'k', []))).toMatchObject({
+      value: 1,
+      isReplayed: true,
+    })
+    await expectCounted(1)
+  },
+)
+
 it.each(Object.entries(ER))('counts once when COMMIT is answered with %s', async (_, errno) => {
   const { counters, expectCounted } = await counterWith([[COMMIT, { errno }]])
   expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1 })
@@ -81,7 +132,17 @@ it.each(Object.entries(ER).filter(([name]) => !['DUP_ENTRY', 'BAD_DB', 'NO_SUCH_
 it('says that it does not know only where the ledger could not be asked in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[COMMIT, 'stays unanswered'], ...strokes], 500)
-  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+  const refusal = await counters.incrementBy(key, 1).catch(({ code, details }) => ({ code, details }))
+  expect(refusal).toEqual({ code: 'OUTCOME_UNKNOWN', details: {} })
+})
+
+it('says that the same may be sent again where it does not know, if there is a key', async () => {
+  const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
+  const { counters } = await counterWith([[DECIDED, 'stays unanswered'], ...strokes], 500)
+  await expect(counters.incrementBy(key, 1, claimOf('n', 'k', []))).rejects.toMatchObject({
+    code: 'OUTCOME_UNKNOWN',
+    details: { retryable: true },
+  })
 })
 
 it('says that it does not know where the ledger is gone, as after a failover to a server that is behind', async () => {

@@ -136,6 +136,21 @@ it('refuses at once what is more than may wait, keeps its memory, and is at full
   expect(rest.map(({ value }) => value)).toEqual(upTo(2 * MAX_PENDING).slice(MAX_PENDING))
 })
 
+it('counts each change of a cart as one that waits', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { maxPending: 100 })
+  const cart = upTo(99).map((index) => ({ name: `c${index}`, delta: 1 }))
+  await counters.incrementMany('n', cart)
+  const holder = await hold(target, 'c1')
+  // The one that finds room is taken whole.
+  const waiting = [counters.incrementMany('n', cart), counters.incrementMany('n', cart)]
+  await expect(counters.incrementBy(key('c'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(counters.incrementMany('n', cart)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await holder.end()
+  for (const answers of await Promise.all(waiting)) expect(answers).toHaveLength(99)
+  expect(await counters.incrementBy(key('c'), 1)).toMatchObject({ value: 1 })
+})
+
 it('does not keep what has expired, however long an outage lasts', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { timeoutMs: 100, maxPending: 5000 })

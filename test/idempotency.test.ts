@@ -94,9 +94,10 @@ it('keeps the keys of each namespace apart', async () => {
 })
 
 it('does not remember what was refused', async () => {
-  const { ask, refusal } = await startService()
+  const { ask, refusal, target } = await startService()
   await ask('mutation { defineCounter(name: "c", definition: { maxValue: 0 }) { maxValue } }')
   expect(await refusal(INCREMENT, { key: 'k' })).toEqual({ code: 'LIMIT_REACHED', limit: 0, value: 0 })
+  expect(await query(target, 'select hash from idempotency_key')).toEqual([])
   await ask('mutation { defineCounter(name: "c", definition: { maxValue: 1 }) { maxValue } }')
   expect((await ask(INCREMENT, { key: 'k' })).increment).toMatchObject({ value: 1, replayed: false })
   expect((await ask(INCREMENT, { key: 'k' })).increment).toMatchObject({ value: 1, replayed: true })
