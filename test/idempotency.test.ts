@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
-import { openDatabase } from '../src/mysql/database.ts'
+import { type Database, openDatabase } from '../src/mysql/database.ts'
 import { sweepKeys } from '../src/mysql/keys.ts'
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
@@ -172,6 +172,32 @@ it('sweeps old keys in bites, while others are written', async () => {
   expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
   expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
   expect((await counters.read(key)).value).toBe(1500)
+})
+
+it('does not sweep a key that is used anew after it was found old', async () => {
+  const target = await freshDatabase()
+  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  const { counters } = openTestNth(target)
+  const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, claimOf('n', 'k', []))
+  await again()
+  await query(target, "update idempotency_key set done_at = '2026-01-01'")
+  const meanwhile: Database = {
+    ...database,
+    repeatable: (work) =>
+      database.repeatable((connection) => {
+        const send = connection.query.bind(connection)
+        const late = async (...args: Parameters<typeof send>) => {
+          if (String(args[0]).startsWith('delete')) await again()
+          return send(...args)
+        }
+        return work(
+          new Proxy(connection, { get: (own, name) => (name === 'query' ? late : Reflect.get(own, name)) }),
+        )
+      }),
+  }
+  await sweepKeys(meanwhile, new Date('2026-01-02'))
+  await database.close()
+  expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })
 
 it('costs a call without a key no statement', async () => {

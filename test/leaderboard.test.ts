@@ -162,17 +162,20 @@ it('lists soon what another process has changed', async () => {
 
 it('finds what a process that was killed had not listed yet, and what was changed by hand', async () => {
   const target = await freshDatabase()
-  await openTestNth(target).counters.incrementMany(
+  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
+  const { counters: before } = openTestNth(target)
+  await before.incrementMany(
     'n',
     upTo(3).map((index) => ({ name: `c${index}`, delta: index })),
   )
+  // With this it has nothing left to list.
+  await before.listRanked('n', page)
   await query(
     target,
     'delete from counter_rank',
     'update counter_value set value = value * 10, revision = revision + 1',
   )
   const { counters } = openTestNth(target)
-  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
   const values = async () => (await counters.listRanked('n', page)).map(({ value }) => value)
   await expect.poll(values, SOON).toEqual([30, 20, 10])
 })

@@ -99,6 +99,7 @@ it('forgets a counter: its value, its definition, and its place in lists', async
     increment(name: "d") { value }
   }`)
   const { counter: before } = await ask('{ counter(name: "c") { id } }')
+  await ask('{ namespace { counters(orderBy: VALUE_DESC) { nodes { name } } } }')
   const { deleteCounter } = await ask(`mutation {
     deleteCounter(name: "c") { value previousValue appliedDelta replayed counter { id value maxValue createdAt updatedAt } }
   }`)
