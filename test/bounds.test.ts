@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest'
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { freshDatabase, urlOf } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -170,6 +171,22 @@ it('holds bounds right after they were changed in another process', async () => 
   }
   await other.define(key, { maxValue: null })
   expect((await one.incrementBy(key, 10)).value).toBe(15)
+})
+
+it('says that a definition was not changed when somebody holds it locked', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 2500 })
+  await counters.incrementBy(key, 1)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  await holder.query('select * from counter for update')
+  const other = { namespace: 'n', name: 'other' }
+  await expect(counters.define(key, { maxValue: 5 })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(counters.delete(key)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await holder.query('rollback')
+  expect(await counters.define(key, { maxValue: 5 })).toMatchObject({ value: 1, bounds: { maxValue: 5 } })
+  expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 1 })
 })
 
 it('changes bounds under load of two processes without a number beyond them', async () => {

@@ -84,6 +84,7 @@ function modelStore(table: Table): CounterStore<ModelRow> {
     rows: {
       known: ({ name }) => known.get(name),
       find: async (key) => find(key),
+      findOrMake: async (key) => find(key),
       forget: ({ name }) => void known.delete(name),
     },
     read: async () => [],
@@ -252,7 +253,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   const store = modelStore(emptyTable())
   const { incrementBy } = openModel(() => lane, store)
   const key = { namespace: 'n', name: 'c' }
-  await store.rows.find(key, new Date(0))
+  await store.rows.find(key)
   const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))
   const first = callers(3)
   await turnsLater(1)

@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest'
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
 import { type Database, openDatabase } from '../src/mysql/database.ts'
 import { sweepKeys } from '../src/mysql/keys.ts'
@@ -200,6 +201,28 @@ it('does not sweep a key that is used anew after it was found old', async () => 
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })
 
+it('has nobody wait for a key that somebody else holds, but who uses it', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 3000 })
+  const soldOut = { namespace: 'n', name: 'sold out' }
+  await counters.define(soldOut, { maxValue: 0 })
+  const other = { namespace: 'n', name: 'other' }
+  await inParallel(20, 40, (index) => counters.incrementBy(other, 1, claimOf('n', `old ${index}`, [])))
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  await holder.query('select * from idempotency_key where hash = ? for update', [
+    Buffer.from(claimOf('n', 'old 7', []).hash, 'hex'),
+  ])
+  const held = counters.incrementBy(other, 1, claimOf('n', 'old 7', [])).catch(({ code }) => code)
+  const refused = await inParallel(64, 200, (index) =>
+    counters.incrementBy(soldOut, 1, claimOf('n', `new ${index}`, [])).catch(({ code }) => code),
+  )
+  expect(new Set(refused)).toEqual(new Set(['LIMIT_REACHED']))
+  expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 41 })
+  expect(await held).toBe('UNAVAILABLE')
+})
+
 it('costs a call without a key no statement', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const key = { namespace: 'n', name: 'c' }
@@ -266,6 +289,15 @@ it('refuses a header that cannot be a key', async () => {
     expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_USER_INPUT'])
   }
   expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('takes the header with null for all variables', async () => {
+  const { post } = await startService()
+  const text = JSON.stringify({ query: INCREMENT, variables: null })
+  for (const replayed of [false, true, true]) {
+    const { status, body } = await post(text, header('k'))
+    expect([status, body.data?.increment.replayed]).toEqual([200, replayed])
+  }
 })
 
 it('has no use for the header in queries', async () => {

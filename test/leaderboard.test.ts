@@ -3,10 +3,12 @@ import type { RowDataPacket } from 'mysql2'
 import { createPool } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { encodeCursor } from '../src/graphql/cursors.ts'
-import { listRanked } from '../src/mysql/ranking.ts'
+import { ER } from '../src/mysql/errors.ts'
+import { listRanked } from '../src/mysql/ranked.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
+import { startProxy } from './support/proxy.ts'
 import { startService } from './support/service.ts'
 
 const LIST = `query($orderBy: CounterOrder!, $prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
@@ -168,16 +170,43 @@ it('finds what a process that was killed had not listed yet, and what was change
     'n',
     upTo(3).map((index) => ({ name: `c${index}`, delta: index })),
   )
+  await before.delete({ namespace: 'n', name: 'c3' })
   // With this it has nothing left to list.
   await before.listRanked('n', page)
   await query(
     target,
     'delete from counter_rank',
     'update counter_value set value = value * 10, revision = revision + 1',
+    "insert into counter_rank values (3, 1, 3, '2026-01-01', 1)",
   )
   const { counters } = openTestNth(target)
   const values = async () => (await counters.listRanked('n', page)).map(({ value }) => value)
-  await expect.poll(values, SOON).toEqual([30, 20, 10])
+  await expect.poll(values, SOON).toEqual([20, 10])
+  const orphans = () => query(target, 'select counter_id from counter_rank where counter_id = 3')
+  await expect.poll(orphans, SOON).toEqual([])
+})
+
+it('has all who list share one copy, and lists what is there when it cannot be made', async () => {
+  const target = await freshDatabase()
+  let isOut = false
+  let copies = 0
+  const proxied = await startProxy(target, (statement) => {
+    const isCopy = statement.includes('insert into counter_rank')
+    copies += Number(isCopy)
+    return isCopy && isOut ? { errno: ER.LOCK_WAIT_TIMEOUT } : 'passes'
+  })
+  const { counters } = openTestNth(proxied)
+  const list = () => counters.listRanked('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
+  await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+  const pages = await Promise.all(upTo(50).map(list))
+  expect(pages.map((page) => page.map(({ value }) => value))).toEqual(upTo(50).map(() => [1]))
+  expect(copies).toBeLessThan(5)
+  isOut = true
+  await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
+  const late = await Promise.all(upTo(50).map(list))
+  expect(late.map((page) => page.map(({ value }) => value))).toEqual(upTo(50).map(() => [1]))
+  isOut = false
+  await expect.poll(async () => (await list()).map(({ value }) => value), SOON).toEqual([2])
 })
 
 it('lists values as they were last, whatever the order in which two processes copy them', async () => {

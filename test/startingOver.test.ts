@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest'
+import { openNth } from '../src/core/nth.ts'
+import { openStore } from '../src/mysql/store.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -89,6 +91,64 @@ it('says how far it came when the database fails it', async () => {
     code: 'UNAVAILABLE',
     message: expect.stringContaining('500 counters were reset'),
   })
+})
+
+it('leaves a counter deleted that is deleted while all are reset', async () => {
+  const target = await freshDatabase()
+  const { counters: other } = openTestNth(target)
+  await other.incrementMany(
+    'n',
+    ['a', 'gone'].map((name) => ({ name, delta: 5 })),
+  )
+  // It is deleted between the listing of a bite and its reset.
+  const store = openStore(target, {
+    timeLimitMs: 10_000,
+    maxPending: 100,
+    keyTtlMs: 1000,
+    onReachable: () => undefined,
+    onFault: () => undefined,
+  })
+  const list: typeof store.counters.list = async (...asked) => {
+    const page = await store.counters.list(...asked)
+    await other.delete({ namespace: 'n', name: 'gone' })
+    return page
+  }
+  const nth = openNth(
+    { ...store, counters: { ...store.counters, list } },
+    { timeoutMs: 10_000, maxPending: 100, keyTtlMs: 1000, onFault: () => undefined },
+  )
+  expect(await nth.counters.resetAll('n', '', 1)).toEqual({ resetCount: 1, refusedCount: 0 })
+  await nth.close()
+  await store.close()
+  expect(await query(target, 'select count(*) as n from counter')).toEqual([{ n: 1 }])
+  expect(await other.read({ namespace: 'n', name: 'gone' })).toMatchObject({ value: 0, createdAt: null })
+})
+
+it('resets all others when one cannot be, and says so', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementMany(
+    'n',
+    upTo(600).map((index) => ({ name: `c${index}`, delta: 5 })),
+  )
+  const [{ id } = { id: 0 }] = await query(target, "select id from counter where name = x'6335'")
+  await query(
+    target,
+    `create trigger refuse before update on counter_value for each row
+     if new.counter_id = ${id} then signal sqlstate '45000' set message_text = 'no'; end if`,
+  )
+  await expect(counters.resetAll('n', '', 1)).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: expect.stringContaining('599 counters were reset'),
+  })
+  expect(
+    (await query(target, 'select value, count(*) as n from counter_value group by value order by value')).map(
+      ({ value, n }) => [value, n],
+    ),
+  ).toEqual([
+    [1, 599],
+    [5, 1],
+  ])
 })
 
 it('forgets a counter: its value, its definition, and its place in lists', async () => {

@@ -22,23 +22,34 @@ export interface Slot<R extends Row> extends RowState {
    * its operations are decided one by one, and only then is it written.
    */
   merged: ValueOperation | undefined
+  /** Whether its definition may be changed, or it may be deleted. */
+  isForDefinition: boolean
   isGone: boolean
 }
 
 /** The most rows and keys that one transaction touches, if a single call doesn't touch more. */
 const MAX_TOUCHED = 1000
+/** The most answers that one transaction keeps under keys: about a megabyte of text. */
+const MAX_REMEMBERED = 10_000
 
 /** The first calls of those that wait, as many as one flush may have. */
 export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
   const calls: Call<R>[] = []
   const touched = new Set<string>()
+  const deleted = new Set<string>()
+  let remembered = 0
   for (const call of waiting) {
-    for (const { key } of call.rows) touched.add(key)
-    if (call.claim) touched.add(call.claim.key)
-    if (touched.size > MAX_TOUCHED && calls.length > 0) break
+    const { rows, claim, operations } = call
+    // What comes after a deletion counts in another row.
+    if (deleted.size > 0 && rows.some(({ key }) => deleted.has(key))) break
+    for (const { key } of rows) touched.add(key)
+    if (claim) {
+      touched.add(claim.key)
+      remembered += operations.length
+    }
+    if (calls.length > 0 && (touched.size > MAX_TOUCHED || remembered > MAX_REMEMBERED)) break
     calls.push(call)
-    // What comes after it counts in another row.
-    if (call.operations[0]?.kind === 'delete') break
+    if (operations[0]?.kind === 'delete') for (const { key } of rows) deleted.add(key)
   }
   return calls
 }
@@ -57,7 +68,8 @@ export function batchOf<R extends Row>(calls: readonly Call<R>[], careful: Reado
         parts.push(slot)
       } else {
         const isCareful = row.bounds !== undefined || careful.has(row.key)
-        const opened = slotOf(row, isCareful ? undefined : mergeable(call, index))
+        const opened = slotOf(call, index, row)
+        if (isCareful) opened.merged = undefined
         slots.set(row.key, opened)
         parts.push(opened)
       }
@@ -73,14 +85,14 @@ export function touches<R extends Row>({ rows, claim }: Call<R>, key: string): b
   return rows.some((row) => row.key === key) || claim?.key === key
 }
 
-/** A row as a flush begins with it; without what it is to be merged from, it is careful. */
-export function slotOf<R extends Row>(row: R, merged?: ValueOperation): Slot<R> {
-  const { bounds } = row
+/** A row as a flush begins with it, for one operation of a call. */
+export function slotOf<R extends Row>(call: Call<R>, index: number, row: R): Slot<R> {
   return {
     row,
-    merged,
+    merged: mergeable(call, index),
+    isForDefinition: isForDefinition(call, index),
     value: 0,
-    bounds,
+    bounds: row.bounds,
     counted: 0,
     isDefined: false,
     isDeleted: false,
@@ -89,9 +101,15 @@ export function slotOf<R extends Row>(row: R, merged?: ValueOperation): Slot<R> 
 }
 
 function include<R extends Row>(slot: Slot<R>, call: Call<R>, index: number): void {
+  slot.isForDefinition ||= isForDefinition(call, index)
   if (!slot.merged) return
   const operation = mergeable(call, index)
   slot.merged = operation && merge(slot.merged, operation)
+}
+
+function isForDefinition<R extends Row>({ operations }: Call<R>, index: number): boolean {
+  const kind = operations[index]?.kind
+  return kind === 'define' || kind === 'delete'
 }
 
 /** An operation that is done whatever is found; undefined for one that is decided under lock. */

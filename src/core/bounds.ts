@@ -18,9 +18,14 @@ export type BoundsChange = { [Part in keyof Bounds]?: Bounds[Part] | null | unde
 export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 
 /** The bound that a value is beyond; undefined: none. */
-export function crossed({ minValue, maxValue }: Bounds, value: number): number | undefined {
-  if (maxValue !== null && value > maxValue) return maxValue
-  return minValue !== null && value < minValue ? minValue : undefined
+export interface Crossed {
+  side: 'minValue' | 'maxValue'
+  limit: number
+}
+
+export function crossed({ minValue, maxValue }: Bounds, value: number): Crossed | undefined {
+  if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
+  return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
 }
 
 /** The bounds after a change of them; an error if they leave no value. */
@@ -41,13 +46,14 @@ export function changedBounds(present: Bounds = UNBOUNDED, change: BoundsChange)
 }
 
 /** Why a value doesn't fit bounds that it is to have; undefined: it does. */
-export function within(bounds: Bounds, value: number): NthError | undefined {
-  const limit = crossed(bounds, value)
-  if (limit === undefined) return undefined
-  const [name, word] = limit === bounds.maxValue ? ['maxValue', 'above'] : ['minValue', 'below']
+export function misfit(bounds: Bounds, value: number): NthError | undefined {
+  const beyond = crossed(bounds, value)
+  if (!beyond) return undefined
+  const { side, limit } = beyond
+  const word = side === 'maxValue' ? 'above' : 'below'
   return new NthError(
     'LIMIT_REACHED',
-    `The value is ${value}, ${word} a ${name} of ${limit}: reset it first, or choose another bound. Nothing was changed.`,
-    { argument: `definition.${name}`, limit, value },
+    `The value is ${value}, ${word} a ${side} of ${limit}: reset it first, or choose another bound. Nothing was changed.`,
+    { argument: `definition.${side}`, limit, value },
   )
 }

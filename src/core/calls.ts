@@ -5,8 +5,8 @@ import type { Row } from './lane.ts'
 
 /** What a caller is told when its operations are durable. */
 export interface Applied {
-  /** What each operation did, in their order. Refusals stand here where each is done or refused by itself. */
-  answers: readonly (Dealt | NthError)[]
+  /** What each operation did, in their order. */
+  answers: readonly Dealt[]
   /** The instant of the flush that they were part of. */
   at: Date
   /** Whether an earlier call did them. */
@@ -16,8 +16,8 @@ export interface Applied {
 /** What one caller asks. */
 export interface Request {
   readonly operations: readonly Operation[]
-  /** There is one operation; or all are done, or none of them; or each is done or refused by itself. */
-  readonly mode: 'one' | 'all' | 'each'
+  /** There is one operation; or all are done, or none of them, and a refusal says which one it was. */
+  readonly mode: 'one' | 'all'
   readonly claim: Claim | undefined
 }
 
@@ -49,11 +49,13 @@ export interface Place<R extends Row> {
 
 /** Every call that waits for its answer: how many there may be, and until when. */
 export interface Calls<R extends Row> {
+  /** @throws {NthError} UNAVAILABLE if too many wait */
+  checkRoom(): void
   /**
    * Takes a request in and has `seek` look for its rows.
    *
-   * @throws {NthError} UNAVAILABLE at once if too many wait; at its deadline, if it certainly was not done by
-   *   then; OUTCOME_UNKNOWN at its deadline, if nobody can say
+   * @throws {NthError} UNAVAILABLE at its deadline, if it certainly was not done by then; OUTCOME_UNKNOWN at its
+   *   deadline, if nobody can say
    */
   admit(request: Request, seek: (call: Call<R>) => void): Promise<Applied>
   answer(call: Call<R>, answer: Applied | Error): void
@@ -64,7 +66,7 @@ export interface Calls<R extends Row> {
 export interface CallsOptions {
   /** How long a call may wait for its answer, in milliseconds. */
   timeoutMs: number
-  /** How many operations may wait at a time. A call that finds room is taken with all that it asks. */
+  /** How many operations may wait at a time. Who finds room is taken with all that is asked. */
   maxPending: number
 }
 
@@ -112,12 +114,12 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
   return {
     answer,
 
+    checkRoom() {
+      if (operations < maxPending) return
+      throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
+    },
+
     admit({ operations: asked, mode, claim }, seek) {
-      if (operations >= maxPending) {
-        return Promise.reject(
-          unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`),
-        )
-      }
       return new Promise((resolve, reject) => {
         const call: Call<R> = {
           operations: asked,

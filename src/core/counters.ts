@@ -114,7 +114,9 @@ export interface Counters {
    * Resets every counter of a namespace whose name begins with `prefix`, some hundred at a time: each once, and
    * not all at one instant.
    *
-   * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN; its message says how many were reset before
+   * One that can't be set doesn't keep the others from it.
+   *
+   * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN; its message says how many were reset
    */
   resetAll(namespace: string, prefix: string, to: number): Promise<ResetSummary>
   /**
@@ -162,16 +164,19 @@ export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit:
 
     async resetAll(namespace, prefix, to) {
       const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
+      const failures: Error[] = []
       let after: string | undefined
       do {
-        const bite = await soFar(
-          summary,
-          store.list(namespace, { prefix, after, limit: BITE, fromEnd: false }),
-        )
+        const page = { prefix, after, limit: BITE, fromEnd: false }
+        const bite = await store.list(namespace, page).catch((error) => unfinished(summary, error))
         after = bite.length === BITE ? bite.at(-1)?.name : undefined
-        await soFar(summary, resetEach(bite, to, summary))
+        const before = failures.length
+        await resetEach(bite, to, summary, failures)
+        // Where none can be set, it is not for them.
+        if (failures.length === before + bite.length) break
       } while (after !== undefined)
-      return summary
+      const [failure] = failures
+      return failure ? unfinished(summary, failure) : summary
     },
   }
 
@@ -186,38 +191,33 @@ export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit:
     return keys.map((key, index) => changeOf(key, answers[index], at, isReplayed))
   }
 
-  async function resetEach(keys: readonly CounterKey[], to: number, summary: ResetSummary): Promise<void> {
-    if (keys.length === 0) return
-    const operations = keys.map((): Operation => ({ kind: 'set', to }))
-    const request: Request = { operations, mode: 'each', claim: undefined }
-    const { answers } = await groupCommit.change(store.rows, keys, request)
-    const refused = answers.filter((answer) => answer instanceof NthError).length
-    summary.refusedCount += refused
-    summary.resetCount += answers.length - refused
+  async function resetEach(
+    keys: readonly CounterKey[],
+    to: number,
+    summary: ResetSummary,
+    failures: Error[],
+  ): Promise<void> {
+    const answers = await groupCommit.changeEach(store.rows, keys, { kind: 'set', to })
+    for (const answer of answers) {
+      if (answer instanceof NthError && answer.code === 'LIMIT_REACHED') summary.refusedCount += 1
+      else if (answer instanceof Error) failures.push(answer)
+      // Deleted meanwhile, if there is none.
+      else if (answer) summary.resetCount += 1
+    }
   }
 }
 
-function changeOf(
-  key: CounterKey,
-  dealt: Dealt | NthError | undefined,
-  at: Date,
-  isReplayed: boolean,
-): CounterChange {
-  if (dealt === undefined || dealt instanceof NthError)
-    throw dealt ?? new Error('An operation without an answer')
+function changeOf(key: CounterKey, dealt: Dealt | undefined, at: Date, isReplayed: boolean): CounterChange {
+  if (!dealt) throw new Error('An operation without an answer')
   const { value, previousValue, appliedDelta, bounds = UNBOUNDED } = dealt
   return { key, value, previousValue, appliedDelta, at, isReplayed, isDeletion: false, bounds }
 }
 
-/** Has an error say how far it came before. */
-async function soFar<T>({ resetCount }: ResetSummary, step: Promise<T>): Promise<T> {
-  try {
-    return await step
-  } catch (error) {
-    if (!(error instanceof NthError)) throw error
-    const message = `${error.message} Before that, ${resetCount} counters were reset.`
-    throw new NthError(error.code, message, error.details, { cause: error })
-  }
+/** Has an error say how far it came. */
+function unfinished({ resetCount }: ResetSummary, error: unknown): never {
+  if (!(error instanceof NthError)) throw error
+  const message = `${error.message} ${resetCount} counters were reset.`
+  throw new NthError(error.code, message, error.details, { cause: error })
 }
 
 /** A key as one text. */

@@ -1,4 +1,4 @@
-import { type Bounds, type BoundsChange, changedBounds, crossed, within } from './bounds.ts'
+import { type Bounds, type BoundsChange, type Crossed, changedBounds, crossed, misfit } from './bounds.ts'
 import { NthError } from './errors.ts'
 
 /** What one caller asks of one row. */
@@ -67,7 +67,8 @@ export function dealAll(rows: readonly RowState[], operations: readonly Operatio
   const answers: Dealt[] = []
   for (const [index, row] of rows.entries()) {
     const operation = operations[index]
-    const answer = operation ? deal(row, operation) : noOperation()
+    if (!operation) throw new Error('A row without an operation')
+    const answer = deal(row, operation)
     if (answer instanceof NthError) {
       takeBack(rows, answers)
       return answer.with({ index, value: row.value })
@@ -75,11 +76,6 @@ export function dealAll(rows: readonly RowState[], operations: readonly Operatio
     answers.push(answer)
   }
   return answers
-}
-
-/** Every row has its operation. */
-export function noOperation(): never {
-  throw new Error('A row without an operation')
 }
 
 /** Undoes what was answered, last first: a row may be there several times. */
@@ -95,10 +91,11 @@ function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
 function add(row: RowState, delta: number): Dealt | NthError {
   const { value: previous, bounds } = row
   const value = previous + delta
-  const limit = bounds && crossed(bounds, value)
-  if (bounds && limit !== undefined) {
+  const beyond = bounds && crossed(bounds, value)
+  if (beyond) {
+    const { limit } = beyond
     if (bounds.overflow === 'SATURATE') return become(row, limit, limit - previous)
-    return limitReached(`${previous} plus ${delta} would cross ${sideOf(bounds, limit)}`, limit, previous)
+    return limitReached(`${previous} plus ${delta}`, beyond, previous)
   }
   // A sum that leaves the safe range is rounded, but never back into it, unless it began outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return become(row, value, delta)
@@ -111,17 +108,14 @@ function add(row: RowState, delta: number): Dealt | NthError {
 
 function set(row: RowState, to: number): Dealt | NthError {
   const { value, bounds } = row
-  const limit = bounds && crossed(bounds, to)
-  if (bounds && limit !== undefined) {
-    return limitReached(`${to} would cross ${sideOf(bounds, limit)}`, limit, value)
-  }
-  return become(row, to, null)
+  const beyond = bounds && crossed(bounds, to)
+  return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
 }
 
 function define(row: RowState, change: BoundsChange): Dealt | NthError {
   const bounds = changedBounds(row.bounds, change)
   if (bounds instanceof NthError) return bounds
-  const fault = within(bounds, row.value)
+  const fault = misfit(bounds, row.value)
   if (fault) return fault
   row.bounds = bounds
   row.isDefined = true
@@ -135,10 +129,8 @@ function become(row: RowState, value: number, appliedDelta: number | null): Deal
   return { value, previousValue, appliedDelta, bounds: row.bounds }
 }
 
-function sideOf({ maxValue }: Bounds, limit: number): string {
-  return limit === maxValue ? `the highest value allowed, ${limit}` : `the lowest value allowed, ${limit}`
-}
-
-function limitReached(what: string, limit: number, value: number): NthError {
-  return new NthError('LIMIT_REACHED', `${what}; nothing was changed.`, { limit, value })
+function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
+  const bound = side === 'maxValue' ? 'highest' : 'lowest'
+  const message = `${what} would cross the ${bound} value allowed, ${limit}; nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit, value })
 }

@@ -1,5 +1,6 @@
 import { firstOf, touches } from './batch.ts'
 import { type Applied, type Call, type CallsOptions, openCalls, type Request } from './calls.ts'
+import type { Dealt, Operation } from './dealing.ts'
 import { unavailable } from './errors.ts'
 import type { Lane, Row, Rows } from './lane.ts'
 import { type Failure, openSettling } from './settling.ts'
@@ -37,6 +38,17 @@ export interface GroupCommit<R extends Row> {
    *   nothing was done; OUTCOME_UNKNOWN if nobody can say
    */
   change<Key>(rows: Rows<Key, R>, keys: readonly Key[], request: Request): Promise<Applied>
+  /**
+   * Does one operation on each row that is there of those behind some keys, each by itself. Returns for each key
+   * what was done, why it was not, or undefined where there is no row.
+   *
+   * @throws {NthError} UNAVAILABLE
+   */
+  changeEach<Key>(
+    rows: Rows<Key, R>,
+    keys: readonly Key[],
+    operation: Operation,
+  ): Promise<(Dealt | Error | undefined)[]>
   /** Ends the lanes. Called when nobody waits any more. */
   close(): Promise<void>
 }
@@ -65,8 +77,22 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
   const sides = Array.from({ length: SIDE_LANES }, openSide)
 
   return {
-    change(rows, keys, request) {
-      return calls.admit(request, openSeek(rows, keys))
+    async change(rows, keys, request) {
+      calls.checkRoom()
+      return calls.admit(request, openSeek(rows, keys, true))
+    },
+
+    async changeEach(rows, keys, operation) {
+      calls.checkRoom()
+      const request: Request = { operations: [operation], mode: 'one', claim: undefined }
+      return Promise.all(
+        keys.map((key) =>
+          calls.admit(request, openSeek(rows, [key], false)).then(
+            ({ answers }) => answers[0],
+            (error) => (error instanceof MissingRow ? undefined : error),
+          ),
+        ),
+      )
     },
 
     async close() {
@@ -74,8 +100,8 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     },
   }
 
-  /** Looks for the rows behind keys, in memory and then in the database. */
-  function openSeek<Key>(rows: Rows<Key, R>, keys: readonly Key[]): (call: Call<R>) => void {
+  /** Looks for the rows behind keys, in memory and then in the database, and has them made if that is wished. */
+  function openSeek<Key>(rows: Rows<Key, R>, keys: readonly Key[], isMade: boolean): (call: Call<R>) => void {
     let fruitless = 0
 
     function found(call: Call<R>, again: readonly R[]): void {
@@ -98,7 +124,12 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       }
       if (known.length === keys.length) return found(call, known)
       const at = now()
-      Promise.all(keys.map((key) => rows.known(key) ?? rows.find(key, at))).then(
+      const find = async (key: Key) => {
+        const row = rows.known(key) ?? (await (isMade ? rows.findOrMake(key, at) : rows.find(key)))
+        if (!row) throw new MissingRow()
+        return row
+      }
+      Promise.all(keys.map(find)).then(
         (all) => found(call, all),
         (error) => calls.answer(call, error),
       )
@@ -212,6 +243,9 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     }
   }
 }
+
+/** There is no row, and none was to be made. */
+class MissingRow extends Error {}
 
 function touchesMore<R extends Row>({ rows, claim }: Call<R>): boolean {
   return rows.length + (claim ? 1 : 0) > 1

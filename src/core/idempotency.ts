@@ -17,7 +17,7 @@ export interface Claim {
 export interface Remembered {
   claim: Claim
   at: Date
-  answers: readonly (Dealt | NthError)[]
+  answers: readonly Dealt[]
 }
 
 /** The longest idempotency key, in characters. */

@@ -10,12 +10,13 @@ export interface Row {
   bounds: Bounds | undefined
 }
 
-/** Finds the row behind a key, making it if needed. */
+/** Finds the row behind a key. */
 export interface Rows<Key, R extends Row> {
   /** Without asking the database. */
   known(key: Key): R | undefined
-  /** `at`: when it was made, if it has to be. */
-  find(key: Key, at: Date): Promise<R>
+  find(key: Key): Promise<R | undefined>
+  /** Makes it where it isn't there, at an instant. */
+  findOrMake(key: Key, at: Date): Promise<R>
   /** Says that a row is not there any more. */
   forget(key: Key): void
 }

@@ -1,4 +1,3 @@
-import { NthError } from './errors.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
 import type { Claim } from './idempotency.ts'
@@ -93,8 +92,7 @@ export function openSequences<R extends Row>(
         claim,
       })
       const [dealt] = answers
-      if (dealt === undefined || dealt instanceof NthError)
-        throw dealt ?? new Error('A block without an answer')
+      if (!dealt) throw new Error('A block without an answer')
       const { value: lastValue, previousValue } = dealt
       return { key, value: previousValue + STEP, lastValue, count, step: STEP, at, isReplayed }
     },

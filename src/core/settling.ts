@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Batch, batchOf, type Slot, slotOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
-import { deal, dealAll, noOperation } from './dealing.ts'
+import { deal, dealAll } from './dealing.ts'
 import { NthError } from './errors.ts'
 import { type Remembered, repeated } from './idempotency.ts'
 import type { Decision, Flush, Found, Lane, Outcome, Row, Write } from './lane.ts'
@@ -67,11 +67,12 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
   }
 
   /** Tries whether a row or claim of a call can be had, and holds nothing else meanwhile. Returns why not. */
-  async function probe(lane: Lane<R>, key: string, { rows, claim }: Call<R>): Promise<Failure | undefined> {
-    const row = rows.find((row) => row.key === key)
+  async function probe(lane: Lane<R>, key: string, call: Call<R>): Promise<Failure | undefined> {
+    const index = call.rows.findIndex((row) => row.key === key)
+    const row = call.rows[index]
     const outcome = await lane.flush({
-      slots: row ? [slotOf(row)] : [],
-      claims: claim?.key === key ? [claim] : [],
+      slots: row ? [{ ...slotOf(call, index, row), merged: undefined }] : [],
+      claims: call.claim?.key === key ? [call.claim] : [],
       at: now(),
       deal: () => false,
       mayCommit: () => false,
@@ -132,12 +133,13 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
         continue
       }
       call.dealt = dealCall(call, own, at)
-      for (const slot of refusedSlots(call.dealt, own)) {
-        if (!slot.merged) continue
-        careful.add(slot.row.key)
-        isAgreed = false
-      }
-      if (claim && !(call.dealt instanceof NthError)) {
+      if (call.dealt instanceof NthError) {
+        // A merged row would not hold what it is to hold without this call.
+        for (const { row } of own.filter(({ merged }) => merged)) {
+          careful.add(row.key)
+          isAgreed = false
+        }
+      } else if (claim) {
         const first = { claim, at, answers: call.dealt.answers }
         done.set(claim.key, first)
         remember.push(first)
@@ -160,28 +162,15 @@ function begin<R extends Row>(slot: Slot<R>, value: number | undefined): void {
 
 function dealCall<R extends Row>(call: Call<R>, slots: readonly Slot<R>[], at: Date): Applied | NthError {
   const { operations, mode } = call
-  if (mode === 'all') {
-    const answers = dealAll(slots, operations)
-    return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
+  const [slot] = slots
+  const [operation] = operations
+  if (mode === 'one' && slot && operation) {
+    const answer = deal(slot, operation)
+    return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
   }
-  const answers = slots.map((slot, index) => deal(slot, operations[index] ?? noOperation()))
-  const [only] = answers
-  if (mode === 'one' && only instanceof NthError) return only
-  return { answers, at, isReplayed: false }
+  const answers = dealAll(slots, operations)
+  return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
 }
-
-/** The rows that don't hold what a merged statement would leave there, as something was refused. */
-function refusedSlots<R extends Row>(
-  dealt: Applied | NthError,
-  slots: readonly Slot<R>[],
-): readonly Slot<R>[] {
-  if (dealt instanceof NthError) return slots
-  return dealt.answers.some((answer) => answer instanceof NthError)
-    ? slots.filter((_, index) => dealt.answers[index] instanceof NthError)
-    : NONE
-}
-
-const NONE: readonly never[] = []
 
 function writeOf<R extends Row>({ merged, ...state }: Slot<R>): Write | undefined {
   const { value, counted, isDefined, isDeleted, bounds } = state

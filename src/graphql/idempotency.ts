@@ -28,6 +28,17 @@ export function claimFor(args: Arguments, context: Context, info: GraphQLResolve
     const { message, limit } = fault
     throw inputError({ issues: [{ message, path: ['idempotencyKey'], params: { limit } }] })
   }
-  const { idempotencyKey: _, ...asked } = args
-  return claimOf(args.namespace, key, [info.fieldName, asked])
+  return claimOf(args.namespace, key, [info.fieldName, asked(args, info)])
+}
+
+/**
+ * What the arguments ask beyond their defaults: so a key still holds when the next version has an argument more,
+ * and whoever repeats a call doesn't know of it.
+ */
+function asked(args: Arguments, { fieldName, parentType }: GraphQLResolveInfo): object {
+  const defaults = parentType.getFields()[fieldName]?.args ?? []
+  const isDefault = (name: string, value: unknown) =>
+    value == null || defaults.some((argument) => argument.name === name && argument.defaultValue === value)
+  const { idempotencyKey: _, ...others } = args
+  return Object.fromEntries(Object.entries(others).filter(([name, value]) => !isDefault(name, value)))
 }

@@ -52,11 +52,14 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
   },
 }
 
+/** As they were sent. */
+type Variables = Record<string, unknown> | null | undefined
+
 function faultOf(
   key: string,
   operation: OperationDefinitionNode,
   document: DocumentNode,
-  variables: Record<string, unknown> | undefined,
+  variables: Variables,
 ): string | undefined {
   const fault = keyFault(key)
   if (fault) return `The header Idempotency-Key ${fault.message}.`
@@ -94,13 +97,13 @@ function responseName({ alias, name }: FieldNode): string {
 function argumentOf(
   { arguments: given = [] }: FieldNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
-  variables: Record<string, unknown> = {},
+  variables: Variables,
 ): unknown {
   const value = given.find(({ name }) => name.value === ARGUMENT)?.value
   if (value?.kind === Kind.STRING) return value.value
   if (value?.kind !== Kind.VARIABLE) return undefined
   const name = value.name.value
-  if (Object.hasOwn(variables, name)) return variables[name]
+  if (variables && Object.hasOwn(variables, name)) return variables[name]
   const definition = variableDefinitions.find(({ variable }) => variable.name.value === name)
   return definition?.defaultValue?.kind === Kind.STRING ? definition.defaultValue.value : undefined
 }

@@ -11,7 +11,8 @@ import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { type Identity, namespaceId, openRows } from './ids.ts'
 import { bytes, integer } from './literals.ts'
-import { listRanked, type Ranking } from './ranking.ts'
+import { listRanked } from './ranked.ts'
+import type { Ranking } from './ranking.ts'
 import { selectByParent } from './selecting.ts'
 
 export function openCounterStore(database: Database, ranking: Ranking): CounterStore<CountingRow> {

@@ -56,6 +56,14 @@ export function lock(table: CountingTable, ids: readonly number[]): string {
    for update`
 }
 
+/** Locks what is behind a counter's row, where that is to be changed or to go. */
+export function lockDefinition({ id }: CountingRow): string[] {
+  return [
+    `select id from counter force index (primary) where id = ${integer(id)} for update`,
+    `select counter_id from counter_rank force index (primary) where counter_id = ${integer(id)} for update`,
+  ]
+}
+
 /** Does one operation on each of several rows that are locked. */
 export function change(
   table: CountingTable,

@@ -1,18 +1,17 @@
 import type { Slot } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim, Remembered } from '../core/idempotency.ts'
-import type { Decision, Flush } from '../core/lane.ts'
+import type { Flush } from '../core/lane.ts'
 import {
   addReturningOld,
   type CountingRow,
   type CountingTable,
   change,
   lock,
-  redefine,
-  remove,
+  lockDefinition,
   tables,
 } from './counting.ts'
-import { claim, giveBack, readDone, remember, rememberedIn } from './keys.ts'
+import { claim, readDone, rememberedIn } from './keys.ts'
 import type { Answer } from './session.ts'
 
 /** Statements of a flush, and how to read their answers. */
@@ -49,7 +48,7 @@ interface Member {
   index: number
 }
 
-interface Step {
+export interface Step {
   statement: string
   /** The key of the only row or claim that the statement is for. */
   owner?: string | undefined
@@ -62,7 +61,8 @@ interface Step {
  */
 export function writeFlush({ slots, claims, at }: Flush<CountingRow>, form: FlushForm): FlushText {
   const counting = byTable(slots).flatMap(([table, members]) => stepsFor(table, members, at, form))
-  return textOf([...claimSteps(claims, at, form), ...counting])
+  const defining = slots.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
+  return textOf([...claimSteps(claims, at, form), ...counting, ...defining])
 }
 
 /**
@@ -81,66 +81,7 @@ export function readAgain(slots: readonly Slot<CountingRow>[], { before }: Finds
   return textOf(unsure)
 }
 
-/** Writes what was decided: what careful rows are to be, and what is remembered of claims. */
-export function writeDecided(
-  { slots, at }: Flush<CountingRow>,
-  found: readonly (number | undefined)[],
-  { writes, remember: done, forget }: Decision,
-  { isSingly }: FlushForm,
-): FlushText {
-  const counted: Written[] = []
-  const steps: Step[] = []
-  for (const [index, slot] of slots.entries()) {
-    const write = writes[index]
-    if (write === undefined) continue
-    const { row } = slot
-    const statements = write === 'deleted' ? remove(row) : write.bounds ? redefine(row, write.bounds, at) : []
-    steps.push(...statements.map((statement) => ({ statement, owner: row.key })))
-    if (write !== 'deleted' && write.isCounted)
-      counted.push({ row, from: found[index] ?? 0, to: write.value })
-  }
-  for (const { table, ids, operation, owner } of alike(counted, isSingly)) {
-    steps.push({ statement: change(table, ids, operation, at), owner })
-  }
-  if (done.length > 0) steps.push({ statement: remember(done) })
-  if (forget.length > 0) steps.push({ statement: giveBack(forget) })
-  return textOf(steps)
-}
-
-interface Written {
-  row: CountingRow
-  from: number
-  to: number
-}
-
-interface Alike {
-  table: CountingTable
-  ids: number[]
-  operation: ValueOperation
-  owner: string | undefined
-}
-
-/** Rows that are locked, put together where one statement writes them: they rise by as much, or become the same. */
-function alike(rows: readonly Written[], isSingly: boolean): Alike[] {
-  const isSame = rows.every(({ to }) => to === rows[0]?.to)
-  const groups = new Map<string, Alike>()
-  for (const { row, from, to } of rows) {
-    const delta = to - from
-    const isSet = isSame || !Number.isSafeInteger(delta)
-    const text = isSingly ? row.key : `${row.table} ${isSet ? `= ${to}` : `+ ${delta}`}`
-    const group = groups.get(text)
-    if (group) {
-      group.ids.push(row.id)
-      group.owner = undefined
-    } else {
-      const operation: ValueOperation = isSet ? { kind: 'set', to } : { kind: 'add', delta }
-      groups.set(text, { table: row.table, ids: [row.id], operation, owner: row.key })
-    }
-  }
-  return [...groups.values()]
-}
-
-function textOf(steps: readonly Step[]): FlushText {
+export function textOf(steps: readonly Step[]): FlushText {
   return {
     statements: steps.map(({ statement }) => statement),
     ownerAt: (index) => steps[index]?.owner,
@@ -165,6 +106,11 @@ function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm)
     },
     { statement: MARK },
   ]
+}
+
+/** All that is to be waited for is waited for before COMMIT is sent: an error after it would leave a doubt. */
+function definitionSteps({ row }: Slot<CountingRow>): Step[] {
+  return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
 }
 
 function byTable(slots: readonly Slot<CountingRow>[]): [CountingTable, Member[]][] {

@@ -4,7 +4,7 @@ import type { Bounds } from '../core/bounds.ts'
 import type { Rows } from '../core/lane.ts'
 import { type CountingRow, type CountingTable, countingRow } from './counting.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
-import { ER, hasErrorNumber } from './errors.ts'
+import { ER, hasErrorNumber, leavesConnection } from './errors.ts'
 import { bytes } from './literals.ts'
 
 /** The id behind a name, the version of the definition that it was read with, and what that says. */
@@ -17,7 +17,7 @@ export interface Identity {
 /** How many rows a process remembers: about 30 MB at most. */
 const REMEMBERED = 100_000
 /** The most that are looked for, or made, at once. */
-const BATCH = 1000
+const BATCH = 250
 
 export interface RowsOptions<Key> {
   table: CountingTable
@@ -28,67 +28,80 @@ export interface RowsOptions<Key> {
   make: (connection: Connection, keys: readonly Key[], at: Date) => Promise<void>
 }
 
-/** What is looked for in one turn of the event loop, and found together. */
-interface Turn<Key> {
-  asked: Map<string, Key>
-  found: Promise<Map<string, CountingRow>>
+/** What is to be made, and when. */
+interface Wish<Key> {
+  key: Key
+  at: Date
 }
 
-/** Finds the rows behind names, and makes what isn't there yet. */
+/** Finds the rows behind names, and makes those that aren't there: all that are asked for in one turn together. */
 export function openRows<Key>(database: Database, options: RowsOptions<Key>): Rows<Key, CountingRow> {
   const { table, textOf, find, make } = options
   const known = new LRUCache<string, CountingRow>({ max: REMEMBERED })
-  let turn: Turn<Key> | undefined
+  const look = openTurns<Key, CountingRow>(textOf, BATCH, async (asked) =>
+    keep(await database.repeatable((connection) => find(connection, [...asked.values()]))),
+  )
+  const makeTogether = openTurns<Wish<Key>, CountingRow>(
+    ({ key }) => textOf(key),
+    BATCH,
+    async (asked) => keep(await database.repeatable((connection) => makeMissing(connection, asked))),
+  )
+  /** Those that could not be made with others, and who waits for them: somebody else has just made them, or holds them. */
+  const apart = new Map<string, Promise<CountingRow | undefined>>()
 
-  function openTurn(at: Date): Turn<Key> {
-    const asked = new Map<string, Key>()
-    const found = new Promise<Map<string, CountingRow>>((resolve) => {
-      setImmediate(() => {
-        turn = undefined
-        resolve(findAll(asked, at))
-      })
-    })
-    return { asked, found }
+  function keep(identities: Map<string, Identity>): Map<string, CountingRow> {
+    const rows = new Map([...identities].map(([text, identity]) => [text, countingRow(table, identity)]))
+    for (const [text, row] of rows) known.set(text, row)
+    return rows
   }
 
-  async function findAll(asked: Map<string, Key>, at: Date): Promise<Map<string, CountingRow>> {
-    // In one order, so that of two who make the same at the same time one waits for the other.
-    const texts = [...asked.keys()].sort()
-    const found = new Map<string, CountingRow>()
-    for (let from = 0; from < texts.length; from += BATCH) {
-      const batch = new Map(texts.slice(from, from + BATCH).map((text) => [text, asked.get(text) as Key]))
-      const identities = await database.repeatable((connection) => findOrMake(connection, batch, at))
-      for (const [text, identity] of identities) {
-        const row = countingRow(table, identity)
-        known.set(text, row)
-        found.set(text, row)
-      }
-    }
-    return found
-  }
-
-  async function findOrMake(
+  /** Makes what is missing, if all of it can be made at once. Returns what is there then. */
+  async function makeMissing(
     connection: Connection,
-    asked: Map<string, Key>,
-    at: Date,
+    asked: Map<string, Wish<Key>>,
   ): Promise<Map<string, Identity>> {
     while (true) {
-      const found = await find(connection, [...asked.values()])
-      const missing = [...asked].flatMap(([text, key]) => (found.has(text) ? [] : [key]))
-      if (missing.length === 0) return found
-      // Somebody else may make one at the same time: one succeeds, and the next look finds it.
-      await inTransaction(connection, () => make(connection, missing, at)).catch(unlessDuplicate)
+      const found = await find(
+        connection,
+        [...asked.values()].map(({ key }) => key),
+      )
+      const missing = [...asked].flatMap(([text, wish]) => (found.has(text) ? [] : [wish]))
+      const [first] = missing
+      if (!first) return found
+      try {
+        const keys = missing.map(({ key }) => key)
+        await inTransaction(connection, () => make(connection, keys, first.at))
+      } catch (error) {
+        // Somebody else may make one at the same time: one succeeds, and the next look finds it.
+        if (hasErrorNumber(error, ER.DUP_ENTRY)) continue
+        // One that can't be had must not keep the others from being made.
+        if (missing.length > 1 && leavesConnection(error)) return found
+        throw error
+      }
     }
+  }
+
+  function makeApart(wish: Wish<Key>): Promise<CountingRow | undefined> {
+    const text = textOf(wish.key)
+    const underWay = apart.get(text)
+    if (underWay) return underWay
+    const made = database
+      .repeatable((connection) => makeMissing(connection, new Map([[text, wish]])))
+      .then((identities) => keep(identities).get(text))
+      .finally(() => apart.delete(text))
+    apart.set(text, made)
+    return made
   }
 
   return {
     known: (key) => known.get(textOf(key)),
+    find: look,
 
-    async find(key, at) {
-      turn ??= openTurn(at)
-      const text = textOf(key)
-      turn.asked.set(text, key)
-      const row = (await turn.found).get(text)
+    async findOrMake(key, at) {
+      const found = await look(key)
+      if (found) return found
+      const isApart = apart.has(textOf(key))
+      const row = (isApart ? undefined : await makeTogether({ key, at })) ?? (await makeApart({ key, at }))
       if (!row) throw new Error(`${table} has no row for ${JSON.stringify(key)}, though it was made`)
       return row
     },
@@ -99,8 +112,41 @@ export function openRows<Key>(database: Database, options: RowsOptions<Key>): Ro
   }
 }
 
-function unlessDuplicate(error: unknown): void {
-  if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+/** Makes one piece of work of what is asked for in one turn of the event loop, in one order of the keys' texts. */
+function openTurns<Key, Value>(
+  textOf: (key: Key) => string,
+  atOnce: number,
+  work: (asked: Map<string, Key>) => Promise<Map<string, Value>>,
+): (key: Key) => Promise<Value | undefined> {
+  let asked: Map<string, Key> | undefined
+  let done: Promise<Map<string, Value>>
+
+  async function workAll(all: Map<string, Key>): Promise<Map<string, Value>> {
+    // Of two processes that make the same at the same time, one waits for the other.
+    const ordered = [...all].sort(([a], [b]) => (a < b ? -1 : 1))
+    const values = new Map<string, Value>()
+    for (let from = 0; from < ordered.length; from += atOnce) {
+      const some = await work(new Map(ordered.slice(from, from + atOnce)))
+      for (const [text, value] of some) values.set(text, value)
+    }
+    return values
+  }
+
+  return async (key) => {
+    if (!asked) {
+      const mine = new Map<string, Key>()
+      asked = mine
+      done = new Promise((resolve) => {
+        setImmediate(() => {
+          asked = undefined
+          resolve(workAll(mine))
+        })
+      })
+    }
+    const text = textOf(key)
+    asked.set(text, key)
+    return (await done).get(text)
+  }
 }
 
 /** The id of a namespace, made if it isn't there. Runs within a transaction that makes something in it. */

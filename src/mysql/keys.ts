@@ -1,6 +1,5 @@
 import type { RowDataPacket } from 'mysql2'
 import type { Dealt } from '../core/dealing.ts'
-import { NthError } from '../core/errors.ts'
 import type { Claim, Remembered } from '../core/idempotency.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
@@ -43,7 +42,9 @@ export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
 /** Writes what was done under keys that are claimed. */
 export function remember(done: readonly Remembered[]): string {
   const values = done.map(({ claim: { hash, fingerprint }, at, answers }) => {
-    const text = JSON.stringify(answers.map(triple))
+    const text = JSON.stringify(
+      answers.map(({ value, previousValue, appliedDelta }) => [value, previousValue, appliedDelta]),
+    )
     return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)})`
   })
   return `insert into idempotency_key (hash, fingerprint, done_at, answers) values ${values.join(', ')}
@@ -53,17 +54,17 @@ export function remember(done: readonly Remembered[]): string {
        answers = values(answers)`
 }
 
-/** Gives back keys under which nothing was done. */
-export function giveBack(claims: readonly Claim[]): string {
-  return `delete from idempotency_key where hash in (${claims.map(({ hash }) => digest(hash)).join(', ')})`
+/** Gives back a key under which nothing was done. Alone, as with several the server may go through all there are. */
+export function giveBack({ hash }: Claim): string {
+  return `delete from idempotency_key where hash = ${digest(hash)}`
 }
 
 /** How many keys one transaction of the sweep removes: it takes some milliseconds. */
 const BITE = 500
 
 /**
- * Removes the keys that were used before an instant, in bites. No writer waits for it: it touches rows only
- * that nobody else does.
+ * Removes the keys that were used before an instant, in bites. A writer waits for one only if it uses an old key
+ * anew at that very time.
  *
  * @returns how many were removed
  */
@@ -77,24 +78,19 @@ export async function sweepKeys(database: Database, before: Date): Promise<numbe
           limit ${integer(BITE)}`,
       )
       if (rows.length === 0) return 0
-      // By the primary key: rows that a writer has claimed anew meanwhile are younger.
+      // In the order of the primary key, so that it is found by that. One that was used anew meanwhile is younger.
       await connection.query(
         `delete from idempotency_key
           where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
-            and done_at < ${instant(before)}`,
+            and done_at < ${instant(before)}
+          order by hash
+          limit ${integer(BITE)}`,
       )
       return rows.length
     })
     removed += bite
     if (bite < BITE) return removed
   }
-}
-
-/** Only an operation that was done is remembered. */
-function triple(answer: Dealt | NthError): [number, number, number | null] {
-  if (answer instanceof NthError) throw answer
-  const { value, previousValue, appliedDelta } = answer
-  return [value, previousValue, appliedDelta]
 }
 
 function inOrder(claims: readonly Claim[]): Claim[] {

@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Flush, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow, CountingTable } from './counting.ts'
+import { writeDecided } from './deciding.ts'
 import { ER, failureOf, hasErrorNumber } from './errors.ts'
-import { type Finds, type FlushText, readAgain, writeDecided, writeFlush } from './flushing.ts'
+import { type Finds, type FlushText, readAgain, writeFlush } from './flushing.ts'
 import { type Ledger, look, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { FailedStatement, type Session } from './session.ts'
@@ -53,19 +54,21 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
       return { kind: 'failed', cause }
     }
     const form = { isSingly, triggered }
-    const text = writeFlush(flush, form)
+    let text: FlushText | undefined
     let decided: FlushText
     try {
+      text = writeFlush(flush, form)
       const found = await write(session, used, text, flush)
       const decision = flush.deal(found)
       if (!decision) return await withdraw(session)
       decided = writeDecided(flush, found.values, decision, form)
       if (!flush.mayCommit()) return await withdraw(session)
     } catch (error) {
-      return failed(session, error, (index) => text.ownerAt(index - LEADING_STATEMENTS))
+      return failed(session, error, (index) => text?.ownerAt(index - LEADING_STATEMENTS))
     }
     const outcome = await commit(session, used, decided, flush)
-    if (outcome.kind === 'committed') options.onCommitted(flush.slots.map(({ row }) => row))
+    const mayBeDone = outcome.kind === 'committed' || outcome.kind === 'unknown'
+    if (mayBeDone) options.onChanged(flush.slots.map(({ row }) => row))
     return outcome
   }
 
@@ -210,8 +213,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
 type OwnerAt = (index: number) => string | undefined
 
 export interface LaneOptions extends LineOptions {
-  /** Told which rows a flush was about, once it is committed. */
-  onCommitted: (rows: readonly CountingRow[]) => void
+  /** Told which rows a flush was about that has, or may have, changed them. */
+  onChanged: (rows: readonly CountingRow[]) => void
 }
 
 /** What stands in the text before the statements of the flush. */

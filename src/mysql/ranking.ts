@@ -1,75 +1,92 @@
 import type { RowDataPacket } from 'mysql2'
-import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/counters.ts'
 import { NthError } from '../core/errors.ts'
-import { DEFINITION, stateIn } from './counterRows.ts'
 import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
-import { bytes, instant, integer } from './literals.ts'
+import { integer } from './literals.ts'
 import { within } from './within.ts'
 
 /**
  * Keeps the table `counter_rank`, by which counters are listed in the order of their values and changes. Rows
- * that were changed are copied there together, at most once a second: an index on the values themselves would
- * make each change 10 to 30 % dearer. What a process that ended had not copied, the walk of another finds.
+ * that were changed are copied there together, once a second or when somebody lists: an index on the values
+ * themselves would make each change 10 to 30 % dearer.
+ *
+ * What a process had not copied when it was killed, a walk of another finds: each goes through all counters when
+ * it starts, and every ten minutes or so.
+ *
+ * One copy is under way at most, and one waits for it, which all share who ask meanwhile.
  */
 export interface Ranking {
   /** Notes rows that were changed. */
   note(rows: readonly CountingRow[]): void
-  /** Copies what was noted. */
+  /** Copies what was noted, if that can be done soon. */
   refresh(): Promise<void>
   close(): Promise<void>
 }
 
 const DELAY_MS = 1000
-/** How long closing waits for what was noted. */
-const LAST_COPY_MS = 1000
 const BATCH = 1000
-/** Between two walks through all counters. */
+/** How long somebody who lists, or closes, waits for a copy. */
+const PATIENCE_MS = 1000
+/** Between two walks, more or less: processes that were started together are to walk apart. */
 const WALK_EVERY_MS = 600_000
+const WALK_APART_MS = 2000
 /** How many ids one statement of a walk looks at: it takes some 20 ms. */
 const STRIDE = 10_000
 
 export function openRanking(database: Database, onFault: (error: unknown) => void): Ranking {
   let noted = new Set<number>()
-  let timer: NodeJS.Timeout | undefined
+  let copyTimer: NodeJS.Timeout | undefined
+  let walkTimer: NodeJS.Timeout | undefined
   let isClosed = false
-  let isWalking = false
-  // One after the other: what came first must not be overtaken.
-  let copying: Promise<void> = Promise.resolve()
-  const walker = setInterval(startWalk, WALK_EVERY_MS).unref()
-  startWalk()
+  let copying: Promise<void> | undefined
+  let following: Promise<void> | undefined
+  walkLater(Math.random() * WALK_APART_MS)
 
-  function startWalk(): void {
-    if (isWalking) return
-    isWalking = true
-    walk()
-      .catch((error) => {
-        // The next walk goes the same way. Where the database is out of reach, others say so.
-        if (!isClosed && !(error instanceof NthError)) onFault(error)
-      })
-      .finally(() => {
-        isWalking = false
-      })
+  function walkLater(delayMs: number): void {
+    if (isClosed) return
+    walkTimer = setTimeout(async () => {
+      await walk().catch(report)
+      walkLater(WALK_EVERY_MS * (0.5 + Math.random()))
+    }, delayMs).unref()
   }
 
   async function walk(): Promise<void> {
     const last = await database.repeatable(lastId)
     for (let from = 0; from < last && !isClosed; from += STRIDE) {
-      const stale = await database.repeatable((connection) => staleIds(connection, from, from + STRIDE))
-      await copyAll(stale)
+      // One stride that fails doesn't keep it from what lies behind.
+      await walkStride(from, from + STRIDE).catch(report)
     }
   }
 
+  async function walkStride(from: number, to: number): Promise<void> {
+    await copyAll(await database.repeatable((connection) => staleIds(connection, from, to)))
+    await database.repeatable((connection) => removeOrphans(connection, from, to))
+  }
+
+  /** Tells an operator, unless the database is out of reach, which is told already, or this one closes. */
+  function report(error: unknown): void {
+    if (!isClosed && !(error instanceof NthError)) onFault(error)
+  }
+
+  function copyNow(): Promise<void> {
+    following = undefined
+    const done = copyNoted().finally(() => {
+      if (copying === done) copying = undefined
+    })
+    copying = done
+    return done
+  }
+
   async function copyNoted(): Promise<void> {
-    clearTimeout(timer)
-    timer = undefined
+    clearTimeout(copyTimer)
+    copyTimer = undefined
     const ids = noted
     noted = new Set()
     try {
       await copyAll([...ids])
     } catch (error) {
       for (const id of ids) noted.add(id)
-      schedule()
+      copyLater()
       throw error
     }
   }
@@ -82,35 +99,32 @@ export function openRanking(database: Database, onFault: (error: unknown) => voi
   }
 
   function refresh(): Promise<void> {
-    if (noted.size === 0) return copying
-    const copied = copying.then(copyNoted)
-    copying = copied.catch(() => undefined)
-    return copied
+    if (!copying) return noted.size > 0 ? copyNow() : Promise.resolve()
+    if (noted.size > 0) following ??= copying.catch(() => undefined).then(copyNow)
+    return following ?? copying
   }
 
-  function schedule(): void {
+  function copyLater(): void {
     if (isClosed) return
-    timer ??= setTimeout(() => {
-      timer = undefined
-      // The database is out of reach, which others say.
-      refresh().catch(() => undefined)
+    copyTimer ??= setTimeout(() => {
+      copyTimer = undefined
+      refresh().catch(report)
     }, DELAY_MS).unref()
   }
 
   return {
-    refresh,
+    refresh: () => within(PATIENCE_MS, refresh()).catch(() => undefined),
 
     note(rows) {
       for (const { table, id } of rows) if (table === 'counter_value') noted.add(id)
-      if (noted.size > 0) schedule()
+      if (noted.size > 0) copyLater()
     },
 
     async close() {
       isClosed = true
-      clearInterval(walker)
-      clearTimeout(timer)
-      // What isn't copied then, a walk finds.
-      await within(LAST_COPY_MS, refresh()).catch(() => undefined)
+      clearTimeout(walkTimer)
+      clearTimeout(copyTimer)
+      await within(PATIENCE_MS, refresh()).catch(() => undefined)
     },
   }
 }
@@ -149,60 +163,15 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
   return rows.map(({ id }) => id)
 }
 
-interface RankIndex {
-  name: string
-  column: string
-  isDescending: boolean
-  literal: (sortedBy: number) => string
-}
-
-const indexes: Record<RankOrder, RankIndex> = {
-  VALUE_DESC: { name: 'counter_rank_value', column: 'r.value', isDescending: true, literal: integer },
-  VALUE_ASC: { name: 'counter_rank_value', column: 'r.value', isDescending: false, literal: integer },
-  UPDATED_AT_DESC: {
-    name: 'counter_rank_updated_at',
-    column: 'r.updated_at',
-    isDescending: true,
-    literal: (sortedBy) => instant(new Date(sortedBy)),
-  },
-}
-
-/**
- * Reads a page. It begins at its place in the index and reads no further than it is long, which both the index
- * named and the form of the condition are needed for: otherwise MariaDB goes through all that comes before, or
- * through all that have the same value. Measured on 10.11, in the middle of a million: 0.4 ms, and 1.2 s.
- */
-export async function listRanked(
-  connection: Connection,
-  namespace: string,
-  { order, after, before, limit, fromEnd }: PageByRank,
-): Promise<RankedCounter[]> {
-  const { name, column, isDescending, literal } = indexes[order]
-  const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
-  const direction = isDescending === fromEnd ? 'asc' : 'desc'
-  const beyond = ({ sortedBy, id }: Rank, side: string) => {
-    const by = literal(sortedBy)
-    return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
-  }
-  const conditions = [`n.name = ${bytes(namespace)}`]
-  if (after) conditions.push(beyond(after, behind))
-  if (before) conditions.push(beyond(before, ahead))
+/** Removes the copies of counters that are deleted: a copy that was under way then has brought them back. */
+async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
   const [rows] = await connection.query<RowDataPacket[]>(
-    `select n.name as namespace, c.name, ${DEFINITION}, c.id, v.created_at, r.value,
-            nullif(r.updated_at, ${BEGINNING}) as updated_at
-       from namespace n
-       join counter_rank r force index (${name}) on r.namespace_id = n.id
-       join counter c on c.id = r.counter_id
-       join counter_value v on v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0
-      where ${conditions.join(' and ')}
-      order by ${column} ${direction}, r.counter_id ${direction}
-      limit ${integer(limit)}`,
+    `select r.counter_id as id
+       from counter_rank r
+       left join counter c on c.id = r.counter_id
+      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`,
   )
-  return rows.map((row) => ({
-    ...stateIn(row),
-    rank: {
-      sortedBy: order === 'UPDATED_AT_DESC' ? (row.updated_at?.getTime() ?? 0) : row.value,
-      id: row.id,
-    },
-  }))
+  for (const { id } of rows) {
+    await connection.query(`delete from counter_rank where counter_id = ${integer(id)}`)
+  }
 }

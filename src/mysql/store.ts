@@ -51,7 +51,7 @@ export function openStore(
         note,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
-        onCommitted: ranking.note,
+        onChanged: ranking.note,
       }),
     async close() {
       clearInterval(sweeper)

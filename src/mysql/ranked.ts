@@ -1,0 +1,64 @@
+import type { RowDataPacket } from 'mysql2'
+import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/counters.ts'
+import { DEFINITION, stateIn } from './counterRows.ts'
+import { BEGINNING } from './counting.ts'
+import type { Connection } from './database.ts'
+import { bytes, instant, integer } from './literals.ts'
+
+interface RankIndex {
+  name: string
+  column: string
+  isDescending: boolean
+  literal: (sortedBy: number) => string
+}
+
+const indexes: Record<RankOrder, RankIndex> = {
+  VALUE_DESC: { name: 'counter_rank_value', column: 'r.value', isDescending: true, literal: integer },
+  VALUE_ASC: { name: 'counter_rank_value', column: 'r.value', isDescending: false, literal: integer },
+  UPDATED_AT_DESC: {
+    name: 'counter_rank_updated_at',
+    column: 'r.updated_at',
+    isDescending: true,
+    literal: (sortedBy) => instant(new Date(sortedBy)),
+  },
+}
+
+/**
+ * Reads a page. It begins at its place in the index and reads no further than it is long, which both the index
+ * named and the form of the condition are needed for: otherwise MariaDB goes through all that comes before, or
+ * through all that have the same value. Measured on 10.11, in the middle of a million: 0.4 ms, and 1.2 s.
+ */
+export async function listRanked(
+  connection: Connection,
+  namespace: string,
+  { order, after, before, limit, fromEnd }: PageByRank,
+): Promise<RankedCounter[]> {
+  const { name, column, isDescending, literal } = indexes[order]
+  const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
+  const direction = isDescending === fromEnd ? 'asc' : 'desc'
+  const beyond = ({ sortedBy, id }: Rank, side: string) => {
+    const by = literal(sortedBy)
+    return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
+  }
+  const conditions = [`n.name = ${bytes(namespace)}`]
+  if (after) conditions.push(beyond(after, behind))
+  if (before) conditions.push(beyond(before, ahead))
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select n.name as namespace, c.name, ${DEFINITION}, c.id, v.created_at, r.value,
+            nullif(r.updated_at, ${BEGINNING}) as updated_at
+       from namespace n
+       join counter_rank r force index (${name}) on r.namespace_id = n.id
+       join counter c on c.id = r.counter_id
+       join counter_value v on v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0
+      where ${conditions.join(' and ')}
+      order by ${column} ${direction}, r.counter_id ${direction}
+      limit ${integer(limit)}`,
+  )
+  return rows.map((row) => ({
+    ...stateIn(row),
+    rank: {
+      sortedBy: order === 'UPDATED_AT_DESC' ? (row.updated_at?.getTime() ?? 0) : row.value,
+      id: row.id,
+    },
+  }))
+}

@@ -1,0 +1,79 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { inParallel, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { collectStatements } from './support/statements.ts'
+
+const key = (name: string) => ({ namespace: 'n', name })
+
+it('looks for and makes all names that come in one turn together', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const statements = collectStatements()
+  await counters.incrementMany(
+    'n',
+    upTo(200).map((index) => ({ name: `c${index}`, delta: 1 })),
+  )
+  expect(statements.filter((text) => /insert into counter /.test(text))).toHaveLength(1)
+  expect(statements.length).toBeLessThan(15)
+})
+
+it('makes each name once, though two processes meet it at the same time among others', async () => {
+  const target = await freshDatabase()
+  const processes = [openTestNth(target), openTestNth(target)]
+  await inParallel(20, 200, async (index) => {
+    const names = upTo(30).map((place) => `c${(index * 7 + place * 3) % 300}`)
+    await processes[index % 2]?.counters.incrementMany(
+      'n',
+      names.map((name) => ({ name, delta: 1 })),
+    )
+  })
+  const [sum] = await query(target, 'select count(*) as counters, sum(value) as value from counter_value')
+  expect([sum?.counters, Number(sum?.value)]).toEqual([300, 6000])
+  expect(processes.flatMap(({ faults }) => faults)).toEqual([])
+})
+
+it('has nobody else wait long for a name that somebody is about to make', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 6000 })
+  await counters.incrementBy(key('known'), 1)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  // InnoDB has who would make the same wait, and with it who would put a name directly before it.
+  await holder.query("insert into counter (namespace_id, name) select id, 'stuck' from namespace")
+  let isStuck = true
+  const stuck = counters.incrementBy(key('stuck'), 1).catch(({ code }) => code)
+  const settled = stuck.then(() => {
+    isStuck = false
+  })
+  const others = await Promise.all(upTo(5).map((index) => counters.incrementBy(key(`z${index}`), 1)))
+  expect(others.map(({ value }) => value)).toEqual([1, 1, 1, 1, 1])
+  for (const index of upTo(20)) {
+    const again = counters.incrementBy(key('stuck'), 1)
+    again.catch(() => undefined)
+    expect(await counters.incrementBy(key(`zz${index}`), 1)).toMatchObject({ value: 1 })
+  }
+  expect(isStuck).toBe(true)
+  expect(await stuck).toBe('UNAVAILABLE')
+  await settled
+  await holder.query('rollback')
+  expect((await counters.incrementBy(key('stuck'), 1)).value).toBeGreaterThan(0)
+})
+
+it('makes the others where a trigger refuses one', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await query(
+    target,
+    `create trigger refuse before insert on counter for each row
+     if new.name = 'bad' then signal sqlstate '45000' set message_text = 'no'; end if`,
+  )
+  const asked = ['a', 'bad', 'b'].map((name) =>
+    counters.incrementBy(key(name), 1).then(
+      ({ value }) => value,
+      () => 'refused',
+    ),
+  )
+  expect(await Promise.all(asked)).toEqual([1, 'refused', 1])
+})
