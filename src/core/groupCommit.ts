@@ -3,6 +3,7 @@ import { type Applied, type Call, type CallsOptions, openCalls, type Request } f
 import type { Dealt, Operation } from './dealing.ts'
 import { unavailable } from './errors.ts'
 import type { Lane, Row, Rows } from './lane.ts'
+import { MissingRow, openSeeking } from './seeking.ts'
 import { type Failure, openSettling } from './settling.ts'
 import { openSuspects } from './suspects.ts'
 
@@ -64,13 +65,12 @@ export interface GroupCommitOptions<R extends Row> extends CallsOptions {
 
 /** Each takes one row or claim at a time, of those that would hold up the others. */
 const SIDE_LANES = 2
-/** A row that is gone was deleted or defined anew; one that is found again as it was, time and again, was never made. */
-const MOST_SEEKS = 5
 
 export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): GroupCommit<R> {
   const { openLane, onFault, now } = options
   const calls = openCalls<R>(options)
   const { settle, probe } = openSettling({ ...options, calls })
+  const seekerOf = openSeeking({ calls, now, place })
   const suspects = openSuspects<R>(firstOf)
   const lanes: Lane<R>[] = []
   const main = openMain()
@@ -79,7 +79,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
   return {
     async change(rows, keys, request) {
       calls.checkRoom()
-      return calls.admit(request, openSeek(rows, keys, true))
+      return calls.admit(request, seekerOf(rows, keys, true))
     },
 
     async changeEach(rows, keys, operation) {
@@ -87,7 +87,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       const request: Request = { operations: [operation], mode: 'one', claim: undefined }
       return Promise.all(
         keys.map((key) =>
-          calls.admit(request, openSeek(rows, [key], false)).then(
+          calls.admit(request, seekerOf(rows, [key], false)).then(
             ({ answers }) => answers[0],
             (error) => (error instanceof MissingRow ? undefined : error),
           ),
@@ -98,42 +98,6 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     async close() {
       await Promise.all(lanes.map((lane) => lane.close()))
     },
-  }
-
-  /** Looks for the rows behind keys, in memory and then in the database, and has them made if that is wished. */
-  function openSeek<Key>(rows: Rows<Key, R>, keys: readonly Key[], isMade: boolean): (call: Call<R>) => void {
-    let fruitless = 0
-
-    function found(call: Call<R>, again: readonly R[]): void {
-      const isAsBefore = again.every(({ key }, index) => key === call.rows[index]?.key)
-      if (isAsBefore && ++fruitless > MOST_SEEKS) {
-        const missing = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
-        calls.answer(call, missing)
-        return
-      }
-      call.rows = again
-      place(call)
-    }
-
-    return (call) => {
-      if (call.rows.length > 0) for (const key of keys) rows.forget(key)
-      const known: R[] = []
-      for (const key of keys) {
-        const row = rows.known(key)
-        if (row) known.push(row)
-      }
-      if (known.length === keys.length) return found(call, known)
-      const at = now()
-      const find = async (key: Key) => {
-        const row = rows.known(key) ?? (await (isMade ? rows.findOrMake(key, at) : rows.find(key)))
-        if (!row) throw new MissingRow()
-        return row
-      }
-      Promise.all(keys.map(find)).then(
-        (all) => found(call, all),
-        (error) => calls.answer(call, error),
-      )
-    }
   }
 
   function newLane(): Lane<R> {
@@ -243,9 +207,6 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     }
   }
 }
-
-/** There is no row, and none was to be made. */
-class MissingRow extends Error {}
 
 function touchesMore<R extends Row>({ rows, claim }: Call<R>): boolean {
   return rows.length + (claim ? 1 : 0) > 1

@@ -13,9 +13,9 @@ const CounterOrder = builder.enumType('CounterOrder', {
   description: 'Order of counters.',
   values: {
     NAME_ASC: { description: 'By name: by the code points of its characters, so `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest first: a leaderboard. Up to a second behind.' },
-    VALUE_ASC: { description: 'Lowest first. Up to a second behind.' },
-    UPDATED_AT_DESC: { description: 'Latest change first, then those never changed. Up to a second behind.' },
+    VALUE_DESC: { description: 'Highest first: a leaderboard. About a second behind.' },
+    VALUE_ASC: { description: 'Lowest first. About a second behind.' },
+    UPDATED_AT_DESC: { description: 'Latest change first, then those never changed. About a second behind.' },
   },
 })
 

@@ -3,6 +3,7 @@ import { builder } from './builder.ts'
 import './scalars.ts'
 import './errorCode.ts'
 import './counter.ts'
+import './counterChange.ts'
 import './sequence.ts'
 import './namespace.ts'
 

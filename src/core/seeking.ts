@@ -1,0 +1,58 @@
+import type { Call, Calls } from './calls.ts'
+import type { Row, Rows } from './lane.ts'
+
+export interface SeekingOptions<R extends Row> {
+  calls: Calls<R>
+  now: () => Date
+  /** Has a call wait whose rows are found. */
+  place: (call: Call<R>) => void
+}
+
+/** There is no row, and none was to be made. */
+export class MissingRow extends Error {}
+
+/** A row that is gone was deleted or defined anew; one that is found again as it was, time and again, was never made. */
+const MOST_SEEKS = 5
+
+/** Makes the function that makes what looks for a call's rows. */
+export function openSeeking<R extends Row>({ calls, now, place }: SeekingOptions<R>) {
+  /** Looks for the rows behind keys, in memory and then in the database, and has them made if that is wished. */
+  return function seekerOf<Key>(
+    rows: Rows<Key, R>,
+    keys: readonly Key[],
+    isMade: boolean,
+  ): (call: Call<R>) => void {
+    let fruitless = 0
+
+    function found(call: Call<R>, again: readonly R[]): void {
+      const isAsBefore = again.every(({ key }, index) => key === call.rows[index]?.key)
+      if (isAsBefore && ++fruitless > MOST_SEEKS) {
+        const missing = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
+        calls.answer(call, missing)
+        return
+      }
+      call.rows = again
+      place(call)
+    }
+
+    return (call) => {
+      if (call.rows.length > 0) for (const key of keys) rows.forget(key)
+      const known: R[] = []
+      for (const key of keys) {
+        const row = rows.known(key)
+        if (row) known.push(row)
+      }
+      if (known.length === keys.length) return found(call, known)
+      const at = now()
+      const find = async (key: Key) => {
+        const row = rows.known(key) ?? (await (isMade ? rows.findOrMake(key, at) : rows.find(key)))
+        if (!row) throw new MissingRow()
+        return row
+      }
+      Promise.all(keys.map(find)).then(
+        (all) => found(call, all),
+        (error) => calls.answer(call, error),
+      )
+    }
+  }
+}
