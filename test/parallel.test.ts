@@ -10,7 +10,9 @@ async function twoServers(): Promise<[Client, Client]> {
   return Promise.all([startNth({ DATABASE_URL }), startNth({ DATABASE_URL })])
 }
 
-it('gives 2 boards x 10 callers x 1 000 tickets exactly the numbers 1 to 10 000 each, through one server or two', async () => {
+it('gives 2 boards x 10 callers x 1 000 tickets exactly the numbers 1 to 10 000 each, through one server or two', {
+  timeout: 180_000,
+}, async () => {
   const servers = await twoServers()
   for (const [sequence, clients] of [
     ['one', servers.slice(0, 1)],
