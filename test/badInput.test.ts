@@ -129,6 +129,21 @@ function exponential(depth: number): string {
   return `{ sequence(name: "s") { ...F0 } } ${fragments.join(' ')} fragment F${depth} on Sequence { name }`
 }
 
+/** A document with fields in so many levels, an even number. */
+function nested(levels: number): string {
+  const rounds = levels / 2 - 1
+  return `{ sequence(name: "s") { ${'group { sequence { '.repeat(rounds)} name ${'} }'.repeat(rounds)} } }`
+}
+
+it('answers fields in 100 levels, and refuses more, however many', async () => {
+  const { ask, refusal, faults } = await startService()
+  expect(JSON.stringify(await ask(nested(100)))).toContain('{"name":"s"}')
+  for (const levels of [102, 1000]) {
+    expect(await refusal(nested(levels))).toEqual({ code: 'GRAPHQL_VALIDATION_FAILED' })
+  }
+  expect(faults).toEqual([])
+})
+
 it.each([
   ['of too many tokens', `{ ${'a '.repeat(10_001)} }`, 'GRAPHQL_PARSE_FAILED'],
   ['nested too deeply', `${'{ a '.repeat(4_900)}${'}'.repeat(4_900)}`, 'GRAPHQL_PARSE_FAILED'],

@@ -34,6 +34,29 @@ export function fieldCount(
   return count
 }
 
+/** How many levels of fields a selection has. */
+export function fieldDepth(
+  selectionSet: SelectionSetNode | undefined,
+  fragments: Fragments,
+  known = new Map<SelectionSetNode, number>(),
+): number {
+  if (selectionSet === undefined) return 0
+  const found = known.get(selectionSet)
+  if (found !== undefined) return found
+  known.set(selectionSet, 0)
+  let depth = 0
+  for (const selection of selectionSet.selections) {
+    const inner =
+      selection.kind === Kind.FRAGMENT_SPREAD
+        ? fragments[selection.name.value]?.selectionSet
+        : selection.selectionSet
+    const own = selection.kind === Kind.FIELD ? 1 : 0
+    depth = Math.max(depth, own + fieldDepth(inner, fragments, known))
+  }
+  known.set(selectionSet, depth)
+  return depth
+}
+
 /** The fragments of a document, by name. */
 export function fragmentsOf({ definitions }: DocumentNode): Fragments {
   const fragments = definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)

@@ -8,7 +8,7 @@ import {
   type ValidationContext,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
+import { fieldCount, fieldDepth, fragmentsOf } from '../graphql/fieldCount.ts'
 import type { KnownDocuments } from './known.ts'
 
 /**
@@ -19,6 +19,9 @@ const MAX_TOKENS = 10_000
 
 /** The most fields that an operation may ask for, those of fragments counted at each use. */
 const MAX_FIELDS = 10_000
+
+/** The most levels of fields. An answer with thousands could not be written as JSON. */
+const MAX_DEPTH = 100
 
 /** Refuses documents that would be too much work to parse, to validate or to execute; remembers the others. */
 export function documents(known: KnownDocuments): Plugin {
@@ -35,7 +38,7 @@ export function documents(known: KnownDocuments): Plugin {
         setResult([])
         return undefined
       }
-      addValidationRule(fieldCountRule)
+      addValidationRule(sizeRule)
       return ({ valid, result, setResult }) => {
         if (valid) known.add(text, documentAST)
         // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
@@ -59,12 +62,16 @@ function parseBounded(source: string | Source, options?: ParseOptions): Document
 }
 
 /** Nested fragments can make a short document ask for more fields than a machine can count to. */
-function fieldCountRule(context: ValidationContext): ASTVisitor {
+function sizeRule(context: ValidationContext): ASTVisitor {
   return {
     OperationDefinition(operation) {
       const fragments = fragmentsOf(context.getDocument())
-      if (fieldCount(operation.selectionSet, fragments) <= MAX_FIELDS) return
-      context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
+      if (fieldCount(operation.selectionSet, fragments) > MAX_FIELDS) {
+        context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
+      }
+      if (fieldDepth(operation.selectionSet, fragments) > MAX_DEPTH) {
+        context.reportError(new GraphQLError(`Fields may be nested at most ${MAX_DEPTH} levels deep.`))
+      }
     },
   }
 }
