@@ -1,6 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { CounterKey } from '../src/core/counters.ts'
+import { claimOf } from '../src/core/idempotency.ts'
 import type { Nth } from '../src/core/nth.ts'
 import { migrate } from '../src/mysql/migrate.ts'
 import { upTo } from './support/client.ts'
@@ -25,24 +26,41 @@ async function expectExact({ counters }: Nth, { answered, refused }: Load): Prom
   expect((await counters.read(key)).value).toBe(answered.length)
 }
 
-it('counts exactly, without an error for anybody, while its database is killed 20 times', {
-  timeout: 180_000,
-}, async () => {
-  const directory = await dataDirectory()
-  let restarts = 0
-  const { target } = await privateServer(directory, () => restarts++)
-  await migrate(target)
-  const nth = openTestNth(target)
-  const load = hammer(nth)
-  for (const time of upTo(20)) {
-    await load.afterMore(Math.ceil(Math.random() * 3000))
-    await signalServer(directory, 'SIGKILL')
-    await expect.poll(() => restarts, PATIENCE).toBe(time)
-  }
-  await load.afterMore(1000)
-  await load.end()
-  await expectExact(nth, load)
-})
+/** The same by callers with a key for each call, on a counter with a bound that is far away. */
+async function hammerWithKeys({ counters }: Nth): Promise<Load> {
+  await counters.define(key, { maxValue: 1_000_000 })
+  let calls = 0
+  return startLoad(
+    CALLERS,
+    async () => (await counters.incrementBy(key, 1, claimOf('n', `k${calls++}`, []))).value,
+  )
+}
+
+it.each([
+  ['', 20, hammer],
+  [', with keys and a bound', 8, hammerWithKeys],
+])(
+  'counts exactly, without an error for anybody, while its database is killed again and again%s',
+  {
+    timeout: 180_000,
+  },
+  async (_, kills, startHammer) => {
+    const directory = await dataDirectory()
+    let restarts = 0
+    const { target } = await privateServer(directory, () => restarts++)
+    await migrate(target)
+    const nth = openTestNth(target)
+    const load = await startHammer(nth)
+    for (const time of upTo(kills)) {
+      await load.afterMore(Math.ceil(Math.random() * 3000))
+      await signalServer(directory, 'SIGKILL')
+      await expect.poll(() => restarts, PATIENCE).toBe(time)
+    }
+    await load.afterMore(1000)
+    await load.end()
+    await expectExact(nth, load)
+  },
+)
 
 it('counts exactly, without an error for anybody, while its connections are cut 200 times', {
   timeout: 120_000,
