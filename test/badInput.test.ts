@@ -187,3 +187,12 @@ it('says that there are no subscriptions', async () => {
   })
   expect(faults).toEqual([])
 })
+
+it.each(['application/json ; charset=utf-8', 'Application/JSON', ' APPLICATION/JSON;charset=UTF-8'])(
+  'reads a body whose type is written %j',
+  async (type) => {
+    const { post } = await startService()
+    const { status, body } = await post('{"query":"{ __typename }"}', { 'content-type': type })
+    expect([status, body]).toEqual([200, { data: { __typename: 'Query' } }])
+  },
+)

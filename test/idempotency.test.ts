@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
@@ -242,6 +244,7 @@ it.each([
   ['bare', 'k-1', 'k-1'],
   ['quoted, as structured fields are', '"k-1"', 'k-1'],
   ['quoted, with a quote in it', '"a\\"b\\\\c"', 'a"b\\c'],
+  ['quoted, with a parameter', '"k";v=1', 'k'],
   ['not quite quoted', '"k', '"k'],
 ])('takes the header %s', async (_, sent, meant) => {
   const { post, ask } = await startService()
@@ -284,9 +287,10 @@ it('refuses the header with another argument in a variable, and takes the same o
 
 it('refuses a header that cannot be a key', async () => {
   const { post, ask } = await startService()
-  for (const key of ['k'.repeat(256), '""', 'ü']) {
+  for (const [key, limit] of [['k'.repeat(256), 255], ['""'], ['ü']] as const) {
     const { status, body } = await post(PLAIN, header(key))
-    expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_USER_INPUT'])
+    const details = { code: 'BAD_USER_INPUT', argument: 'idempotencyKey', ...(limit && { limit }) }
+    expect([status, body.errors?.[0]?.extensions]).toEqual([400, details])
   }
   expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
 })
@@ -298,6 +302,34 @@ it('takes the header with null for all variables', async () => {
     const { status, body } = await post(text, header('k'))
     expect([status, body.data?.increment.replayed]).toEqual([200, replayed])
   }
+})
+
+it('refuses the header when it came twice', async () => {
+  const { url, ask } = await startService()
+  for (const keys of [
+    ['a', 'b'],
+    ['a', 'a'],
+  ]) {
+    const sent = request(`${url}/graphql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': keys },
+    }).end(PLAIN)
+    // The one thing that this event tells.
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    response.resume()
+    expect(response.statusCode).toBe(400)
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('refuses with and without the header what is nested too deeply', async () => {
+  const { post, faults } = await startService()
+  const query = `mutation { ${'... { '.repeat(1500)} increment(name: "c") { value } ${'} '.repeat(1500)} }`
+  for (const headers of [{}, header('k')]) {
+    const { status, body } = await post(JSON.stringify({ query }), headers)
+    expect([status, body.errors?.[0]?.extensions.code]).toEqual([200, expect.stringMatching(/^GRAPHQL_/)])
+  }
+  expect(faults).toEqual([])
 })
 
 it('has no use for the header in queries', async () => {

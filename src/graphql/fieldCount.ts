@@ -34,8 +34,8 @@ export function fieldCount(
   return count
 }
 
-/** How many levels of fields a selection has. */
-export function fieldDepth(
+/** How many levels a selection has, those of fragments included. */
+export function selectionDepth(
   selectionSet: SelectionSetNode | undefined,
   fragments: Fragments,
   known = new Map<SelectionSetNode, number>(),
@@ -50,8 +50,7 @@ export function fieldDepth(
       selection.kind === Kind.FRAGMENT_SPREAD
         ? fragments[selection.name.value]?.selectionSet
         : selection.selectionSet
-    const own = selection.kind === Kind.FIELD ? 1 : 0
-    depth = Math.max(depth, own + fieldDepth(inner, fragments, known))
+    depth = Math.max(depth, 1 + selectionDepth(inner, fragments, known))
   }
   known.set(selectionSet, depth)
   return depth

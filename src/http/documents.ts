@@ -8,7 +8,7 @@ import {
   type ValidationContext,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { fieldCount, fieldDepth, fragmentsOf } from '../graphql/fieldCount.ts'
+import { fieldCount, fragmentsOf, selectionDepth } from '../graphql/fieldCount.ts'
 import type { KnownDocuments } from './known.ts'
 
 /**
@@ -20,7 +20,7 @@ const MAX_TOKENS = 10_000
 /** The most fields that an operation may ask for, those of fragments counted at each use. */
 const MAX_FIELDS = 10_000
 
-/** The most levels of fields. An answer with thousands could not be written as JSON. */
+/** The most levels of fields and fragments. An answer with thousands could not be written as JSON. */
 const MAX_DEPTH = 100
 
 /** Refuses documents that would be too much work to parse, to validate or to execute; remembers the others. */
@@ -69,8 +69,10 @@ function sizeRule(context: ValidationContext): ASTVisitor {
       if (fieldCount(operation.selectionSet, fragments) > MAX_FIELDS) {
         context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
       }
-      if (fieldDepth(operation.selectionSet, fragments) > MAX_DEPTH) {
-        context.reportError(new GraphQLError(`Fields may be nested at most ${MAX_DEPTH} levels deep.`))
+      if (selectionDepth(operation.selectionSet, fragments) > MAX_DEPTH) {
+        context.reportError(
+          new GraphQLError(`Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`),
+        )
       }
     },
   }

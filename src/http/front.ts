@@ -69,6 +69,7 @@ export function createFront(api: Api): Handler {
     const params = saysJson(request.headers) ? paramsIn(body) : undefined
     if (!type || !params) {
       setAll(response, headers)
+      tidyType(request)
       // Where Yoga looks for a body that somebody else has read.
       return api(Object.assign(request, { body: Readable.from([body]) }), response)
     }
@@ -77,6 +78,12 @@ export function createFront(api: Api): Handler {
     if (!isSuccess(result)) return sendProcessed(result, type, response, headers)
     send(response, 200, [...headers, 'content-type', `${type}; charset=utf-8`], JSON.stringify(result))
   }
+}
+
+/** Writes the type of a body as Yoga expects it, who minds capitals, and spaces before a semicolon. */
+function tidyType({ headers }: IncomingMessage): void {
+  const type = headers['content-type']
+  if (type) headers['content-type'] = type.replace(/^[^;]*/, (media) => media.trim().toLowerCase())
 }
 
 function send(response: ServerResponse, status: number, headers: HeaderList, text: string): void {

@@ -10,6 +10,7 @@ import {
 } from 'graphql'
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../core/idempotency.ts'
+import type { Fault } from '../core/names.ts'
 import { fragmentsOf } from '../graphql/fieldCount.ts'
 import { requestError } from './requests.ts'
 
@@ -33,7 +34,8 @@ function unquoted(text: string): string {
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }
 
-const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/
+/** With what structured fields may have behind it, which says nothing here. */
+const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
 /**
  * Refuses a mutation with the header `Idempotency-Key` where it isn't clear what that key is for, before
@@ -47,8 +49,14 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
     if (key === undefined) return
     const operation = getOperationAST(document, operationName)
     if (operation?.operation !== OperationTypeNode.MUTATION) return
-    const refusal = faultOf(key, operation, document, variableValues)
-    if (refusal !== undefined) throw requestError(400, 'BAD_USER_INPUT', refusal, { argument: ARGUMENT })
+    const times = context.req?.headersDistinct[HEADER]?.length ?? 1
+    const fault =
+      times > 1
+        ? { message: 'The header Idempotency-Key came more than once.' }
+        : faultOf(key, operation, document, variableValues)
+    if (!fault) return
+    const { message, ...details } = fault
+    throw requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
   },
 }
 
@@ -60,18 +68,24 @@ function faultOf(
   operation: OperationDefinitionNode,
   document: DocumentNode,
   variables: Variables,
-): string | undefined {
+): Fault | undefined {
   const fault = keyFault(key)
-  if (fault) return `The header Idempotency-Key ${fault.message}.`
+  if (fault) return { ...fault, message: `The header Idempotency-Key ${fault.message}.` }
   const fields = rootFields(operation.selectionSet, document)
   if (new Set(fields.map(responseName)).size !== 1) {
-    return 'The header Idempotency-Key goes with an operation of one field. Give each field its own argument idempotencyKey.'
+    return {
+      message:
+        'The header Idempotency-Key goes with an operation of one field. Give each field its own argument idempotencyKey.',
+    }
   }
   const others = fields
     .map((field) => argumentOf(field, operation, variables))
     .filter((other) => other != null)
   return others.some((other) => other !== key)
-    ? 'The header Idempotency-Key and the argument idempotencyKey are different; send one of them.'
+    ? {
+        message:
+          'The header Idempotency-Key and the argument idempotencyKey are different; send one of them.',
+      }
     : undefined
 }
 

@@ -28,6 +28,8 @@ export interface Finds {
   /** What each slot's row held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
   before: (number | undefined | 'unsure')[]
   remembered: Remembered[]
+  /** How many keys were claimed, as nobody had used them. */
+  claimed: number
 }
 
 export interface FlushForm {
@@ -97,7 +99,15 @@ function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm)
     ? claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1)).map((one) => [one])
     : [claims]
   return [
-    ...groups.map((group) => ({ statement: claim(group, at), owner: ownerOf(group.map(({ key }) => key)) })),
+    ...groups.map(
+      (group): Step => ({
+        statement: claim(group, at),
+        owner: ownerOf(group.map(({ key }) => key)),
+        read(answer, finds) {
+          if (!Array.isArray(answer)) finds.claimed += answer.affectedRows
+        },
+      }),
+    ),
     {
       statement: readDone(claims),
       read(answer, { remembered }) {

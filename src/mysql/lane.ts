@@ -59,6 +59,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     try {
       text = writeFlush(flush, form)
       const found = await write(session, used, text, flush)
+      if (!found) return await giveUp(session, 'A key is neither claimed nor found')
       const decision = flush.deal(found)
       if (!decision) return await withdraw(session)
       decided = writeDecided(flush, found.values, decision, form)
@@ -72,21 +73,25 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     return outcome
   }
 
-  /** The first trip: everything that is to be changed or locked. Returns what was there before. */
+  /**
+   * The first trip: everything that is to be changed or locked. Returns what was there before; undefined if that
+   * doesn't tell of every key whether it was used.
+   */
   async function write(
     session: Session,
     used: Ledger,
     text: FlushText,
-    { slots }: Flush<CountingRow>,
-  ): Promise<Found> {
+    { slots, claims }: Flush<CountingRow>,
+  ): Promise<Found | undefined> {
     const [, raised, ...answers] = await session.send(['start transaction', raise(used), ...text.statements])
     if (Array.isArray(raised) || raised?.affectedRows !== 1) {
       ledger = undefined
       throw new Error("The lane's row is missing")
     }
-    const finds: Finds = { before: slots.map(() => undefined), remembered: [] }
+    const finds: Finds = { before: slots.map(() => undefined), remembered: [], claimed: 0 }
     text.read(answers, finds)
-    const { before, remembered } = finds
+    const { before, remembered, claimed } = finds
+    if (claimed + remembered.length !== claims.length) return undefined
     const again = readAgain(slots, finds)
     if (again.statements.length > 0) {
       const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
@@ -103,6 +108,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
   async function withdraw(session: Session): Promise<Outcome> {
     await rollBack(session)
     return { kind: 'withdrawn' }
+  }
+
+  /** Rolls back what is to be tried again. */
+  async function giveUp(session: Session, reason: string): Promise<Outcome> {
+    await rollBack(session)
+    return { kind: 'failed', cause: new Error(reason) }
   }
 
   /** What an error before COMMIT means: nothing was done, and perhaps one row or claim is to blame. */

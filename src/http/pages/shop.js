@@ -37,12 +37,19 @@ async function buy(title) {
     try {
       const { increment } = await ask(
         `mutation Buy($title: String!) {
-          increment(name: $title, namespace: "booksales") { value counter { maxValue } }
+          increment(name: $title, namespace: "booksales") { value appliedDelta counter { maxValue } }
         }`,
         { title },
         { 'Idempotency-Key': key },
       )
-      return { sold: increment.value, copies: increment.counter?.maxValue }
+      const copies = increment.counter?.maxValue
+      if (increment.appliedDelta > 0) return { sold: increment.value, copies }
+      // Somebody has had the edition saturate rather than refuse.
+      throw Object.assign(new Error('Sold out'), {
+        code: 'LIMIT_REACHED',
+        value: increment.value,
+        limit: copies,
+      })
     } catch (error) {
       // Without a code there was no answer at all.
       const mayRepeat = error.retryable || !error.code
@@ -63,8 +70,11 @@ async function readSales() {
   return counters.map(({ value, maxValue }) => ({ sold: value, copies: maxValue }))
 }
 
+let isPrinted = false
+
 /** Says once how many copies of the edition there are. From then on the API refuses to count one more. */
 async function printEdition() {
+  isPrinted = true
   await ask(
     `mutation PrintEdition($title: String!, $copies: SafeInt!) {
       defineCounter(name: $title, definition: { maxValue: $copies }, namespace: "booksales") { maxValue }
@@ -146,8 +156,9 @@ async function refresh() {
   const before = purchases
   try {
     const sales = await readSales()
-    if (sales.at(-1).copies === null) {
-      await printEdition()
+    if (sales.at(-1).copies === null && !isPrinted) {
+      // If more were sold before, there is no such edition, but all other books.
+      await printEdition().catch(() => undefined)
       return await refresh()
     }
     if (purchases === before) shelf.forEach((book, index) => void show(book, sales[index]))
