@@ -17,12 +17,13 @@ export type BoundsChange = { [Part in keyof Bounds]?: Bounds[Part] | null | unde
 
 export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 
-/** The bound that a value is beyond; undefined: none. */
+/** A bound that a value is beyond. */
 export interface Crossed {
   side: 'minValue' | 'maxValue'
   limit: number
 }
 
+/** The bound that a value is beyond; undefined: none. */
 export function crossed({ minValue, maxValue }: Bounds, value: number): Crossed | undefined {
   if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
   return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined

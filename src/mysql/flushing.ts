@@ -11,7 +11,7 @@ import {
   lockDefinition,
   tables,
 } from './counting.ts'
-import { claim, readDone, rememberedIn } from './keys.ts'
+import { claim, inOrder, readDone, rememberedIn } from './keys.ts'
 import type { Answer } from './session.ts'
 
 /** Statements of a flush, and how to read their answers. */
@@ -95,9 +95,7 @@ export function textOf(steps: readonly Step[]): FlushText {
 
 function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm): Step[] {
   if (claims.length === 0) return []
-  const groups = isSingly
-    ? claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1)).map((one) => [one])
-    : [claims]
+  const groups = isSingly ? inOrder(claims).map((one) => [one]) : [claims]
   return [
     ...groups.map(
       (group): Step => ({

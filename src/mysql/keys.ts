@@ -6,7 +6,6 @@ import { bytes, digest, instant, integer } from './literals.ts'
 
 /** Claims keys that nobody has used. Waits for a transaction that has claimed one of them. */
 export function claim(claims: readonly Claim[], at: Date): string {
-  // All writers take them in one order, so that none waits for another that waits for it.
   const values = inOrder(claims).map(
     ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)})`,
   )
@@ -100,6 +99,7 @@ export async function sweepKeys(database: Database, before: Date): Promise<numbe
   }
 }
 
-function inOrder(claims: readonly Claim[]): Claim[] {
+/** The order in which every process claims keys: none waits for another that waits for it. */
+export function inOrder(claims: readonly Claim[]): Claim[] {
   return claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
 }
