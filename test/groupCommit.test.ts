@@ -99,7 +99,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     const { promise: ended, resolve: unlock } = deferred()
     // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
     const keys = flush.claims.map(({ key }) => key).toSorted()
-    const names = [...new Set(flush.slots.map(({ row }) => `row ${row.name}`))].toSorted()
+    const names = [...new Set(flush.runs.map(({ row }) => `row ${row.name}`))].toSorted()
     for (const place of [...keys, ...names]) {
       const before = table.locks.get(place)
       table.locks.set(place, ended)
@@ -111,12 +111,12 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
   }
 
   async function transact(flush: Flush<ModelRow>): Promise<Outcome> {
-    const { slots, claims, deal, mayCommit } = flush
+    const { runs, claims, deal, mayCommit } = flush
     const { fate, turns, run } = stream.next().value
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
     if (fate === 'culprit') {
-      const places = [...claims.map(({ key }) => key), ...slots.map(({ row }) => row.key)]
+      const places = [...claims.map(({ key }) => key), ...runs.map(({ row }) => row.key)]
       return {
         kind: 'failed',
         cause: fate,
@@ -124,7 +124,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
         isFault: run % 2 === 0,
       }
     }
-    const stored = slots.map(({ row }) => {
+    const stored = runs.map(({ row }) => {
       const found = table.rows.get(row.name)
       return found?.id === row.id && found.version === row.version ? found : undefined
     })
@@ -136,7 +136,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     if (!decision || !mayCommit()) return { kind: 'withdrawn' }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
-      for (const [index, { row, merged }] of slots.entries()) {
+      for (const [index, { row, merged }] of runs.entries()) {
         const before = stored[index]
         const write = decision.writes[index]
         if (!before) throw new Error('Only rows that are there can be dealt from')
@@ -239,12 +239,12 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   const flushed: number[] = []
   let finish: () => void = () => undefined
   const lane: Lane<ModelRow> = {
-    async flush({ slots, deal, mayCommit }) {
-      flushed.push(slots.reduce((sum, { merged }) => sum + (merged?.kind === 'add' ? merged.delta : 0), 0))
+    async flush({ runs, deal, mayCommit }) {
+      flushed.push(runs.reduce((sum, { merged }) => sum + (merged?.kind === 'add' ? merged.delta : 0), 0))
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      deal({ values: slots.map(() => 0), remembered: [] })
+      deal({ values: runs.map(() => 0), remembered: [] })
       mayCommit()
       return { kind: 'committed' }
     },

@@ -7,15 +7,15 @@ import type { Row } from './lane.ts'
 export interface Batch<R extends Row> {
   calls: readonly Call<R>[]
   /** One for each row. */
-  slots: Slot<R>[]
-  /** The slot of each operation of each call, in order. */
-  parts: Slot<R>[]
+  runs: Run<R>[]
+  /** The run of each operation of each call, in order. */
+  parts: Run<R>[]
   /** One for each idempotency key. */
   claims: Claim[]
 }
 
 /** One row of a flush. */
-export interface Slot<R extends Row> extends RowState {
+export interface Run<R extends Row> extends RowState {
   row: R
   /**
    * All operations on it as one, sent as one statement. Undefined: the row is careful. It is read under lock,
@@ -56,26 +56,26 @@ export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
 
 /** Puts calls together. Rows whose keys are in `careful` are so, as are those where a refusal is to be expected. */
 export function batchOf<R extends Row>(calls: readonly Call<R>[], careful: ReadonlySet<string>): Batch<R> {
-  const slots = new Map<string, Slot<R>>()
-  const parts: Slot<R>[] = []
+  const runs = new Map<string, Run<R>>()
+  const parts: Run<R>[] = []
   const claims = new Map<string, Claim>()
   for (const call of calls) {
     if (call.claim) claims.set(call.claim.key, call.claim)
     for (const [index, row] of call.rows.entries()) {
-      const slot = slots.get(row.key)
-      if (slot) {
-        include(slot, call, index)
-        parts.push(slot)
+      const run = runs.get(row.key)
+      if (run) {
+        include(run, call, index)
+        parts.push(run)
       } else {
         const isCareful = row.bounds !== undefined || careful.has(row.key)
-        const opened = slotOf(call, index, row)
+        const opened = runOf(call, index, row)
         if (isCareful) opened.merged = undefined
-        slots.set(row.key, opened)
+        runs.set(row.key, opened)
         parts.push(opened)
       }
     }
   }
-  const batch = { calls, slots: [...slots.values()], parts, claims: [...claims.values()] }
+  const batch = { calls, runs: [...runs.values()], parts, claims: [...claims.values()] }
   spreadCare(batch)
   return batch
 }
@@ -86,7 +86,7 @@ export function touches<R extends Row>({ rows, claim }: Call<R>, key: string): b
 }
 
 /** A row as a flush begins with it, for one operation of a call. */
-export function slotOf<R extends Row>(call: Call<R>, index: number, row: R): Slot<R> {
+export function runOf<R extends Row>(call: Call<R>, index: number, row: R): Run<R> {
   return {
     row,
     merged: mergeable(call, index),
@@ -100,11 +100,11 @@ export function slotOf<R extends Row>(call: Call<R>, index: number, row: R): Slo
   }
 }
 
-function include<R extends Row>(slot: Slot<R>, call: Call<R>, index: number): void {
-  slot.isForDefinition ||= isForDefinition(call, index)
-  if (!slot.merged) return
+function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void {
+  run.isForDefinition ||= isForDefinition(call, index)
+  if (!run.merged) return
   const operation = mergeable(call, index)
-  slot.merged = operation && merge(slot.merged, operation)
+  run.merged = operation && merge(run.merged, operation)
 }
 
 function isForDefinition<R extends Row>({ operations }: Call<R>, index: number): boolean {
@@ -126,6 +126,6 @@ function spreadCare<R extends Row>({ calls, parts }: Batch<R>): void {
     next += rows.length
     if (mode !== 'all') continue
     const own = parts.slice(from, next)
-    if (own.some(({ merged }) => !merged)) for (const slot of own) slot.merged = undefined
+    if (own.some(({ merged }) => !merged)) for (const run of own) run.merged = undefined
   }
 }

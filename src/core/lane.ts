@@ -1,4 +1,4 @@
-import type { Slot } from './batch.ts'
+import type { Run } from './batch.ts'
 import type { Bounds } from './bounds.ts'
 import type { Claim, Remembered } from './idempotency.ts'
 
@@ -30,7 +30,7 @@ export interface Lane<R extends Row> {
 /** What goes into one transaction. */
 export interface Flush<R extends Row> {
   /** One for each row. */
-  slots: readonly Slot<R>[]
+  runs: readonly Run<R>[]
   /** One for each idempotency key. */
   claims: readonly Claim[]
   at: Date
@@ -44,7 +44,7 @@ export interface Flush<R extends Row> {
 
 /** What a flush finds in the database. */
 export interface Found {
-  /** What each slot's row held before; undefined where there is no such row. */
+  /** What each run's row held before; undefined where there is no such row. */
   values: readonly (number | undefined)[]
   /** What was done under those of the keys that were used before. */
   remembered: readonly Remembered[]
@@ -52,7 +52,7 @@ export interface Found {
 
 /** What a flush is to write when its numbers are dealt. */
 export interface Decision {
-  /** What is to become of each slot's row; undefined: nothing more. */
+  /** What is to become of each run's row; undefined: nothing more. */
   writes: readonly (Write | undefined)[]
   /** What was done under the keys that are used for the first time. */
   remember: readonly Remembered[]

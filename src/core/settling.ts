@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Batch, batchOf, type Slot, slotOf, touches } from './batch.ts'
+import { type Batch, batchOf, type Run, runOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
 import { deal, dealAll } from './dealing.ts'
 import { NthError } from './errors.ts'
@@ -71,7 +71,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
     const index = call.rows.findIndex((row) => row.key === key)
     const row = call.rows[index]
     const outcome = await lane.flush({
-      slots: row ? [{ ...slotOf(call, index, row), merged: undefined }] : [],
+      runs: row ? [{ ...runOf(call, index, row), merged: undefined }] : [],
       claims: call.claim?.key === key ? [call.claim] : [],
       at: now(),
       deal: () => false,
@@ -82,8 +82,8 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
   }
 
   /** Has the calls look again whose rows are gone. Returns the others. */
-  function withoutGone({ calls: all, slots }: Batch<R>): readonly Call<R>[] {
-    const gone = slots.filter(({ isGone }) => isGone).map(({ row }) => row.key)
+  function withoutGone({ calls: all, runs }: Batch<R>): readonly Call<R>[] {
+    const gone = runs.filter(({ isGone }) => isGone).map(({ row }) => row.key)
     if (gone.length === 0) return all
     const isBlamed = (call: Call<R>) => gone.some((key) => touches(call, key))
     for (const call of all) if (isBlamed(call)) call.seek(call)
@@ -91,9 +91,9 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
   }
 
   function flushOf(batch: Batch<R>, at: Date, careful: Set<string>): Flush<R> {
-    const { calls: all, slots, claims } = batch
+    const { calls: all, runs, claims } = batch
     return {
-      slots,
+      runs,
       claims,
       at,
       isAwaited: () => calls.open(all).length > 0,
@@ -112,9 +112,9 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
    * careful from then on.
    */
   function dealBatch(batch: Batch<R>, found: Found, at: Date, careful: Set<string>): Decision | false {
-    const { calls: all, slots, parts, claims } = batch
-    for (const [index, slot] of slots.entries()) begin(slot, found.values[index])
-    if (slots.some(({ isGone }) => isGone)) return false
+    const { calls: all, runs, parts, claims } = batch
+    for (const [index, run] of runs.entries()) begin(run, found.values[index])
+    if (runs.some(({ isGone }) => isGone)) return false
 
     const done = new Map<string, Remembered>()
     for (const earlier of found.remembered) {
@@ -146,33 +146,33 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
       }
     }
     if (!isAgreed) return false
-    return { writes: slots.map(writeOf), remember, forget: claims.filter(({ key }) => !done.has(key)) }
+    return { writes: runs.map(writeOf), remember, forget: claims.filter(({ key }) => !done.has(key)) }
   }
 }
 
 /** Begins dealing, with what a row held before. */
-function begin<R extends Row>(slot: Slot<R>, value: number | undefined): void {
-  slot.isGone = value === undefined
-  slot.value = value ?? 0
-  slot.bounds = slot.row.bounds
-  slot.counted = 0
-  slot.isDefined = false
-  slot.isDeleted = false
+function begin<R extends Row>(run: Run<R>, value: number | undefined): void {
+  run.isGone = value === undefined
+  run.value = value ?? 0
+  run.bounds = run.row.bounds
+  run.counted = 0
+  run.isDefined = false
+  run.isDeleted = false
 }
 
-function dealCall<R extends Row>(call: Call<R>, slots: readonly Slot<R>[], at: Date): Applied | NthError {
+function dealCall<R extends Row>(call: Call<R>, runs: readonly Run<R>[], at: Date): Applied | NthError {
   const { operations, mode } = call
-  const [slot] = slots
+  const [run] = runs
   const [operation] = operations
-  if (mode === 'one' && slot && operation) {
-    const answer = deal(slot, operation)
+  if (mode === 'one' && run && operation) {
+    const answer = deal(run, operation)
     return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
   }
-  const answers = dealAll(slots, operations)
+  const answers = dealAll(runs, operations)
   return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
 }
 
-function writeOf<R extends Row>({ merged, ...state }: Slot<R>): Write | undefined {
+function writeOf<R extends Row>({ merged, ...state }: Run<R>): Write | undefined {
   const { value, counted, isDefined, isDeleted, bounds } = state
   if (merged) return undefined
   if (isDeleted) return 'deleted'

@@ -6,17 +6,17 @@ import { giveBack, remember } from './keys.ts'
 
 /** Writes what was decided: what careful rows are to be, and what is remembered of claims. */
 export function writeDecided(
-  { slots, at }: Flush<CountingRow>,
+  { runs, at }: Flush<CountingRow>,
   found: readonly (number | undefined)[],
   { writes, remember: done, forget }: Decision,
   { isSingly }: FlushForm,
 ): FlushText {
   const counted: Written[] = []
   const steps: Step[] = []
-  for (const [index, slot] of slots.entries()) {
+  for (const [index, run] of runs.entries()) {
     const write = writes[index]
     if (write === undefined) continue
-    const { row } = slot
+    const { row } = run
     const statements = write === 'deleted' ? remove(row) : write.bounds ? redefine(row, write.bounds, at) : []
     steps.push(...statements.map((statement) => ({ statement, owner: row.key })))
     if (write !== 'deleted' && write.isCounted)

@@ -1,4 +1,4 @@
-import type { Slot } from '../core/batch.ts'
+import type { Run } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim, Remembered } from '../core/idempotency.ts'
 import type { Flush } from '../core/lane.ts'
@@ -25,7 +25,7 @@ export interface FlushText {
 
 /** What a flush finds. */
 export interface Finds {
-  /** What each slot's row held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
+  /** What each run's row held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
   before: (number | undefined | 'unsure')[]
   remembered: Remembered[]
   /** How many keys were claimed, as nobody had used them. */
@@ -46,7 +46,7 @@ const NARROW = 8
 const MARK = 'do 0'
 
 interface Member {
-  slot: Slot<CountingRow>
+  run: Run<CountingRow>
   index: number
 }
 
@@ -61,21 +61,21 @@ export interface Step {
  * Writes what a flush changes or locks. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock.
  */
-export function writeFlush({ slots, claims, at }: Flush<CountingRow>, form: FlushForm): FlushText {
-  const counting = byTable(slots).flatMap(([table, members]) => stepsFor(table, members, at, form))
-  const defining = slots.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
+export function writeFlush({ runs, claims, at }: Flush<CountingRow>, form: FlushForm): FlushText {
+  const counting = byTable(runs).flatMap(([table, members]) => stepsFor(table, members, at, form))
+  const defining = runs.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
   return textOf([...claimSteps(claims, at, form), ...counting, ...defining])
 }
 
 /**
  * Reads again, under their locks, the rows whose answers didn't tell: they hold what was added already.
  */
-export function readAgain(slots: readonly Slot<CountingRow>[], { before }: Finds): FlushText {
-  const unsure = byTable(slots).flatMap(([table, members]) =>
+export function readAgain(runs: readonly Run<CountingRow>[], { before }: Finds): FlushText {
+  const unsure = byTable(runs).flatMap(([table, members]) =>
     members
       .filter(({ index }) => before[index] === 'unsure')
       .map((member): Step => {
-        const { merged } = member.slot
+        const { merged } = member.run
         const added = merged?.kind === 'add' ? merged.delta : 0
         return lockStep(table, [member], (value) => value - added)
       }),
@@ -117,16 +117,16 @@ function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm)
 }
 
 /** All that is to be waited for is waited for before COMMIT is sent: an error after it would leave a doubt. */
-function definitionSteps({ row }: Slot<CountingRow>): Step[] {
+function definitionSteps({ row }: Run<CountingRow>): Step[] {
   return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
 }
 
-function byTable(slots: readonly Slot<CountingRow>[]): [CountingTable, Member[]][] {
-  const members = slots.map((slot, index) => ({ slot, index })).sort((a, b) => a.slot.row.id - b.slot.row.id)
+function byTable(runs: readonly Run<CountingRow>[]): [CountingTable, Member[]][] {
+  const members = runs.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
   // The keys of a constant object.
   return (Object.keys(tables) as CountingTable[]).map((table) => [
     table,
-    members.filter(({ slot }) => slot.row.table === table),
+    members.filter(({ run }) => run.row.table === table),
   ])
 }
 
@@ -138,7 +138,7 @@ function stepsFor(
 ): Step[] {
   if (members.length > NARROW && !isSingly) return lockAndChange(table, members, at)
   return members.flatMap((member) => {
-    const { merged, row } = member.slot
+    const { merged, row } = member.run
     const isReturned = merged?.kind === 'add' && !triggered.has(table)
     return isReturned
       ? [returningStep(member, addReturningOld(row, merged.delta, at))]
@@ -146,10 +146,10 @@ function stepsFor(
   })
 }
 
-function returningStep({ slot, index }: Member, statement: string): Step {
+function returningStep({ run, index }: Member, statement: string): Step {
   return {
     statement,
-    owner: slot.row.key,
+    owner: run.row.key,
     read(answer, { before }) {
       if (Array.isArray(answer)) return
       const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
@@ -158,11 +158,11 @@ function returningStep({ slot, index }: Member, statement: string): Step {
   }
 }
 
-/** Locks rows, and changes those of merged slots, with one statement for all that have the same operation. */
+/** Locks rows, and changes those of merged runs, with one statement for all that have the same operation. */
 function lockAndChange(table: CountingTable, members: Member[], at: Date): Step[] {
   const groups = new Map<string, { operation: ValueOperation; ids: number[] }>()
-  for (const { slot } of members) {
-    const { merged, row } = slot
+  for (const { run } of members) {
+    const { merged, row } = run
     if (!merged) continue
     const text = merged.kind === 'set' ? `= ${merged.to}` : `+ ${merged.delta}`
     const others = groups.get(text)
@@ -184,22 +184,22 @@ function lockStep(table: CountingTable, members: Member[], toBefore = (value: nu
   return {
     statement: lock(
       table,
-      members.map(({ slot }) => slot.row.id),
+      members.map(({ run }) => run.row.id),
     ),
     owner: ownerOf(keysOf(members)),
     read(answer, { before }) {
       if (!Array.isArray(answer)) return
       const found = new Map(answer.map((row) => [row.id, row]))
-      for (const { slot, index } of members) {
-        const row = found.get(slot.row.id)
-        before[index] = row?.version === slot.row.version ? toBefore(Number(row?.value)) : undefined
+      for (const { run, index } of members) {
+        const row = found.get(run.row.id)
+        before[index] = row?.version === run.row.version ? toBefore(Number(row?.value)) : undefined
       }
     },
   }
 }
 
 function keysOf(members: readonly Member[]): string[] {
-  return members.map(({ slot }) => slot.row.key)
+  return members.map(({ run }) => run.row.key)
 }
 
 /** The key, if there is one only. */

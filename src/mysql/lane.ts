@@ -69,7 +69,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     }
     const outcome = await commit(session, used, decided, flush)
     const mayBeDone = outcome.kind === 'committed' || outcome.kind === 'unknown'
-    if (mayBeDone) options.onChanged(flush.slots.map(({ row }) => row))
+    if (mayBeDone) options.onChanged(flush.runs.map(({ row }) => row))
     return outcome
   }
 
@@ -81,24 +81,24 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     session: Session,
     used: Ledger,
     text: FlushText,
-    { slots, claims }: Flush<CountingRow>,
+    { runs, claims }: Flush<CountingRow>,
   ): Promise<Found | undefined> {
     const [, raised, ...answers] = await session.send(['start transaction', raise(used), ...text.statements])
     if (Array.isArray(raised) || raised?.affectedRows !== 1) {
       ledger = undefined
       throw new Error("The lane's row is missing")
     }
-    const finds: Finds = { before: slots.map(() => undefined), remembered: [], claimed: 0 }
+    const finds: Finds = { before: runs.map(() => undefined), remembered: [], claimed: 0 }
     text.read(answers, finds)
     const { before, remembered, claimed } = finds
     if (claimed + remembered.length !== claims.length) return undefined
-    const again = readAgain(slots, finds)
+    const again = readAgain(runs, finds)
     if (again.statements.length > 0) {
       const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
       again.read(await session.send(again.statements), finds)
       // A value other than 0 that the answer didn't tell was kept back by a trigger.
       for (const index of unsure) {
-        const table = slots[index]?.row.table
+        const table = runs[index]?.row.table
         if (table && before[index] !== 0) triggered.add(table)
       }
     }
