@@ -26,6 +26,19 @@ mutation BuyACopy {
     updatedAt
   }
 }`,
+  `# The shop shows more of this: follow the title of a book.
+mutation BuyTheNthOfTheMonth {
+  increment(name: "Bulldozer", namespace: "booksales") {
+    value
+    valueIn(period: MONTH) # your number in this month
+    counter {
+      history(period: DAY, last: 7) {
+        start
+        value
+      }
+    }
+  }
+}`,
   `# All or nothing: if one change is refused, none is made. The key makes it safe to run again: it counts once.
 mutation BuyACart {
   incrementMany(

@@ -21,21 +21,30 @@ export function pageOf(content: Omit<Page, 'tag'>): Page {
 
 const FOLDER = new URL('../../src/http/pages/', import.meta.url)
 
+/** The library that draws the shop's charts, as it is published. */
+const UPLOT = new URL('./dist/', import.meta.resolve('uplot/package.json'))
+
 /** The shop runs its own script and style only. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 /** The fixed pages, by path. */
 export async function readPages(): Promise<Map<string, Page>> {
-  const file = async (name: string, type: string): Promise<Page> =>
+  const file = async (name: string, type: string, folder = FOLDER): Promise<Page> =>
     pageOf({
       type: `${type}; charset=utf-8`,
-      body: await readFile(new URL(name, FOLDER)),
+      body: await readFile(new URL(name, folder)),
       headers: { 'content-security-policy': CONTENT_SECURITY_POLICY },
     })
   return new Map([
     ['/', await file('shop.html', 'text/html')],
     ['/shop.js', await file('shop.js', 'text/javascript')],
+    ['/book', await file('book.html', 'text/html')],
+    ['/book.js', await file('book.js', 'text/javascript')],
+    ['/sales.js', await file('sales.js', 'text/javascript')],
+    ['/chart.js', await file('chart.js', 'text/javascript')],
+    ['/uplot.js', await file('uPlot.esm.js', 'text/javascript', UPLOT)],
+    ['/uplot.css', await file('uPlot.min.css', 'text/css', UPLOT)],
     ['/shop.css', await file('shop.css', 'text/css')],
     ['/icon.svg', await file('icon.svg', 'image/svg+xml')],
     [

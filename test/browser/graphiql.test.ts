@@ -13,11 +13,12 @@ it('opens with prepared tabs that run one after another, without any outside add
     '"value": 1',
     '"value": 13',
     '"name": "Bulldozer"',
+    '"valueIn": 14',
     '"replayed": false',
     '"maxValue": 3',
     '"formatted": "MYBOARD-1"',
     '"nodes"',
-    '"previousValue": 14',
+    '"previousValue": 15',
   ]
   for (const [index, answer] of answers.entries()) {
     const operation = /(?:query|mutation) (\w+)/.exec(tabs[index] ?? '')?.[1] ?? ''

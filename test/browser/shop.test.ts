@@ -39,7 +39,9 @@ it('tells every buyer in many windows which copy is theirs', async () => {
       windows.map(async (window) => {
         await buy(window, 'Bulldozer')
         const status = book(window, 'Bulldozer').getByRole('status')
-        await expect.poll(() => status.textContent()).toMatch(/^You just bought copy \d+ of Bulldozer\.$/)
+        await expect
+          .poll(() => status.textContent())
+          .toMatch(/^You just bought copy (\d+) of Bulldozer, the \1(st|nd|rd|th) this month\.$/)
         await expect.poll(() => window.getByRole('button', { name: 'Buy Bulldozer' }).isEnabled()).toBe(true)
       }),
     )
@@ -78,7 +80,9 @@ it('says that nothing was sold when it was not', async () => {
   await window.getByRole('alert').getByText('Not sold: Try later.').waitFor()
   await window.unroute('**/graphql')
   await buy(window, 'Bulldozer')
-  await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
+  await book(window, 'Bulldozer')
+    .getByText('You just bought copy 1 of Bulldozer, the 1st this month.')
+    .waitFor()
 })
 
 it('can be used by keyboard alone', async () => {
@@ -86,9 +90,12 @@ it('can be used by keyboard alone', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow(url)
   await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
-  for (const _ of upTo(3)) await window.keyboard.press('Tab')
+  // To each book leads a link, too.
+  for (const _ of upTo(6)) await window.keyboard.press('Tab')
   await window.keyboard.press('Enter')
-  await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
+  await book(window, 'Bulldozer')
+    .getByText('You just bought copy 1 of Bulldozer, the 1st this month.')
+    .waitFor()
   await expect.poll(() => window.evaluate('document.activeElement.ariaLabel')).toBe('Buy Bulldozer')
 })
 
@@ -118,7 +125,9 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
   )
   await sell(2)
   await buy(window, EDITION)
-  await book(window, EDITION).getByText('You just bought copy 100 of Red Horse Hill, signed.').waitFor()
+  await book(window, EDITION)
+    .getByText('You just bought copy 100 of Red Horse Hill, signed, the 100th this month.')
+    .waitFor()
   await buy(other, EDITION)
   await other.getByRole('alert').getByText('somebody else has bought the last copy').waitFor()
   for (const one of [window, other]) {
@@ -143,7 +152,9 @@ it('buys one copy for one click, also when the answer is lost', async () => {
     return route.abort()
   })
   await buy(window, 'Bulldozer')
-  await book(window, 'Bulldozer').getByText('You just bought copy 1 of Bulldozer.').waitFor()
+  await book(window, 'Bulldozer')
+    .getByText('You just bought copy 1 of Bulldozer, the 1st this month.')
+    .waitFor()
   expect(lost).toBe(2)
   expect(await ask('{ counter(name: "Bulldozer", namespace: "booksales") { value } }')).toEqual({
     counter: { value: 1 },
