@@ -13,7 +13,7 @@ export function report(
   return [
     '# Nth beside other ways to count',
     machine.join('\n'),
-    `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every number handed out was checked: unique, without a gap, and equal to the row afterwards. Every page of a leaderboard was compared with what was put in.`,
+    `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every number handed out was checked: unique, without a gap, and equal to the row afterwards; of slots, the sum. Every page of a leaderboard was compared with what was put in.`,
     ...workloads.flatMap((workload) => table(workload, results)),
     '## Targets',
     targetLines(results).join('\n') || 'None of the measured ones has a target.',

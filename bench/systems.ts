@@ -4,7 +4,16 @@ import { ROOT } from './built.ts'
 import { type Child, startChild, startProgram } from './children.ts'
 import type { RedisServer } from './redis.ts'
 
-export type SystemId = 'nth' | 'ceiling' | 'textbook' | 'recipe' | 'drizzle' | 'redis' | 'mercurius'
+export type SystemId =
+  | 'nth'
+  | 'pair'
+  | 'far'
+  | 'ceiling'
+  | 'textbook'
+  | 'recipe'
+  | 'drizzle'
+  | 'redis'
+  | 'mercurius'
 
 /** What systems keep their numbers in. */
 export interface Stores {
@@ -20,7 +29,19 @@ export interface System {
 }
 
 export const systems: readonly System[] = [
-  { id: 'nth', title: 'Nth', needs: 'database', start: startNth },
+  { id: 'nth', title: 'Nth', needs: 'database', start: (stores) => startNth(stores) },
+  {
+    id: 'pair',
+    title: 'Nth, two processes',
+    needs: 'database',
+    start: (stores) => startNth(stores, { WORKERS: '2' }),
+  },
+  {
+    id: 'far',
+    title: 'Nth, four processes, 5 ms from the database',
+    needs: 'database',
+    start: ({ database }) => startProgram('systems/far.ts', [JSON.stringify(database)]),
+  },
   { id: 'ceiling', title: 'ceiling: Nth in memory', start: startCeiling },
   onDatabase('textbook', 'textbook: Yoga, SERIALIZABLE update and select'),
   onDatabase('recipe', 'recipe: Yoga, one LAST_INSERT_ID statement a call'),
@@ -46,12 +67,17 @@ const NODE_FLAGS: readonly string[] = JSON.parse(readFileSync(new URL('package.j
 /** What a system prints when it serves, with its address. */
 export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
 
-function startNth({ database }: Stores): Child {
+function startNth({ database }: Stores, more: Record<string, string> = {}): Child {
   const { database: name, socketPath = '' } = database ?? { database: '' }
   const url = new URL(`mysql://root@localhost/${name}`)
   url.searchParams.set('socketPath', socketPath)
+  return startNthAt(url.href, more)
+}
+
+/** Starts Nth on a database. */
+export function startNthAt(DATABASE_URL: string, more: Record<string, string> = {}): Child {
   return startChild(process.execPath, [...NODE_FLAGS, 'dist/main.js'], {
-    env: { PORT: '0', DATABASE_URL: url.href },
+    env: { PORT: '0', DATABASE_URL, ...more },
   })
 }
 

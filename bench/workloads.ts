@@ -19,8 +19,17 @@ export interface Counting extends Measured {
   names: readonly string[]
   /** How many of the requests read, from 0 to 1. */
   readShare: number
-  /** How counters are changed: one by a request; the same, each with a new idempotency key; all by a request. */
-  change?: 'one' | 'keyed' | 'all'
+  /**
+   * How counters are changed: one by a request; the same, each with a new idempotency key, or asking for its number
+   * in this month; all by a request.
+   */
+  change?: 'one' | 'keyed' | 'told' | 'all'
+  /** Where counters live, if not in the default namespace. */
+  namespace?: string
+  /** A mutation that is sent once, before anything is counted. */
+  preparation?: string
+  /** Whether numbers may be told twice, as those of slots are. */
+  mayRepeat?: boolean
 }
 
 /** Clients read pages of a leaderboard. */
@@ -42,6 +51,14 @@ const all: SystemId[] = ['nth', 'ceiling', 'textbook', 'recipe', 'drizzle', 'red
 const inMemory: SystemId[] = ['nth', 'ceiling', 'mercurius']
 /** What the others don't have. */
 const nthOnly: SystemId[] = ['nth']
+/** Several processes of Nth. */
+const several: SystemId[] = ['pair', 'far']
+
+/** A namespace whose counters keep no periods. */
+const bare = {
+  namespace: 'bare',
+  preparation: 'mutation { defineNamespace(name: "bare", definition: { periods: [] }) { id } }',
+}
 
 export const workloads: readonly Workload[] = [
   {
@@ -82,6 +99,46 @@ export const workloads: readonly Workload[] = [
     systems: all,
   },
   {
+    id: 'bare@64',
+    title: 'One hot counter that keeps no periods, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: hot,
+    readShare: 0,
+    ...bare,
+    systems: nthOnly,
+  },
+  {
+    id: 'told@64',
+    title: 'One hot counter, each call told its number in this month, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: ['told'],
+    readShare: 0,
+    change: 'told',
+    systems: nthOnly,
+  },
+  {
+    id: 'exact@256',
+    title: 'One hot counter, exact, through several processes, 256 connections',
+    connections: 256,
+    kind: 'counter',
+    names: ['exact'],
+    readShare: 0,
+    systems: several,
+  },
+  {
+    id: 'slots@256',
+    title: 'One hot counter with 16 slots, through several processes, 256 connections',
+    connections: 256,
+    kind: 'counter',
+    names: ['slotted'],
+    readShare: 0,
+    preparation: 'mutation { defineCounter(name: "slotted", definition: { slots: 16 }) { id } }',
+    mayRepeat: true,
+    systems: several,
+  },
+  {
     id: 'uniform@64',
     title: '10 000 counters, uniform, 64 connections',
     connections: 64,
@@ -89,6 +146,16 @@ export const workloads: readonly Workload[] = [
     names: many,
     readShare: 0,
     systems: ['ceiling', ...durable],
+  },
+  {
+    id: 'uniform-bare@64',
+    title: '10 000 counters that keep no periods, uniform, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: many,
+    readShare: 0,
+    ...bare,
+    systems: nthOnly,
   },
   {
     id: 'hundred@64',

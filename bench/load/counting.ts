@@ -3,12 +3,13 @@ import type { Request } from './drive.ts'
 import { bytesOf, bytesWithUuid, changeAllOf, changeOf, keyedChangeOf, readOf } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 import { openTally, type Tally } from './tally.ts'
-import { readValues } from './values.ts'
+import { ask, readValues } from './values.ts'
 
 /** Clients that change numbers, each of which is noted, or read all of them. */
 export async function openCounting(url: URL, workload: Counting): Promise<Scenario> {
+  if (workload.preparation) await ask(url, { query: workload.preparation, variables: {} })
   const before = await readValues(url, workload)
-  const tally = openTally(workload.names, before)
+  const tally = openTally(workload.names, before, workload.mayRepeat)
   const changes = changesOf(workload, url, tally)
   const read = readingOf(workload, url, before)
   return {
@@ -76,8 +77,8 @@ function wrongChange(body: string): Error {
 }
 
 /** One that reads all. Every name must have a value, and none may be older than what was there before. */
-function readingOf({ names }: Counting, url: URL, before: readonly number[]): Request {
-  const bytes = bytesOf(readOf(names), url)
+function readingOf({ names, namespace }: Counting, url: URL, before: readonly number[]): Request {
+  const bytes = bytesOf(readOf(names, namespace), url)
   return {
     bytes: () => bytes,
     changes: 0,

@@ -9,7 +9,20 @@ export interface Operation {
 }
 
 /** One that changes the number of a name. */
-export function changeOf({ kind }: Counting, name: string): Operation {
+export function changeOf({ kind, change, namespace }: Counting, name: string): Operation {
+  if (namespace !== undefined) {
+    return {
+      query:
+        'mutation($name: String!, $namespace: String!) { increment(name: $name, namespace: $namespace) { value } }',
+      variables: { name, namespace },
+    }
+  }
+  if (change === 'told') {
+    return {
+      query: 'mutation($name: String!) { increment(name: $name) { value valueIn(period: MONTH) } }',
+      variables: { name },
+    }
+  }
   if (kind === 'counter') {
     return { query: 'mutation($name: String!) { increment(name: $name) { value } }', variables: { name } }
   }
@@ -38,7 +51,14 @@ export function changeAllOf(names: readonly string[]): Operation {
 }
 
 /** One that reads many counters. */
-export function readOf(names: readonly string[]): Operation {
+export function readOf(names: readonly string[], namespace?: string): Operation {
+  if (namespace !== undefined) {
+    return {
+      query:
+        'query($names: [String!]!, $namespace: String!) { counters(names: $names, namespace: $namespace) { value } }',
+      variables: { names, namespace },
+    }
+  }
   return { query: 'query($names: [String!]!) { counters(names: $names) { value } }', variables: { names } }
 }
 

@@ -10,7 +10,8 @@ export interface Tally {
   check(after: readonly number[]): void
 }
 
-export function openTally(names: readonly string[], before: readonly number[]): Tally {
+/** With `mayRepeat`, only how many numbers were handed out must be right. */
+export function openTally(names: readonly string[], before: readonly number[], mayRepeat = false): Tally {
   const noted = names.map((): number[] => [])
   return {
     note: (place, value) => void noted[place]?.push(value),
@@ -18,7 +19,8 @@ export function openTally(names: readonly string[], before: readonly number[]): 
     check(after) {
       for (const [place, name] of names.entries()) {
         const values = Float64Array.from(noted[place] ?? []).sort()
-        const faults = [...faultsOf(values, before[place] ?? 0, after[place])]
+        const one = { values, before: before[place] ?? 0, after: after[place] }
+        const faults = [...(mayRepeat ? [] : repeatsIn(one)), ...lossesIn(one)]
         if (faults.length > 0) throw new Error(`${name}: ${faults.slice(0, FAULTS_SHOWN).join('; ')}.`)
       }
     },
@@ -27,13 +29,22 @@ export function openTally(names: readonly string[], before: readonly number[]): 
 
 const FAULTS_SHOWN = 5
 
-function* faultsOf(values: Float64Array, before: number, after: number | undefined): Iterable<string> {
+interface Numbers {
+  values: Float64Array
+  before: number
+  after: number | undefined
+}
+
+function* repeatsIn({ values, before }: Numbers): Iterable<string> {
   let last = before
   for (const value of values) {
     if (value === last) yield `${value} was handed out twice`
     else if (value !== last + 1) yield `${value} came after ${last}`
     last = value
   }
+}
+
+function* lossesIn({ values, before, after }: Numbers): Iterable<string> {
   if (after !== before + values.length) {
     yield `the row holds ${after}, not ${before} and the ${values.length} that were answered`
   }

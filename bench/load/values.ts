@@ -5,13 +5,13 @@ import { lastOf, type Operation, readOf } from './requests.ts'
 const MOST_NAMES = 500
 
 /** The present values of a workload's rows, in the order of its names. */
-export async function readValues(url: URL, { kind, names }: Counting): Promise<number[]> {
+export async function readValues(url: URL, { kind, names, namespace }: Counting): Promise<number[]> {
   const values: number[] = []
   if (kind === 'group') {
     for (const name of names) values.push((await ask(url, lastOf(name))).sequence.group.lastValue ?? 0)
   } else {
     for (let at = 0; at < names.length; at += MOST_NAMES) {
-      const { counters } = await ask(url, readOf(names.slice(at, at + MOST_NAMES)))
+      const { counters } = await ask(url, readOf(names.slice(at, at + MOST_NAMES), namespace))
       for (const { value } of counters) values.push(value)
     }
   }
@@ -23,7 +23,7 @@ interface Data {
   sequence: { group: { lastValue: number | null } }
 }
 
-async function ask(url: URL, operation: Operation): Promise<Data> {
+export async function ask(url: URL, operation: Operation): Promise<Data> {
   const response = await fetch(new URL('/graphql', url), {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -31,6 +31,6 @@ async function ask(url: URL, operation: Operation): Promise<Data> {
   })
   const text = await response.text()
   const { data, errors } = JSON.parse(text)
-  if (errors || !data) throw new Error(`It answered a read with ${text}`)
+  if (errors || !data) throw new Error(`It answered with ${text}`)
   return data
 }

@@ -3,7 +3,8 @@ import type { Nth } from '../../src/core/nth.ts'
 import type { GroupState } from '../../src/core/sequences.ts'
 import { built } from '../built.ts'
 
-const { UNBOUNDED } = await built<typeof import('../../src/core/bounds.ts')>('core/bounds.js')
+const { DEFAULT_KEEPING, PLAIN } =
+  await built<typeof import('../../src/core/definition.ts')>('core/definition.js')
 
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {
@@ -11,7 +12,7 @@ export function openMemoryNth(): Nth {
   const groups = new Map<string, GroupState>()
 
   function stateOf(key: CounterKey): CounterState {
-    const unwritten = { ...key, value: 0, bounds: UNBOUNDED, createdAt: null, updatedAt: null }
+    const unwritten = { ...key, value: 0, definition: undefined, createdAt: null, updatedAt: null }
     return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten
   }
 
@@ -22,7 +23,7 @@ export function openMemoryNth(): Nth {
         const counter = kept(counters, `${key.namespace}\n${key.name}`, () => ({
           ...key,
           value: 0,
-          bounds: UNBOUNDED,
+          definition: PLAIN,
           createdAt: at,
           updatedAt: at,
         }))
@@ -37,7 +38,8 @@ export function openMemoryNth(): Nth {
           at,
           isReplayed: false,
           isDeletion: false,
-          bounds: UNBOUNDED,
+          valuesIn: undefined,
+          definition: PLAIN,
         }
       },
 
@@ -50,6 +52,14 @@ export function openMemoryNth(): Nth {
       delete: notMeasured,
       list: notMeasured,
       listRanked: notMeasured,
+      history: notMeasured,
+      valueIn: notMeasured,
+    },
+
+    namespaces: {
+      read: async (name) => ({ name, keeping: DEFAULT_KEEPING }),
+      readMany: notMeasured,
+      define: notMeasured,
     },
 
     sequences: {
