@@ -29,15 +29,21 @@ create table migration (
 ) engine = InnoDB;
 
 -- Names are bytes, so that they are compared exactly on every server: 191 characters of at most 4 bytes.
+-- `time_zone` and `periods` are what a counter gets that comes into being here.
 create table namespace (
   id bigint unsigned not null auto_increment,
   name varbinary(764) not null,
+  time_zone varbinary(64) not null default 'UTC',
+  periods varbinary(255) not null default 'HOUR:90,DAY,MONTH',
   primary key (id),
   unique key namespace_name (name)
 ) engine = InnoDB;
 
 -- What a counter is. `version` is that of its definition; the rows that count carry it too. What its value may
 -- be: null is no bound. `saturates`: an addition that would cross a bound is applied as far as it fits.
+-- Over how many rows it is spread, now and at most so far; the IANA name of the zone in which its periods begin; and
+-- the periods of which it is kept what was added: for how many days, if not for ever (`:90`), and from when on they
+-- are complete, if not from the beginning (`@` and milliseconds since 1970).
 create table counter (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
@@ -46,12 +52,18 @@ create table counter (
   min_value bigint null,
   max_value bigint null,
   saturates boolean not null default false,
+  slots smallint unsigned not null default 1,
+  most_slots smallint unsigned not null default 1,
+  time_zone varbinary(64) not null default 'UTC',
+  periods varbinary(255) not null default 'HOUR:90,DAY,MONTH',
   primary key (id),
   unique key counter_name (namespace_id, name)
 ) engine = InnoDB;
 
--- What a counter has counted, one row for each period and slot. Period 0 is all time.
--- A row counts for readers once its revision is above 0. No secondary key: each costs writers dearly.
+-- What a counter has counted, one row for each period and slot. Period 0 is all time: the value, which can be reset.
+-- 1 to 5 are hour, day, week, month and year: what was added in the one that begins at `starts_at`. Who holds the
+-- lock on the row of all time of a slot is the only one to change the others of that slot; so these need no version.
+-- A row of all time counts for readers once its revision is above 0. No secondary key: each costs writers dearly.
 create table counter_value (
   counter_id bigint unsigned not null,
   period tinyint unsigned not null,
@@ -76,6 +88,19 @@ create table counter_rank (
   primary key (counter_id),
   key counter_rank_value (namespace_id, value, counter_id),
   key counter_rank_updated_at (namespace_id, updated_at, counter_id)
+) engine = InnoDB;
+
+-- Counters that are deleted, and whose rows of past and running periods are still to be removed.
+create table deleted_counter (
+  id bigint unsigned not null,
+  primary key (id)
+) engine = InnoDB;
+
+-- When work that one process at a time does for all was begun last.
+create table chore (
+  name varbinary(64) not null,
+  begun_at datetime not null,
+  primary key (name)
 ) engine = InnoDB;
 
 create table sequence (

@@ -151,8 +151,8 @@ it.each(['application/json', 'application/json; way=full'])(
       arrive = resolve
     })
     let changed: Promise<unknown> = Promise.resolve()
-    const around = ({ counters, sequences }: Nth): Nth => ({
-      sequences,
+    const around = ({ counters, ...others }: Nth): Nth => ({
+      ...others,
       counters: {
         ...counters,
         incrementBy(key, delta) {

@@ -185,7 +185,10 @@ it('says that a definition was not changed when somebody holds it locked', async
   await expect(counters.define(key, { maxValue: 5 })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(counters.delete(key)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await holder.query('rollback')
-  expect(await counters.define(key, { maxValue: 5 })).toMatchObject({ value: 1, bounds: { maxValue: 5 } })
+  expect(await counters.define(key, { maxValue: 5 })).toMatchObject({
+    value: 1,
+    definition: { bounds: { maxValue: 5 } },
+  })
   expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 1 })
 })
 
@@ -204,8 +207,8 @@ it('changes bounds under load of two processes without a number beyond them', as
     }
   })
   for (const round of upTo(20)) {
-    const { bounds } = (await processes[round % 2]?.define(key, { maxValue: round * 50 })) ?? {}
-    expect(bounds?.maxValue).toBe(round * 50)
+    const { definition } = (await processes[round % 2]?.define(key, { maxValue: round * 50 })) ?? {}
+    expect(definition?.bounds?.maxValue).toBe(round * 50)
     await expect.poll(() => sold.length, { timeout: 20_000 }).toBe(round * 50)
   }
   isOver = true

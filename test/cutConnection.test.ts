@@ -9,7 +9,8 @@ const key = { namespace: 'n', name: 'c' }
 
 const FLUSH = /^start transaction;\nupdate lane\s+set seq/
 const READ_AGAIN = /^select counter_id as id/
-const COMMIT = /^commit$/
+/** What is added in periods goes in one text with COMMIT. */
+const COMMIT = /^insert into counter_value[\s\S]*;\ncommit$/
 const LOOK = /update lane set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/
 
@@ -31,10 +32,11 @@ async function counterWith(strokes: readonly Stroke[], timeoutMs = 20_000) {
   return {
     counters,
     strike,
-    /** Every stroke has fallen, and the row holds what was answered. */
+    /** Every stroke has fallen, and the rows of all time, hour, day and month hold what was answered. */
     async expectCounted(value: number) {
       expect(due).toEqual([])
-      expect(await query(database, 'select value from counter_value')).toEqual([{ value }])
+      const rows = await query(database, 'select value from counter_value order by period')
+      expect(rows).toEqual([{ value }, { value }, { value }, { value }])
     },
   }
 }
@@ -87,7 +89,7 @@ it.each<[string, Stroke[]]>([
   strike(strokes)
   const claim = claimOf('n', 'k', [])
   const calls = [1, 2, 3].map(() =>
-    counters.incrementBy(key, 1, claim).then(({ value, isReplayed }) => [value, isReplayed]),
+    counters.incrementBy(key, 1, { claim }).then(({ value, isReplayed }) => [value, isReplayed]),
   )
   expect(await Promise.all(calls)).toEqual([
     [1, false],
@@ -102,11 +104,11 @@ it.each(Object.entries(ER))(
   'counts once for a key when what was decided is answered with %s',
   async (_, errno) => {
     const { counters, expectCounted } = await counterWith([[DECIDED, { errno }]])
-    expect(await counters.incrementBy(key, 1, claimOf('n', 'k', []))).toMatchObject({
+    expect(await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })).toMatchObject({
       value: 1,
       isReplayed: false,
     })
-    expect(await counters.incrementBy(key, 1, claimOf('n', 'k', []))).toMatchObject({
+    expect(await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })).toMatchObject({
       value: 1,
       isReplayed: true,
     })
@@ -139,7 +141,7 @@ it('says that it does not know only where the ledger could not be asked in time'
 it('says that the same may be sent again where it does not know, if there is a key', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[DECIDED, 'stays unanswered'], ...strokes], 500)
-  await expect(counters.incrementBy(key, 1, claimOf('n', 'k', []))).rejects.toMatchObject({
+  await expect(counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })).rejects.toMatchObject({
     code: 'OUTCOME_UNKNOWN',
     details: { retryable: true },
   })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { deal, dealAll, merge, type RowState, type ValueOperation } from '../src/core/dealing.ts'
+import { PLAIN } from '../src/core/definition.ts'
 import { NthError } from '../src/core/errors.ts'
 import { type ModelState, rowOf, step } from './support/model.ts'
 
@@ -18,8 +19,18 @@ const operation: fc.Arbitrary<ValueOperation> = fc.oneof(
 )
 
 function rowWith(value: number): RowState {
-  return { value, bounds: undefined, counted: 0, isDefined: false, isDeleted: false }
+  return {
+    value,
+    definition: PLAIN,
+    tallies: [{ period: 'DAY', value: 0 }],
+    counted: 0,
+    added: 0n,
+    isDefined: false,
+    isDeleted: false,
+  }
 }
+
+const AT = new Date(0)
 
 it('merges operations into one that leaves behind what they would, if none of them is refused', () => {
   let merged = 0
@@ -31,10 +42,10 @@ it('merges operations into one that leaves behind what they would, if none of th
       )
       const alone = rowWith(previous)
       const together = rowWith(previous)
-      const answers = operations.map((each) => deal(alone, each))
+      const answers = operations.map((each) => deal(alone, each, AT))
       if (!one || answers.some((answer) => answer instanceof NthError)) return
       merged++
-      expect(deal(together, one)).not.toBeInstanceOf(NthError)
+      expect(deal(together, one, AT)).not.toBeInstanceOf(NthError)
       expect(together.value).toBe(alone.value)
     }),
     { numRuns: 5000 },
@@ -54,8 +65,8 @@ it('never merges into something that no statement could hold', () => {
 
 it('refuses to count on from a value that is out of range itself', () => {
   const row = rowWith(2 ** 53)
-  expect(deal(row, { kind: 'add', delta: -1 })).toMatchObject({ code: 'OUT_OF_RANGE' })
-  deal(row, { kind: 'set', to: 0 })
+  expect(deal(row, { kind: 'add', delta: -1 }, AT)).toMatchObject({ code: 'OUT_OF_RANGE' })
+  deal(row, { kind: 'set', to: 0 }, AT)
   expect(row.value).toBe(0)
 })
 
@@ -64,7 +75,14 @@ const bound = fc.option(fc.oneof(fc.integer({ min: -5, max: 5 }), fc.constantFro
 it('does several additions as a model does, or none of them', () => {
   const seen = new Set<string>()
   const names = ['a', 'b']
-  const bounded = fc.record({ value: number, min: bound, max: bound, saturates: fc.boolean() })
+  const bounded = fc.record({
+    value: number,
+    min: bound,
+    max: bound,
+    saturates: fc.boolean(),
+    slots: fc.constant(1),
+    added: fc.constant(0),
+  })
   const fitting = bounded.filter(
     ({ value, min, max }) => (min === null || value >= min) && (max === null || value <= max),
   )
@@ -84,23 +102,27 @@ it('does several additions as a model does, or none of them', () => {
             maxValue: max,
             overflow: saturates ? 'SATURATE' : 'REJECT',
           } as const
-          return [name, { ...rowWith(value), bounds }]
+          return [name, { ...rowWith(value), definition: { ...PLAIN, bounds } }]
         }),
       )
       const touched = asked.flatMap(({ name }) => rows.get(name) ?? [])
       const dealt = dealAll(
         touched,
         asked.map(({ delta }) => ({ kind: 'add', delta })),
+        AT,
       )
       seen.add(dealt instanceof NthError ? dealt.code : 'done')
       if (dealt instanceof NthError) {
         expect({ code: dealt.code, ...dealt.details }).toEqual(outcome)
       } else {
-        expect({ answers: dealt.map(({ bounds, ...rest }) => rest), isReplayed: false }).toEqual(outcome)
+        const answers = dealt.map(({ definition, valuesIn, ...rest }) => ({ ...rest, added: valuesIn?.DAY }))
+        expect({ answers, isReplayed: false }).toEqual(outcome)
       }
       for (const [name, row] of rows) {
         const count = asked.filter((change) => change.name === name).length
         expect(row.value).toBe(rowOf(after.rows, name).value)
+        expect(Number(row.added)).toBe(rowOf(after.rows, name).added)
+        expect(row.tallies).toEqual([{ period: 'DAY', value: rowOf(after.rows, name).added }])
         expect(row.counted).toBe(dealt instanceof NthError ? 0 : count)
       }
     }),

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Bounds } from '../src/core/bounds.ts'
+import { SMALL_SUM } from '../src/core/batch.ts'
 import type { CallsOptions } from '../src/core/calls.ts'
 import { type CounterKey, type CounterStore, openCounters } from '../src/core/counters.ts'
+import { type Definition, PLAIN } from '../src/core/definition.ts'
 import { openGroupCommit } from '../src/core/groupCommit.ts'
 import type { Remembered } from '../src/core/idempotency.ts'
 import type { Flush, Lane, Outcome, Row } from '../src/core/lane.ts'
@@ -52,8 +53,11 @@ interface Stored {
   id: number
   version: number
   value: number
-  bounds: Bounds | undefined
+  added: number
+  definition: Definition
 }
+
+const TRACKED: Definition = { ...PLAIN, periods: [{ period: 'DAY', keepDays: null, since: null }] }
 
 interface Table {
   rows: Map<string, Stored>
@@ -72,10 +76,16 @@ function modelStore(table: Table): CounterStore<ModelRow> {
   const known = new Map<string, ModelRow>()
 
   function find({ name }: CounterKey): ModelRow {
-    const stored = table.rows.get(name) ?? { id: ++table.ids, version: 1, value: 0, bounds: undefined }
+    const stored = table.rows.get(name) ?? {
+      id: ++table.ids,
+      version: 1,
+      value: 0,
+      added: 0,
+      definition: TRACKED,
+    }
     table.rows.set(name, stored)
-    const { id, version, bounds } = stored
-    const row = { key: `${id} ${version}`, name, id, version, bounds }
+    const { id, version, definition } = stored
+    const row = { key: `${id} ${version}`, name, id, version, definition }
     known.set(name, row)
     return row
   }
@@ -90,6 +100,7 @@ function modelStore(table: Table): CounterStore<ModelRow> {
     read: async () => [],
     list: async () => [],
     listRanked: async () => [],
+    readHistory: async () => [],
   }
 }
 
@@ -130,25 +141,31 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     })
     const decision = deal({
       values: stored.map((row) => row?.value),
+      tallies: stored.map((row, index) => (row && runs[index]?.isTold ? [row.added] : undefined)),
       remembered: claims.flatMap(({ key }) => table.keys.get(key) ?? []),
     })
     await turnsLater(turns)
     if (!decision || !mayCommit()) return { kind: 'withdrawn' }
+    const sums = stored.map((row, index) => Number(BigInt(row?.added ?? 0) + (decision.added[index] ?? 0n)))
+    const end = Number.MAX_SAFE_INTEGER - SMALL_SUM
+    if (runs.some(({ isTold }, index) => !isTold && Math.abs(sums[index] ?? 0) > end))
+      return { kind: 'failed', cause: fate, isFull: true }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
       for (const [index, { row, merged }] of runs.entries()) {
         const before = stored[index]
         const write = decision.writes[index]
+        const added = sums[index] ?? 0
         if (!before) throw new Error('Only rows that are there can be dealt from')
         if (write === 'deleted') {
           table.rows.delete(row.name)
         } else if (write) {
-          const { value, bounds } = write
-          const version = bounds ? before.version + 1 : before.version
-          table.rows.set(row.name, { ...before, value, version, bounds: bounds ?? before.bounds })
+          const { value, definition = before.definition } = write
+          const version = definition === before.definition ? before.version : before.version + 1
+          table.rows.set(row.name, { ...before, value, added, version, definition })
         } else if (merged) {
           const value = merged.kind === 'set' ? merged.to : before.value + merged.delta
-          table.rows.set(row.name, { ...before, value })
+          table.rows.set(row.name, { ...before, value, added })
         }
       }
       for (const one of decision.remember) table.keys.set(one.claim.key, one)
@@ -186,7 +203,7 @@ function openModel(
     now: () => new Date(0),
     ...options,
   })
-  return openCounters(store, groupCommit)
+  return openCounters({ store, groupCommit, keepingIn: async () => PLAIN, now: () => new Date(0) })
 }
 
 const requests = fc.array(
@@ -218,7 +235,10 @@ it('tells every caller what happened, under random schedules and failures, in tw
       }
       const events = told.flatMap(({ event }) => event ?? [])
       const isFound = ({ rows }: typeof emptyState) =>
-        ['a', 'b', 'c'].every((name) => rowOf(rows, name).value === (table.rows.get(name)?.value ?? 0))
+        ['a', 'b', 'c'].every((name) => {
+          const { value, added } = table.rows.get(name) ?? { value: 0, added: 0 }
+          return rowOf(rows, name).value === value && rowOf(rows, name).added === added
+        })
       expect(isExplained(events, emptyState, isFound)).toBe(true)
     }),
     { numRuns: 1000 },
@@ -244,7 +264,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      deal({ values: runs.map(() => 0), remembered: [] })
+      deal({ values: runs.map(() => 0), tallies: [], remembered: [] })
       mayCommit()
       return { kind: 'committed' }
     },

@@ -112,7 +112,7 @@ it('has later calls of one flush follow the first with their key, or count where
   await counters.define(key, { maxValue: 3 })
   const outcomes = await Promise.all(
     [5, 2, 2, 1].map((delta) =>
-      counters.incrementBy(key, delta, claimOf('n', 'k', [delta])).then(
+      counters.incrementBy(key, delta, { claim: claimOf('n', 'k', [delta]) }).then(
         ({ value, isReplayed }) => (isReplayed ? `${value} again` : value),
         ({ code }) => code,
       ),
@@ -150,12 +150,12 @@ it('counts anew when a key is older than it lives', async () => {
   const key = { namespace: 'n', name: 'c' }
   const claim = claimOf('n', 'k', [])
   const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
-  await counters.incrementBy(key, 1, claim)
+  await counters.incrementBy(key, 1, { claim })
   await query(target, 'update idempotency_key set done_at = done_at - interval 3599 second')
-  expect(await counters.incrementBy(key, 1, claim)).toMatchObject({ value: 1, isReplayed: true })
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
   await query(target, 'update idempotency_key set done_at = done_at - interval 2 second')
-  expect(await counters.incrementBy(key, 1, claim)).toMatchObject({ value: 2, isReplayed: false })
-  expect(await counters.incrementBy(key, 1, claim)).toMatchObject({ value: 2, isReplayed: true })
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: false })
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
 })
 
 it('sweeps old keys in bites, while others are written', async () => {
@@ -163,12 +163,14 @@ it('sweeps old keys in bites, while others are written', async () => {
   const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
   const { counters } = openTestNth(target)
   const key = { namespace: 'n', name: 'c' }
-  await inParallel(600, 1200, (index) => counters.incrementBy(key, 1, claimOf('n', `old ${index}`, [])))
+  await inParallel(600, 1200, (index) =>
+    counters.incrementBy(key, 1, { claim: claimOf('n', `old ${index}`, []) }),
+  )
   await query(target, "update idempotency_key set done_at = '2026-01-01'")
   const statements = collectStatements()
   const [removed] = await Promise.all([
     sweepKeys(database, new Date('2026-01-02')),
-    inParallel(50, 300, (index) => counters.incrementBy(key, 1, claimOf('n', `new ${index}`, []))),
+    inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
   ])
   await database.close()
   expect(removed).toBe(1200)
@@ -181,7 +183,7 @@ it('does not sweep a key that is used anew after it was found old', async () => 
   const target = await freshDatabase()
   const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
   const { counters } = openTestNth(target)
-  const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, claimOf('n', 'k', []))
+  const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
   await query(target, "update idempotency_key set done_at = '2026-01-01'")
   const meanwhile: Database = {
@@ -209,16 +211,18 @@ it('has nobody wait for a key that somebody else holds, but who uses it', async 
   const soldOut = { namespace: 'n', name: 'sold out' }
   await counters.define(soldOut, { maxValue: 0 })
   const other = { namespace: 'n', name: 'other' }
-  await inParallel(20, 40, (index) => counters.incrementBy(other, 1, claimOf('n', `old ${index}`, [])))
+  await inParallel(20, 40, (index) =>
+    counters.incrementBy(other, 1, { claim: claimOf('n', `old ${index}`, []) }),
+  )
   const holder = await createConnection(target)
   onTestFinished(() => holder.destroy())
   await holder.query('begin')
   await holder.query('select * from idempotency_key where hash = ? for update', [
     Buffer.from(claimOf('n', 'old 7', []).hash, 'hex'),
   ])
-  const held = counters.incrementBy(other, 1, claimOf('n', 'old 7', [])).catch(({ code }) => code)
+  const held = counters.incrementBy(other, 1, { claim: claimOf('n', 'old 7', []) }).catch(({ code }) => code)
   const refused = await inParallel(64, 200, (index) =>
-    counters.incrementBy(soldOut, 1, claimOf('n', `new ${index}`, [])).catch(({ code }) => code),
+    counters.incrementBy(soldOut, 1, { claim: claimOf('n', `new ${index}`, []) }).catch(({ code }) => code),
   )
   expect(new Set(refused)).toEqual(new Set(['LIMIT_REACHED']))
   expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 41 })
@@ -232,7 +236,7 @@ it('costs a call without a key no statement', async () => {
   const statements = collectStatements()
   await counters.incrementBy(key, 1)
   expect(statements.filter((text) => text.includes('idempotency_key'))).toEqual([])
-  await counters.incrementBy(key, 1, claimOf('n', 'k', []))
+  await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })
   expect(statements.filter((text) => text.includes('idempotency_key'))).not.toEqual([])
 })
 

@@ -1,16 +1,23 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { UNBOUNDED } from '../src/core/bounds.ts'
+import type { Counters } from '../src/core/counters.ts'
 import { claimOf } from '../src/core/idempotency.ts'
 import { ask, keyOf, operations, witness } from './support/asking.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { isExplained } from './support/history.ts'
+import { known } from './support/known.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from './support/model.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
 
 const OPERATIONS = 10_000
+
+/** A clock that stands still: no period ends. */
+const start = new Date()
+const STILL = { now: () => start }
 
 const end = Number.MAX_SAFE_INTEGER
 
@@ -27,9 +34,21 @@ const wide: fc.Arbitrary<ModelOperation> = fc.oneof(
   fc.record({ kind: fc.constant('reset' as const), name, to: number }),
 )
 
+/** Asked one after another, also what is spread over slots is exact. */
+const spread: fc.Arbitrary<ModelOperation> = fc.record({
+  kind: fc.constant('define' as const),
+  name: fc.constantFrom('a', 'b', 'c'),
+  change: fc.record({
+    slots: fc.constantFrom(undefined, null, 1, 2, 7),
+    minValue: fc.constantFrom(undefined, null),
+    maxValue: fc.constantFrom(undefined, null),
+  }),
+})
+
 const steps = fc.oneof(
   { weight: 6, arbitrary: operations.map((operation) => ({ kind: 'counter' as const, operation })) },
   { weight: 6, arbitrary: wide.map((operation) => ({ kind: 'counter' as const, operation })) },
+  { weight: 2, arbitrary: spread.map((operation) => ({ kind: 'counter' as const, operation })) },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -58,7 +77,7 @@ const steps = fc.oneof(
 type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
 it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
-  const { counters, sequences } = openTestNth(await freshDatabase())
+  const { counters, sequences } = openTestNth(await freshDatabase(), STILL)
   let state: ModelState = emptyState
   const dealt = new Map<string, number>()
   const taken = new Map<string, { asked: string; first: number }>()
@@ -122,8 +141,7 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     state = after
     see('code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : one.operation.kind)
     const { name } = { name: 'a', ...one.operation }
-    const { value, bounds } = await counters.read(keyOf(name))
-    expect({ value, bounds }).toEqual(held(state, name))
+    expect(await present(counters, name)).toEqual(held(state, name))
   }
 
   await fc.assert(
@@ -160,7 +178,7 @@ it.each([
       if (Math.random() > share) return 'passes'
       return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
     })
-    const processes = [openTestNth(share > 0 ? cut : target), openTestNth(target)]
+    const processes = [openTestNth(share > 0 ? cut : target, STILL), openTestNth(target, STILL)]
     let clock = 0
     let state: ModelState = emptyState
     await fc.assert(
@@ -182,12 +200,13 @@ it.each([
             }),
           )
           const names = ['a', 'b', 'c']
-          const rows = await processes[0]?.counters.readMany(names.map(keyOf))
+          const reader = processes[0]?.counters
+          const rows = await Promise.all(names.map((name) => reader && present(reader, name)))
           let found: ModelState | undefined
           const isFound = (end: ModelState) => {
             found = end
             return isDeepStrictEqual(
-              rows?.map(({ value, bounds }) => ({ value, bounds })),
+              rows,
               names.map((name) => held(end, name)),
             )
           }
@@ -203,8 +222,17 @@ it.each([
   },
 )
 
-/** What a model's counter holds, as a read tells it. */
+/** What a counter holds. */
+async function present(counters: Counters, name: string) {
+  const { value, definition } = await counters.read(keyOf(name))
+  const { bounds = UNBOUNDED, slots = 1 } = definition ?? {}
+  const added = await counters.valueIn(await known(counters, keyOf(name)), 'DAY')
+  return { value, bounds, slots, added }
+}
+
+/** The same of a model's counter. */
 function held({ rows }: ModelState, name: string) {
-  const { value, min, max, saturates } = rowOf(rows, name)
-  return { value, bounds: { minValue: min, maxValue: max, overflow: saturates ? 'SATURATE' : 'REJECT' } }
+  const { value, min, max, saturates, slots, added } = rowOf(rows, name)
+  const bounds = { minValue: min, maxValue: max, overflow: saturates ? 'SATURATE' : 'REJECT' }
+  return { value, bounds, slots, added }
 }

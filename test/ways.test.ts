@@ -44,7 +44,7 @@ it.each(ACCEPTS)(
     for (const text of texts) {
       const answers = []
       for (const way of [FULL, SHORT]) {
-        await ask('mutation { reset(name: "c") { value } b: reset(name: "m") { value } }')
+        await ask('mutation { reset(name: "c") { value } b: deleteCounter(name: "m") { value } }')
         answers.push(await answerOf(url, text, { ...headers, ...way }))
       }
       expect({ text, ...answers[1] }).toEqual({ text, ...answers[0] })
@@ -62,7 +62,7 @@ it.each(['*/*', 'application/graphql-response+json'])(
       const answers = []
       // A document that is refused stays new, however often it comes.
       for (const end of ['', '', `\n# ${index}`]) {
-        await ask('mutation { reset(name: "c") { value } b: reset(name: "m") { value } }')
+        await ask('mutation { reset(name: "c") { value } b: deleteCounter(name: "m") { value } }')
         const text = JSON.stringify({ ...body, query: body.query + end })
         answers.push(await answerOf(url, text, { ...SHORT, accept }))
       }
@@ -73,8 +73,8 @@ it.each(['*/*', 'application/graphql-response+json'])(
 )
 
 it('tells an operator of a fault, and callers nothing, also where it knows the document', async () => {
-  const around = ({ counters, sequences }: Nth): Nth => ({
-    sequences,
+  const around = ({ counters, ...others }: Nth): Nth => ({
+    ...others,
     counters: { ...counters, read: () => Promise.reject(new Error('secret')) },
   })
   const { url, faults } = await startFront({ around })

@@ -19,6 +19,8 @@ export interface Request {
   /** There is one operation; or all are done, or none of them, and a refusal says which one it was. */
   readonly mode: 'one' | 'all'
   readonly claim: Claim | undefined
+  /** Whether it asks what was added in the running periods. */
+  readonly isTold: boolean
 }
 
 /** A request, from its arrival to its answer. */
@@ -119,12 +121,13 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
       throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
-    admit({ operations: asked, mode, claim }, seek) {
+    admit({ operations: asked, mode, claim, isTold }, seek) {
       return new Promise((resolve, reject) => {
         const call: Call<R> = {
           operations: asked,
           mode,
           claim,
+          isTold,
           seek,
           rows: [],
           isCommitting: false,

@@ -1,9 +1,19 @@
-import { type Bounds, type BoundsChange, UNBOUNDED } from './bounds.ts'
+import type { BoundsChange } from './bounds.ts'
+import type { Period } from './calendar.ts'
 import type { Request } from './calls.ts'
-import type { Dealt, Operation } from './dealing.ts'
+import type { Dealt, Operation, PeriodValues } from './dealing.ts'
+import type { Definition, Keeping, PeriodChoice } from './definition.ts'
 import { NthError } from './errors.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
+import {
+  type HistoryCost,
+  type HistoryRange,
+  type HistoryRow,
+  type HistoryStretch,
+  openHistory,
+  type Total,
+} from './history.ts'
 import type { Claim } from './idempotency.ts'
 import type { Row, Rows } from './lane.ts'
 import { joinNames } from './names.ts'
@@ -15,7 +25,8 @@ export interface CounterKey {
 
 export interface CounterState extends CounterKey {
   value: number
-  bounds: Bounds
+  /** Undefined: never written or defined, so that it would be as its namespace says. */
+  definition: Definition | undefined
   /** When it was first written or defined; null: never. */
   createdAt: Date | null
   /** When its value was last changed; null: never. */
@@ -33,8 +44,25 @@ export interface CounterChange {
   /** Whether an earlier call with the same idempotency key did it. */
   isReplayed: boolean
   isDeletion: boolean
-  /** What the counter's value may be since then. */
-  bounds: Bounds
+  /** What was added in the running periods that are kept, this call included; undefined: it wasn't asked. */
+  valuesIn: PeriodValues | undefined
+  /** What the counter is since then; undefined: it is deleted, or was changed by an earlier call. */
+  definition: Definition | undefined
+}
+
+/** What a caller wants beside a change. */
+export interface Wishes {
+  /** So that a repeat is told what was done at first, or IDEMPOTENCY_KEY_REUSED if it asks something else. */
+  claim?: Claim | undefined
+  /** Whether the change is to say what was added in the running periods. */
+  isTold?: boolean | undefined
+}
+
+/** What of a counter's definition is to change; undefined: stays as it is; null: back to the default. */
+export interface CounterDefinitionChange extends BoundsChange {
+  slots?: number | null | undefined
+  timeZone?: string | null | undefined
+  periods?: readonly PeriodChoice[] | null | undefined
 }
 
 /** An addition to a counter. */
@@ -95,21 +123,26 @@ export interface CounterStore<R extends Row> {
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   /** At most a second behind; what this process has changed is in it. */
   listRanked(namespace: string, page: PageByRank): Promise<RankedCounter[]>
+  /** What was added in the periods that begin in some stretches of time, by one statement. */
+  readHistory(stretches: readonly HistoryStretch[]): Promise<HistoryRow[]>
 }
 
-/** With a claim, a repeat is told what was done at first, or IDEMPOTENCY_KEY_REUSED if it asks something else. */
 export interface Counters {
   /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
-  incrementBy(key: CounterKey, delta: number, claim?: Claim): Promise<CounterChange>
+  incrementBy(key: CounterKey, delta: number, wishes?: Wishes): Promise<CounterChange>
   /**
    * Does up to 1 000 additions, all of them or none; the same counter may be there several times.
    *
    * @throws {NthError} LIMIT_REACHED or OUT_OF_RANGE with the `index` of the addition that is refused;
    *   UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  incrementMany(namespace: string, changes: readonly CounterDelta[], claim?: Claim): Promise<CounterChange[]>
+  incrementMany(
+    namespace: string,
+    changes: readonly CounterDelta[],
+    wishes?: Wishes,
+  ): Promise<CounterChange[]>
   /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN */
-  reset(key: CounterKey, to: number, claim?: Claim): Promise<CounterChange>
+  reset(key: CounterKey, to: number, wishes?: Wishes): Promise<CounterChange>
   /**
    * Resets every counter of a namespace whose name begins with `prefix`, some hundred at a time: each once, and
    * not all at one instant.
@@ -120,12 +153,13 @@ export interface Counters {
    */
   resetAll(namespace: string, prefix: string, to: number): Promise<ResetSummary>
   /**
-   * Changes a counter's bounds; its value stays.
+   * Changes what a counter is; its value stays. What it has counted in the running periods goes over to those of
+   * another time zone.
    *
-   * @throws {NthError} LIMIT_REACHED if the value is outside of them; BAD_USER_INPUT if they leave no value;
-   *   UNAVAILABLE, OUTCOME_UNKNOWN
+   * @throws {NthError} LIMIT_REACHED if the value is outside of the bounds; BAD_USER_INPUT if they leave no value,
+   *   or there are to be slots, too; UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  define(key: CounterKey, bounds: BoundsChange): Promise<CounterChange>
+  define(key: CounterKey, change: CounterDefinitionChange): Promise<CounterChange>
   /**
    * Forgets a counter: what counts after it counts in a new one, from 0.
    *
@@ -138,6 +172,28 @@ export interface Counters {
   readMany(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   listRanked(namespace: string, page: PageByRank): Promise<RankedCounter[]>
+  /**
+   * What was added to a counter in each period of a stretch of time, oldest first. All that is asked for in one
+   * turn of the event loop shares one statement.
+   *
+   * @throws {NthError} BAD_USER_INPUT for a period that is neither kept nor made of one that is, and for a
+   *   stretch that is too long or too far away
+   */
+  history(
+    counter: Known,
+    period: Period,
+    range: HistoryRange,
+    /** Told what it takes before it is read; may refuse that by an error. */
+    mayCost?: (cost: HistoryCost) => void,
+  ): Promise<Total[]>
+  /** What was added in the running period; null: neither it nor a finer one is kept. */
+  valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
+}
+
+/** A counter, and what it is. */
+export interface Known extends CounterKey {
+  keeping: Keeping
+  slots: number
 }
 
 /** The most additions that one call makes. */
@@ -146,20 +202,42 @@ export const MAX_CHANGES = 1000
 /** How many counters one transaction of `resetAll` sets. */
 const BITE = 500
 
-export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit: GroupCommit<R>): Counters {
+export interface CountersOptions<R extends Row> {
+  store: CounterStore<R>
+  groupCommit: GroupCommit<R>
+  /** What is kept of the counters of a namespace, if nothing else is said. */
+  keepingIn: (namespace: string) => Promise<Keeping>
+  now: () => Date
+}
+
+export function openCounters<R extends Row>({
+  store,
+  groupCommit,
+  keepingIn,
+  now,
+}: CountersOptions<R>): Counters {
   return {
     ...gather(keyText, store.read, unwritten),
+    ...openHistory(store.readHistory, now),
     list: store.list,
     listRanked: store.listRanked,
-    incrementBy: (key, delta, claim) => change(key, { kind: 'add', delta }, claim),
-    reset: (key, to, claim) => change(key, { kind: 'set', to }, claim),
-    define: (key, bounds) => change(key, { kind: 'define', bounds }),
+    incrementBy: (key, delta, wishes) => change(key, { kind: 'add', delta }, wishes),
+    reset: (key, to, wishes) => change(key, { kind: 'set', to }, wishes),
     delete: async (key) => ({ ...(await change(key, { kind: 'delete' })), isDeletion: true }),
 
-    incrementMany(namespace, changes, claim) {
+    async define(key, asked) {
+      const { timeZone, periods } = asked
+      const keeping = timeZone === null || periods === null ? await keepingIn(key.namespace) : undefined
+      return change(key, {
+        kind: 'define',
+        change: { ...asked, timeZone: timeZone ?? keeping?.timeZone, periods: periods ?? keeping?.periods },
+      })
+    },
+
+    incrementMany(namespace, changes, { claim, isTold = false } = {}) {
       const keys = changes.map(({ name }) => ({ namespace, name }))
       const operations = changes.map(({ delta }): Operation => ({ kind: 'add', delta }))
-      return changeAll(keys, { operations, mode: 'all', claim })
+      return changeAll(keys, { operations, mode: 'all', claim, isTold })
     },
 
     async resetAll(namespace, prefix, to) {
@@ -180,8 +258,12 @@ export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit:
     },
   }
 
-  async function change(key: CounterKey, operation: Operation, claim?: Claim): Promise<CounterChange> {
-    const request: Request = { operations: [operation], mode: 'one', claim }
+  async function change(
+    key: CounterKey,
+    operation: Operation,
+    { claim, isTold = false }: Wishes = {},
+  ): Promise<CounterChange> {
+    const request: Request = { operations: [operation], mode: 'one', claim, isTold }
     const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
     return changeOf(key, answers[0], at, isReplayed)
   }
@@ -209,8 +291,8 @@ export function openCounters<R extends Row>(store: CounterStore<R>, groupCommit:
 
 function changeOf(key: CounterKey, dealt: Dealt | undefined, at: Date, isReplayed: boolean): CounterChange {
   if (!dealt) throw new Error('An operation without an answer')
-  const { value, previousValue, appliedDelta, bounds = UNBOUNDED } = dealt
-  return { key, value, previousValue, appliedDelta, at, isReplayed, isDeletion: false, bounds }
+  const { value, previousValue, appliedDelta, valuesIn, definition } = dealt
+  return { key, value, previousValue, appliedDelta, at, isReplayed, isDeletion: false, valuesIn, definition }
 }
 
 /** Has an error say how far it came. */
@@ -226,5 +308,5 @@ export function keyText({ namespace, name }: CounterKey): string {
 }
 
 function unwritten({ namespace, name }: CounterKey): CounterState {
-  return { namespace, name, value: 0, bounds: UNBOUNDED, createdAt: null, updatedAt: null }
+  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null }
 }

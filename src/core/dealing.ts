@@ -1,11 +1,13 @@
-import { type Bounds, type BoundsChange, type Crossed, changedBounds, crossed, misfit } from './bounds.ts'
+import { type Crossed, crossed } from './bounds.ts'
+import type { Period } from './calendar.ts'
+import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
 import { NthError } from './errors.ts'
 
 /** What one caller asks of one row. */
 export type Operation =
   | ValueOperation
-  /** Changes what its value may be, never the value. */
-  | { kind: 'define'; bounds: BoundsChange }
+  /** Changes what it is, never the value. */
+  | { kind: 'define'; change: DefinitionChange }
   /** Ends the row: what comes after it counts in a new one. */
   | { kind: 'delete' }
 
@@ -18,16 +20,30 @@ export interface Dealt {
   previousValue: number
   /** What was added; null for anything else than an addition. */
   appliedDelta: number | null
-  /** What the row's value may be after it; undefined: anything. */
-  bounds?: Bounds | undefined
+  /** What was added in each running period that is kept, this operation included; undefined: nobody has asked. */
+  valuesIn?: PeriodValues | undefined
+  /** What the row is after it; undefined: it is not known any more. */
+  definition?: Definition | undefined
+}
+
+export type PeriodValues = { readonly [P in Period]?: number }
+
+/** What was added in a running period. */
+export interface Tally {
+  period: Period
+  value: number
 }
 
 /** What a row holds, while operations are dealt one after another. */
 export interface RowState {
   value: number
-  bounds: Bounds | undefined
+  definition: Definition
+  /** One for each period that is kept; undefined: they are not known, as nobody asks. */
+  tallies: Tally[] | undefined
   /** How many operations have added to its value or set it. */
   counted: number
+  /** What they have added together: also where that is beyond the safe range, as one was set in between. */
+  added: bigint
   isDefined: boolean
   isDeleted: boolean
 }
@@ -43,19 +59,18 @@ export function merge(first: ValueOperation, second: ValueOperation): ValueOpera
   return Number.isSafeInteger(delta) ? { kind: 'add', delta } : undefined
 }
 
-/** Does an operation on what a row holds. If it is refused, nothing changes. */
-export function deal(row: RowState, operation: Operation): Dealt | NthError {
+/** Does an operation on what a row holds, at an instant. If it is refused, nothing changes. */
+export function deal(row: RowState, operation: Operation, at: Date): Dealt | NthError {
   switch (operation.kind) {
     case 'add':
       return add(row, operation.delta)
     case 'set':
       return set(row, operation.to)
     case 'define':
-      return define(row, operation.bounds)
+      return define(row, operation.change, at)
     case 'delete':
       row.isDeleted = true
-      row.bounds = undefined
-      return become(row, 0, null)
+      return { ...become(row, 0, null), definition: undefined }
   }
 }
 
@@ -63,12 +78,16 @@ export function deal(row: RowState, operation: Operation): Dealt | NthError {
  * Does several additions, each on the row of the same index, all or none of them. A refusal tells the index
  * of the one that is refused, and the value of its row before all of them.
  */
-export function dealAll(rows: readonly RowState[], operations: readonly Operation[]): Dealt[] | NthError {
+export function dealAll(
+  rows: readonly RowState[],
+  operations: readonly Operation[],
+  at: Date,
+): Dealt[] | NthError {
   const answers: Dealt[] = []
   for (const [index, row] of rows.entries()) {
     const operation = operations[index]
     if (!operation) throw new Error('A row without an operation')
-    const answer = deal(row, operation)
+    const answer = deal(row, operation, at)
     if (answer instanceof NthError) {
       takeBack(rows, answers)
       return answer.with({ index, value: row.value })
@@ -80,53 +99,78 @@ export function dealAll(rows: readonly RowState[], operations: readonly Operatio
 
 /** Undoes what was answered, last first: a row may be there several times. */
 function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
-  for (const [index, { previousValue }] of [...answers.entries()].toReversed()) {
+  for (const [index, { previousValue, appliedDelta }] of [...answers.entries()].toReversed()) {
     const row = rows[index]
     if (!row) continue
     row.value = previousValue
     row.counted -= 1
+    tally(row, -(appliedDelta ?? 0))
   }
 }
 
 function add(row: RowState, delta: number): Dealt | NthError {
-  const { value: previous, bounds } = row
+  const { value: previous, definition } = row
+  const { bounds } = definition
   const value = previous + delta
   const beyond = bounds && crossed(bounds, value)
   if (beyond) {
     const { limit } = beyond
-    if (bounds.overflow === 'SATURATE') return become(row, limit, limit - previous)
-    return limitReached(`${previous} plus ${delta}`, beyond, previous)
+    if (bounds.overflow === 'REJECT') return limitReached(`${previous} plus ${delta}`, beyond, previous)
+    return addWithin(row, limit, limit - previous)
   }
   // A sum that leaves the safe range is rounded, but never back into it, unless it began outside.
-  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return become(row, value, delta)
-  return new NthError(
-    'OUT_OF_RANGE',
-    `${previous} plus ${delta} would leave the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}; nothing was changed.`,
-    { value: previous },
-  )
+  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
+  return outOfRange(`${previous} plus ${delta}`, previous)
+}
+
+/** Adds, unless what was added in a running period would leave the safe range. */
+function addWithin(row: RowState, value: number, delta: number): Dealt | NthError {
+  const full = row.tallies?.find(({ value: added }) => !Number.isSafeInteger(added + delta))
+  if (full)
+    return outOfRange(`What was added in this ${full.period}, ${full.value}, plus ${delta}`, row.value)
+  tally(row, delta)
+  return become(row, value, delta)
+}
+
+function tally(row: RowState, delta: number): void {
+  row.added += BigInt(delta)
+  if (row.tallies) for (const kept of row.tallies) kept.value += delta
 }
 
 function set(row: RowState, to: number): Dealt | NthError {
-  const { value, bounds } = row
-  const beyond = bounds && crossed(bounds, to)
+  const { value, definition } = row
+  const beyond = definition.bounds && crossed(definition.bounds, to)
   return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
 }
 
-function define(row: RowState, change: BoundsChange): Dealt | NthError {
-  const bounds = changedBounds(row.bounds, change)
-  if (bounds instanceof NthError) return bounds
-  const fault = misfit(bounds, row.value)
-  if (fault) return fault
-  row.bounds = bounds
+function define(row: RowState, change: DefinitionChange, at: Date): Dealt | NthError {
+  const { value } = row
+  const definition = changedDefinition(row.definition, change, value, at.getTime())
+  if (definition instanceof NthError) return definition
+  row.definition = definition
   row.isDefined = true
-  return { value: row.value, previousValue: row.value, appliedDelta: null, bounds }
+  return { value, previousValue: value, appliedDelta: null, definition }
 }
 
 function become(row: RowState, value: number, appliedDelta: number | null): Dealt {
-  const previousValue = row.value
+  const { value: previousValue, definition, tallies } = row
   row.value = value
   row.counted += 1
-  return { value, previousValue, appliedDelta, bounds: row.bounds }
+  return { value, previousValue, appliedDelta, definition, valuesIn: tallies && valuesIn(tallies) }
+}
+
+function valuesIn(tallies: readonly Tally[]): PeriodValues {
+  const values: { [P in Period]?: number } = {}
+  for (const { period, value } of tallies) values[period] = value
+  return values
+}
+
+function outOfRange(what: string, value: number): NthError {
+  return new NthError(
+    'OUT_OF_RANGE',
+    `${what} would leave the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}; nothing was changed.`,
+    { value },
+  )
 }
 
 function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {

@@ -1,13 +1,12 @@
 import type { Run } from './batch.ts'
-import type { Bounds } from './bounds.ts'
+import type { Definition } from './definition.ts'
 import type { Claim, Remembered } from './idempotency.ts'
 
 /** A row that counts. */
 export interface Row {
   /** The same for the same row, as it was defined then, only. */
   key: string
-  /** What its value may be; undefined: anything. */
-  bounds: Bounds | undefined
+  definition: Definition
 }
 
 /** Finds the row behind a key. */
@@ -46,6 +45,8 @@ export interface Flush<R extends Row> {
 export interface Found {
   /** What each run's row held before; undefined where there is no such row. */
   values: readonly (number | undefined)[]
+  /** What was added before in the running periods of those runs whose tallies are told, in the order of their definitions. */
+  tallies: readonly (readonly number[] | undefined)[]
   /** What was done under those of the keys that were used before. */
   remembered: readonly Remembered[]
 }
@@ -54,20 +55,25 @@ export interface Found {
 export interface Decision {
   /** What is to become of each run's row; undefined: nothing more. */
   writes: readonly (Write | undefined)[]
+  /** What is to be added in the running periods of each run. */
+  added: readonly bigint[]
   /** What was done under the keys that are used for the first time. */
   remember: readonly Remembered[]
   /** Claims under which nothing was done. */
   forget: readonly Claim[]
 }
 
-/** What a row that was locked is to be. */
-export type Write = 'deleted' | { value: number; isCounted: boolean; bounds: Bounds | undefined }
+/** What a row that was locked is to be; `definition`: the new one, if it has one. */
+export type Write = 'deleted' | { value: number; isCounted: boolean; definition: Definition | undefined }
 
 export type Outcome =
   | { kind: 'committed' }
   /** Rolled back as `deal` or `mayCommit` wished. */
   | { kind: 'withdrawn' }
-  /** Certainly not done. `culprit` is the key of the row or claim that failed, if one did: locked, or refused for good (`isFault`). */
-  | { kind: 'failed'; cause: unknown; culprit?: string; isFault?: boolean }
+  /**
+   * Certainly not done. `culprit` is the key of the row or claim that failed, if one did: locked, or refused for
+   * good (`isFault`). `isFull`: what was to be added in a period, without a look at it, would leave the safe range.
+   */
+  | { kind: 'failed'; cause: unknown; culprit?: string; isFault?: boolean; isFull?: boolean }
   /** Nobody can say whether it was done. */
   | { kind: 'unknown'; cause: unknown }

@@ -2,17 +2,20 @@ import type { CallsOptions } from './calls.ts'
 import { type CounterStore, type Counters, openCounters } from './counters.ts'
 import { openGroupCommit } from './groupCommit.ts'
 import type { Lane, Row } from './lane.ts'
+import { type NamespaceStore, type Namespaces, openNamespaces } from './namespaces.ts'
 import { openSequences, type SequenceStore, type Sequences } from './sequences.ts'
 
 /** What Nth can do, without saying where it is kept or how it is asked. */
 export interface Nth {
   counters: Counters
+  namespaces: Namespaces
   sequences: Sequences
 }
 
 /** Everything that Nth keeps. */
 export interface Store<R extends Row> {
   counters: CounterStore<R>
+  namespaces: NamespaceStore
   sequences: SequenceStore<R>
   openLane(): Lane<R>
 }
@@ -30,8 +33,11 @@ export function openNth<R extends Row>(
   { now = () => new Date(), ...options }: NthOptions,
 ): Nth & { close(): Promise<void> } {
   const groupCommit = openGroupCommit({ ...options, now, openLane: store.openLane })
+  const namespaces = openNamespaces(store.namespaces)
+  const keepingIn = async (namespace: string) => (await namespaces.read(namespace)).keeping
   return {
-    counters: openCounters(store.counters, groupCommit),
+    counters: openCounters({ store: store.counters, groupCommit, keepingIn, now }),
+    namespaces,
     sequences: openSequences(store.sequences, groupCommit),
     close: groupCommit.close,
   }

@@ -90,6 +90,7 @@ export function openSequences<R extends Row>(
         operations: [{ kind: 'add', delta: count * STEP }],
         mode: 'one',
         claim,
+        isTold: false,
       })
       const [dealt] = answers
       if (!dealt) throw new Error('A block without an answer')

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Batch, batchOf, type Run, runOf, touches } from './batch.ts'
+import { type Batch, batchOf, type Care, isTight, type Run, runOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
 import { deal, dealAll } from './dealing.ts'
 import { NthError } from './errors.ts'
@@ -8,6 +8,11 @@ import type { Decision, Flush, Found, Lane, Outcome, Row, Write } from './lane.t
 
 /** Why a row or claim failed that is to blame itself. */
 export type Failure = Extract<Outcome, { kind: 'failed' }>
+
+interface MutableCare extends Care {
+  careful: Set<string>
+  told: Set<string>
+}
 
 export interface SettlingOptions<R extends Row> {
   calls: Calls<R>
@@ -33,13 +38,13 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
     onCulprit: (key: string, calls: Call<R>[], failure: Failure) => void,
   ): Promise<boolean> {
     const at = now()
-    const careful = new Set<string>()
+    const care: MutableCare = { careful: new Set(), told: new Set() }
     let open = cut
     for (let failures = 0; ; ) {
       open = calls.open(open)
       if (open.length === 0) return false
-      const batch = batchOf(open, careful)
-      const outcome = await lane.flush(flushOf(batch, at, careful))
+      const batch = batchOf(open, care)
+      const outcome = await lane.flush(flushOf(batch, at, care.careful))
       if (outcome.kind === 'committed') {
         for (const call of open) calls.answer(call, told(call))
         return true
@@ -55,7 +60,8 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
         continue
       }
       for (const call of open) call.obstacle = outcome.cause
-      const { culprit } = outcome
+      const { culprit, isFull } = outcome
+      if (isFull) open = withoutFull(batch, care.told)
       if (culprit === undefined) {
         await pause(Math.random() * Math.min(SHORTEST_PAUSE_MS * 2 ** failures++, LONGEST_PAUSE_MS))
       } else {
@@ -79,6 +85,18 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
       isAwaited: () => false,
     })
     return outcome.kind === 'failed' && outcome.culprit === key ? outcome : undefined
+  }
+
+  /**
+   * Has everything be looked at that was added without. Where it was, it is a definition that would bring too much
+   * together. Returns the calls without those.
+   */
+  function withoutFull({ calls: all, runs }: Batch<R>, told: Set<string>): readonly Call<R>[] {
+    const isLookedAt = runs.every(({ row }) => told.has(row.key))
+    for (const { row } of runs) told.add(row.key)
+    const isBlamed = ({ operations }: Call<R>) => isLookedAt && operations[0]?.kind === 'define'
+    for (const call of all) if (isBlamed(call)) calls.answer(call, tooFull())
+    return all.filter((call) => !isBlamed(call))
   }
 
   /** Has the calls look again whose rows are gone. Returns the others. */
@@ -113,8 +131,11 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
    */
   function dealBatch(batch: Batch<R>, found: Found, at: Date, careful: Set<string>): Decision | false {
     const { calls: all, runs, parts, claims } = batch
-    for (const [index, run] of runs.entries()) begin(run, found.values[index])
+    for (const [index, run] of runs.entries()) begin(run, found.values[index], found.tallies[index])
     if (runs.some(({ isGone }) => isGone)) return false
+    const tight = runs.filter(isTight)
+    for (const { row } of tight) careful.add(row.key)
+    if (tight.length > 0) return false
 
     const done = new Map<string, Remembered>()
     for (const earlier of found.remembered) {
@@ -146,16 +167,35 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
       }
     }
     if (!isAgreed) return false
-    return { writes: runs.map(writeOf), remember, forget: claims.filter(({ key }) => !done.has(key)) }
+    return {
+      writes: runs.map(writeOf),
+      added: runs.map(({ added }) => added),
+      remember,
+      forget: claims.filter(({ key }) => !done.has(key)),
+    }
   }
 }
 
+function tooFull(): NthError {
+  const message =
+    'What was added in a running period would be beyond what a number here can say; nothing was changed.'
+  return new NthError('OUT_OF_RANGE', message)
+}
+
 /** Begins dealing, with what a row held before. */
-function begin<R extends Row>(run: Run<R>, value: number | undefined): void {
+function begin<R extends Row>(
+  run: Run<R>,
+  value: number | undefined,
+  tallies: readonly number[] | undefined,
+): void {
+  const { definition } = run.row
   run.isGone = value === undefined
   run.value = value ?? 0
-  run.bounds = run.row.bounds
+  run.definition = definition
+  run.tallies =
+    tallies && definition.periods.map(({ period }, index) => ({ period, value: tallies[index] ?? 0 }))
   run.counted = 0
+  run.added = 0n
   run.isDefined = false
   run.isDeleted = false
 }
@@ -165,19 +205,19 @@ function dealCall<R extends Row>(call: Call<R>, runs: readonly Run<R>[], at: Dat
   const [run] = runs
   const [operation] = operations
   if (mode === 'one' && run && operation) {
-    const answer = deal(run, operation)
+    const answer = deal(run, operation, at)
     return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
   }
-  const answers = dealAll(runs, operations)
+  const answers = dealAll(runs, operations, at)
   return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
 }
 
 function writeOf<R extends Row>({ merged, ...state }: Run<R>): Write | undefined {
-  const { value, counted, isDefined, isDeleted, bounds } = state
+  const { value, counted, isDefined, isDeleted, definition } = state
   if (merged) return undefined
   if (isDeleted) return 'deleted'
   if (counted === 0 && !isDefined) return undefined
-  return { value, isCounted: counted > 0, bounds: isDefined ? bounds : undefined }
+  return { value, isCounted: counted > 0, definition: isDefined ? definition : undefined }
 }
 
 function told<R extends Row>({ dealt }: Call<R>): Applied | Error {

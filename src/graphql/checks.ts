@@ -1,5 +1,8 @@
 import { z } from 'zod'
+import { timeZoneNamed } from '../core/calendar.ts'
 import { type CounterDelta, MAX_CHANGES } from '../core/counters.ts'
+import { MAX_KEEP_DAYS, MAX_SLOTS, type PeriodChoice } from '../core/definition.ts'
+import { MAX_BUCKETS } from '../core/history.ts'
 import { type Fault, nameFault, textFault } from '../core/names.ts'
 import { MAX_BLOCK } from '../core/sequences.ts'
 import { idFault } from './ids.ts'
@@ -27,17 +30,45 @@ export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, cont
   })
 })
 
-/** Of a definition, both bounds must leave a value between them. */
-export const definition = z.looseObject({}).superRefine(({ minValue, maxValue }, context) => {
-  if (typeof minValue !== 'number' || typeof maxValue !== 'number' || minValue <= maxValue) return
-  report(context, { message: `must not be above maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
+/** What a definition must be that its parts alone don't say. */
+export const definition = z
+  .looseObject({})
+  .superRefine(({ minValue, maxValue, slots, ...keeping }, context) => {
+    if (typeof minValue === 'number' && typeof maxValue === 'number' && minValue > maxValue) {
+      report(context, { message: `must not be above maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
+    }
+    if (typeof slots === 'number') report(context, rangeFault(slots, 1, MAX_SLOTS), ['slots'])
+    reportKeeping(context, keeping)
+  })
+
+export const namespaceDefinition = z.looseObject({}).superRefine((keeping, context) => {
+  reportKeeping(context, keeping)
 })
+
+function reportKeeping(context: z.RefinementCtx, { timeZone, periods }: Record<string, unknown>): void {
+  if (typeof timeZone === 'string' && !timeZoneNamed(timeZone)) {
+    report(context, { message: 'must be the name of an IANA time zone, such as Europe/Berlin' }, ['timeZone'])
+  }
+  if (!Array.isArray(periods)) return
+  const chosen: PeriodChoice[] = periods
+  const seen = new Set<string>()
+  for (const [index, { period, keepDays }] of chosen.entries()) {
+    if (seen.has(period)) report(context, { message: `is ${period} again` }, ['periods', index, 'period'])
+    seen.add(period)
+    if (typeof keepDays === 'number') {
+      report(context, rangeFault(keepDays, 1, MAX_KEEP_DAYS), ['periods', index, 'keepDays'])
+    }
+    if (seen.size < index + 1) return
+  }
+}
 
 export const id = z.string().superRefine((text, context) => report(context, idFault(text)))
 
 export const ids = listOf(idFault, 0)
 
 export const count = between(1, MAX_BLOCK)
+
+export const bucketCount = between(0, MAX_BUCKETS)
 
 export const pageSize = between(0, MAX_ITEMS)
 
@@ -54,11 +85,13 @@ export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
 })
 
 function between(lowest: number, highest: number) {
-  return z.number().superRefine((number, context) => {
-    if (number >= lowest && number <= highest) return
-    const limit = number < lowest ? lowest : highest
-    report(context, { message: `must be from ${lowest} to ${highest}; it is ${number}`, limit })
-  })
+  return z.number().superRefine((number, context) => report(context, rangeFault(number, lowest, highest)))
+}
+
+function rangeFault(number: number, lowest: number, highest: number): Fault | undefined {
+  if (number >= lowest && number <= highest) return undefined
+  const limit = number < lowest ? lowest : highest
+  return { message: `must be from ${lowest} to ${highest}; it is ${number}`, limit }
 }
 
 /** A list that isn't too long, of texts without fault. A list that is too long isn't looked into. */

@@ -1,9 +1,12 @@
-import type { CounterKey, CounterState } from '../core/counters.ts'
+import { type Bounds, UNBOUNDED } from '../core/bounds.ts'
+import type { CounterKey, CounterState, Known } from '../core/counters.ts'
+import type { Definition, Keeping } from '../core/definition.ts'
 import { joinNames, splitNames } from '../core/names.ts'
 import type { Nth } from '../core/nth.ts'
-import { spend } from './budget.ts'
+import { spend, spendHistory } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
+import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
 /** A counter that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
 export type CounterSource = Omit<CounterState, Unknown> & Partial<Pick<CounterState, Unknown>>
@@ -27,23 +30,80 @@ builder.node(Counter, {
   fields: (t) => ({
     namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
-    value: t.expose('value', { type: 'SafeInt', description: 'Present number.' }),
+    value: t.expose('value', {
+      type: 'SafeInt',
+      description: 'Present number; with slots above 1, their sum.',
+    }),
+    valueIn: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description:
+        "Sum of what was added in the running period; a reset doesn't touch it. Null: neither this period nor a finer one is tracked.",
+      args: {
+        period: t.arg({ type: Period, required: true, description: 'Which period.' }),
+      },
+      resolve: async (counter, { period }, context, info) => {
+        const { counters } = context.nth
+        return counters.valueIn(await knownOf(counter, context.nth), period, (cost) =>
+          spendHistory(context, cost, info),
+        )
+      },
+    }),
+    history: t.field({
+      type: [Bucket],
+      description:
+        'What was added in each period, oldest first, empty ones 0. The `last` ones before `to`, or all from the one holding `from`. At most 5 000, and 50 000 in a request. A period that is not tracked is added up from finer ones.',
+      args: {
+        period: t.arg({ type: Period, required: true, description: 'Which periods.' }),
+        last: t.arg.int({
+          required: true,
+          defaultValue: 30,
+          description: 'How many, up to 5 000. Not looked at with `from`.',
+          validate: checks.bucketCount,
+        }),
+        from: t.arg({ type: 'DateTime', description: 'An instant in the first one.' }),
+        to: t.arg({
+          type: 'DateTime',
+          description: 'The last one begins before this instant. Default: up to the running one.',
+        }),
+      },
+      resolve: async (counter, { period, ...range }, context, info) => {
+        const { counters } = context.nth
+        return counters.history(await knownOf(counter, context.nth), period, range, (cost) =>
+          spendHistory(context, cost, info),
+        )
+      },
+    }),
     minValue: t.field({
       type: 'SafeInt',
       nullable: true,
       description: 'Lowest value allowed; null: none.',
-      resolve: ({ bounds }) => bounds.minValue,
+      resolve: ({ definition }) => boundsOf(definition).minValue,
     }),
     maxValue: t.field({
       type: 'SafeInt',
       nullable: true,
       description: 'Highest value allowed; null: none. `maxValue - value` are left.',
-      resolve: ({ bounds }) => bounds.maxValue,
+      resolve: ({ definition }) => boundsOf(definition).maxValue,
     }),
     overflow: t.field({
       type: Overflow,
       description: 'What happens at a bound.',
-      resolve: ({ bounds }) => bounds.overflow,
+      resolve: ({ definition }) => boundsOf(definition).overflow,
+    }),
+    slots: t.int({
+      description:
+        '1: exact. 2 to 1024: numbers not unique, no bounds, for counters that several processes change very often.',
+      resolve: ({ definition }) => definition?.slots ?? 1,
+    }),
+    timeZone: t.string({
+      description: 'IANA zone in which its periods begin.',
+      resolve: async (counter, _, { nth }) => (await keepingOf(counter, nth)).timeZone,
+    }),
+    periods: t.field({
+      type: [TrackedPeriodRef],
+      description: 'Periods it keeps.',
+      resolve: async (counter, _, { nth }) => [...(await keepingOf(counter, nth)).periods],
     }),
     createdAt: t.field({
       type: 'DateTime',
@@ -62,6 +122,20 @@ builder.node(Counter, {
     }),
   }),
 })
+
+function boundsOf(definition: Definition | undefined): Bounds {
+  return definition?.bounds ?? UNBOUNDED
+}
+
+/** What is kept of a counter; of one that isn't there, what its namespace says. */
+async function keepingOf({ namespace, definition }: CounterSource, { namespaces }: Nth): Promise<Keeping> {
+  return definition ?? (await namespaces.read(namespace)).keeping
+}
+
+async function knownOf(counter: CounterSource, nth: Nth): Promise<Known> {
+  const { namespace, name, definition } = counter
+  return { namespace, name, keeping: await keepingOf(counter, nth), slots: definition?.slots ?? 1 }
+}
 
 function keyOf(id: string): CounterKey {
   const [namespace = '', name = ''] = splitNames(id)

@@ -1,6 +1,7 @@
-import type { CounterChange, CounterKey, ResetSummary } from '../core/counters.ts'
+import type { GraphQLResolveInfo } from 'graphql'
+import type { CounterChange, CounterKey, ResetSummary, Wishes } from '../core/counters.ts'
 import { spend } from './budget.ts'
-import { builder } from './builder.ts'
+import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
 import {
   Counter,
@@ -9,7 +10,9 @@ import {
   counterNamespaceArgument,
   Overflow,
 } from './counter.ts'
+import { asksFor } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
+import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
 const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').implement({
   description: 'What one call did.',
@@ -17,7 +20,7 @@ const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').imple
     value: t.expose('value', {
       type: 'SafeInt',
       description:
-        'The number this very call produced: you are buyer number `value`. Unique if the counter only counts up.',
+        'The number this very call produced: you are buyer number `value`. Unique if the counter is exact and only counts up.',
     }),
     previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The number just before.' }),
     appliedDelta: t.expose('appliedDelta', {
@@ -25,7 +28,15 @@ const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').imple
       nullable: true,
       description: 'What was really added; null for reset and delete, which set.',
     }),
-    at: t.expose('at', { type: 'DateTime', description: 'When it counted.' }),
+    valueIn: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description:
+        "This call's number in the running period: the 12th this month. Null: that period isn't tracked.",
+      args: { period: t.arg({ type: Period, required: true, description: 'Which period.' }) },
+      resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
+    }),
+    at: t.expose('at', { type: 'DateTime', description: 'When it counted; decides the period.' }),
     replayed: t.boolean({
       description: 'An earlier call with this key counted; this is its answer.',
       resolve: ({ isReplayed }) => isReplayed,
@@ -41,9 +52,14 @@ const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').imple
   }),
 })
 
-function counterAfter({ key, value, at, bounds, isDeletion }: CounterChange): CounterSource {
-  if (isDeletion) return { ...key, value, bounds, createdAt: null, updatedAt: null }
-  return { ...key, value, bounds, updatedAt: at }
+function counterAfter({ key, value, at, definition, isDeletion }: CounterChange): CounterSource {
+  if (isDeletion) return { ...key, value, definition, createdAt: null, updatedAt: null }
+  return { ...key, value, definition, updatedAt: at }
+}
+
+/** What the caller of a mutation wishes beside its change. */
+function wishesIn(args: Parameters<typeof claimFor>[0], context: Context, info: GraphQLResolveInfo): Wishes {
+  return { claim: claimFor(args, context, info), isTold: asksFor('valueIn', info) }
 }
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
@@ -70,6 +86,18 @@ const CounterDefinition = builder.inputType('CounterDefinition', {
     minValue: t.field({ type: 'SafeInt', description: 'Lowest value allowed. Default: none.' }),
     maxValue: t.field({ type: 'SafeInt', description: 'Highest value allowed. Default: none.' }),
     overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
+    slots: t.int({
+      description:
+        'Over how many rows the value is spread. Default: 1, exact. Above 1: up to 1024, numbers not unique, and no bounds.',
+    }),
+    timeZone: t.string({
+      description:
+        "IANA zone in which its periods begin. Default: the namespace's. What was kept counts in the period of the new zone that its middle lies in.",
+    }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      description: "The whole list of periods to keep, [] for none. Default: the namespace's.",
+    }),
   }),
 })
 
@@ -91,7 +119,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), 1, claimFor(args, context, info)),
+      context.nth.counters.incrementBy(keyIn(args), 1, wishesIn(args, context, info)),
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
@@ -104,7 +132,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), args.delta, claimFor(args, context, info)),
+      context.nth.counters.incrementBy(keyIn(args), args.delta, wishesIn(args, context, info)),
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
@@ -127,13 +155,13 @@ builder.mutationFields((t) => ({
     resolve: (_, args, context, info) => {
       // Before anything is counted: what is too much must not be found out afterwards.
       spend(context, args.changes.length, info)
-      return context.nth.counters.incrementMany(args.namespace, args.changes, claimFor(args, context, info))
+      return context.nth.counters.incrementMany(args.namespace, args.changes, wishesIn(args, context, info))
     },
   }),
   reset: t.field({
     type: CounterChangeRef,
     nullable: true,
-    description: 'Sets the value, to any within its bounds.',
+    description: 'Sets the value, to any within its bounds; history stays.',
     args: {
       name: t.arg.string(counterNameArgument),
       to: t.arg(toArgument),
@@ -141,7 +169,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.reset(keyIn(args), args.to, claimFor(args, context, info)),
+      context.nth.counters.reset(keyIn(args), args.to, wishesIn(args, context, info)),
   }),
   resetAll: t.field({
     type: ResetSummaryRef,
@@ -178,14 +206,15 @@ builder.mutationFields((t) => ({
       namespace: t.arg.string(counterNamespaceArgument),
     },
     async resolve(_, args, { nth }): Promise<CounterSource> {
-      const { key, value, bounds } = await nth.counters.define(keyIn(args), args.definition)
-      return { ...key, value, bounds }
+      const change = withZone(args.definition)
+      const { key, value, definition } = await nth.counters.define(keyIn(args), change)
+      return { ...key, value, definition }
     },
   }),
   deleteCounter: t.field({
     type: CounterChangeRef,
     nullable: true,
-    description: 'Forgets value and definition; the name reads 0 again.',
+    description: 'Forgets value, definition and history; the name reads 0 again.',
     args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
     resolve: (_, args, { nth }) => nth.counters.delete(keyIn(args)),
   }),

@@ -70,3 +70,29 @@ export function fieldsBeneath({ fieldNodes, fragments }: GraphQLResolveInfo): nu
     counts.reduce((sum, count) => sum + count, 0),
   )
 }
+
+const asked = new WeakMap<SelectionSetNode, boolean>()
+
+/** Whether a field is asked for in what another one gives, if only under a condition. */
+export function asksFor(name: string, { fieldNodes, fragments }: GraphQLResolveInfo): boolean {
+  return fieldNodes.some(({ selectionSet }) => {
+    if (!selectionSet) return false
+    const known = asked.get(selectionSet)
+    if (known !== undefined) return known
+    const isAsked = holds(name, selectionSet, fragments)
+    asked.set(selectionSet, isAsked)
+    return isAsked
+  })
+}
+
+function holds(name: string, selectionSet: SelectionSetNode | undefined, fragments: Fragments): boolean {
+  if (!selectionSet) return false
+  return selectionSet.selections.some((selection) => {
+    if (selection.kind === Kind.FIELD) return selection.name.value === name
+    const inner =
+      selection.kind === Kind.FRAGMENT_SPREAD
+        ? fragments[selection.name.value]?.selectionSet
+        : selection.selectionSet
+    return holds(name, inner, fragments)
+  })
+}

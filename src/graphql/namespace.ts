@@ -1,12 +1,17 @@
 import type { CounterState, Rank, RankedCounter } from '../core/counters.ts'
+import type { Keeping } from '../core/definition.ts'
+import type { Nth } from '../core/nth.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
 import { connectionOf } from './connection.ts'
 import { Counter } from './counter.ts'
 import { decodeCursor, decodeRank, encodeCursor, encodeRank } from './cursors.ts'
+import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 
+/** A namespace; what is kept in it is read when it is asked for, if it isn't known. */
 interface NamespaceSource {
   name: string
+  keeping?: Keeping
 }
 
 const CounterOrder = builder.enumType('CounterOrder', {
@@ -22,11 +27,20 @@ const CounterOrder = builder.enumType('CounterOrder', {
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
-  description: 'A room for names.',
+  description: 'A room for names, with defaults for what comes into being in it.',
   id: { resolve: ({ name }) => name },
   loadManyWithoutCache: (names) => names.map((name) => ({ name })),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    timeZone: t.string({
+      description: 'Zone of new counters.',
+      resolve: async (namespace, _, { nth }) => (await keepingOf(namespace, nth)).timeZone,
+    }),
+    periods: t.field({
+      type: [TrackedPeriodRef],
+      description: 'Periods of new counters.',
+      resolve: async (namespace, _, { nth }) => [...(await keepingOf(namespace, nth)).periods],
+    }),
     counters: t.connection(
       {
         type: Counter,
@@ -72,7 +86,7 @@ builder.node(Namespace, {
 builder.queryField('namespace', (t) =>
   t.field({
     type: Namespace,
-    description: 'A namespace: lists of what is in it.',
+    description: 'A namespace: its defaults, and lists of what is in it.',
     args: {
       name: t.arg.string({
         required: true,
@@ -84,3 +98,42 @@ builder.queryField('namespace', (t) =>
     resolve: (_, { name }) => ({ name }),
   }),
 )
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinition', {
+  description: 'Left out: stays as it is. Null: back to the default.',
+  fields: (t) => ({
+    timeZone: t.string({ description: 'IANA zone of new counters. Default: UTC.' }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      description:
+        'The whole list of periods that new counters keep, [] for none. Default: HOUR for 90 days, DAY and MONTH for ever.',
+    }),
+  }),
+})
+
+builder.mutationField('defineNamespace', (t) =>
+  t.field({
+    type: Namespace,
+    nullable: true,
+    description: 'Sets the defaults for what comes into being in a namespace from now on.',
+    args: {
+      name: t.arg.string({
+        required: true,
+        defaultValue: 'default',
+        description: 'Name of the namespace.',
+        validate: checks.name,
+      }),
+      definition: t.arg({
+        type: NamespaceDefinition,
+        required: true,
+        description: 'What is to change.',
+        validate: checks.namespaceDefinition,
+      }),
+    },
+    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+  }),
+)
+
+async function keepingOf({ name, keeping }: NamespaceSource, { namespaces }: Nth): Promise<Keeping> {
+  return keeping ?? (await namespaces.read(name)).keeping
+}

@@ -1,9 +1,22 @@
+import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
-import { type Bounds, UNBOUNDED } from '../core/bounds.ts'
+import type { Bounds } from '../core/bounds.ts'
 import type { CounterState } from '../core/counters.ts'
+import type { Definition, Keeping } from '../core/definition.ts'
+import { BEGINNING } from './counting.ts'
+import { keepingIn } from './keeping.ts'
 
 /** What a statement reads of a counter's definition, by the table called c. */
-export const DEFINITION = 'c.min_value, c.max_value, c.saturates'
+export const DEFINITION =
+  "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
+
+/** The condition that names a counter's first row of all time, in statements that call the tables c and v. */
+export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
+
+/** What a statement reads of a counter's row of all time, or of its rows if it has slots. */
+export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
+export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
+export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revision')
 
 /** A counter as a statement has read it. */
 export function stateIn(row: RowDataPacket): CounterState {
@@ -11,14 +24,39 @@ export function stateIn(row: RowDataPacket): CounterState {
     namespace: row.namespace.toString('utf8'),
     name: row.name.toString('utf8'),
     value: row.value,
-    bounds: boundsIn(row) ?? UNBOUNDED,
+    definition: definitionIn(row),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
 }
 
+/** Definitions without bounds, of which most counters share a few. */
+const unbounded = new LRUCache<string, Definition>({ max: 1000 })
+
+export function definitionIn(row: RowDataPacket): Definition {
+  const text = row.kept.toString('latin1')
+  const known = unbounded.get(text)
+  const definition = known ?? unboundedOf(text)
+  if (!known) unbounded.set(text, definition)
+  const bounds = boundsIn(row)
+  return bounds ? { ...definition, bounds } : definition
+}
+
+function unboundedOf(text: string): Definition {
+  const [slots, timeZone = '', periods = ''] = text.split(' ')
+  const keeping: Keeping = keepingIn(timeZone, periods)
+  return { bounds: undefined, slots: Number(slots), ...keeping }
+}
+
 /** The bounds of a counter that has any, or has said what would happen at them. */
-export function boundsIn({ min_value, max_value, saturates }: RowDataPacket): Bounds | undefined {
+function boundsIn({ min_value, max_value, saturates }: RowDataPacket): Bounds | undefined {
   if (min_value === null && max_value === null && !saturates) return undefined
   return { minValue: min_value, maxValue: max_value, overflow: saturates ? 'SATURATE' : 'REJECT' }
+}
+
+function overSlots(all: string, one: string): string {
+  return `if(c.slots = 1, ${one}, (
+            select ${all}
+              from counter_value s
+             where s.counter_id = c.id and s.period = 0 and s.starts_at = ${BEGINNING}))`
 }

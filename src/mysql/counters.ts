@@ -6,10 +6,11 @@ import {
   keyText,
   type PageByName,
 } from '../core/counters.ts'
-import { boundsIn, DEFINITION, stateIn } from './counterRows.ts'
+import { DEFINITION, definitionIn, JOIN_ALL_TIME, stateIn, UPDATED_AT, VALUE } from './counterRows.ts'
 import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
-import { type Identity, namespaceId, openRows } from './ids.ts'
+import { readHistory } from './history.ts'
+import { type Identity, openNamespace, openRows } from './ids.ts'
 import { bytes, integer } from './literals.ts'
 import { listRanked } from './ranked.ts'
 import type { Ranking } from './ranking.ts'
@@ -29,11 +30,9 @@ export function openCounterStore(database: Database, ranking: Ranking): CounterS
       await ranking.refresh()
       return database.repeatable((connection) => listRanked(connection, namespace, page))
     },
+    readHistory: (stretches) => database.repeatable((connection) => readHistory(connection, stretches)),
   }
 }
-
-/** The condition that names a counter's row of all time, in statements that call the tables c and v. */
-const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
 
 async function findCounters(
   connection: Connection,
@@ -54,7 +53,7 @@ async function findCounters(
   return new Map(
     rows.map((row) => [
       keyText({ namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }),
-      { id: row.id, version: row.version, bounds: boundsIn(row) },
+      { id: row.id, version: row.version, definition: definitionIn(row) },
     ]),
   )
 }
@@ -63,9 +62,12 @@ async function findCounters(
 async function makeCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
   for (const namespace of new Set(keys.map(({ namespace }) => namespace))) {
     const names = keys.filter((key) => key.namespace === namespace).map(({ name }) => bytes(name))
-    const id = integer(await namespaceId(connection, namespace))
+    const opened = await openNamespace(connection, namespace)
+    const id = integer(opened.id)
+    const keeping = `x'${opened.time_zone.toString('hex')}', x'${opened.periods.toString('hex')}'`
     await connection.query(
-      `insert into counter (namespace_id, name) values ${names.map((name) => `(${id}, ${name})`).join(', ')}`,
+      `insert into counter (namespace_id, name, time_zone, periods)
+       values ${names.map((name) => `(${id}, ${name}, ${keeping})`).join(', ')}`,
     )
     await connection.query(
       `insert into counter_value (counter_id, period, starts_at, slot, version)
@@ -82,7 +84,8 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
       keys,
       ({ namespace }) => namespace,
       (siblings) =>
-        `select n.name as namespace, c.name, ${DEFINITION}, v.value, v.created_at, v.updated_at
+        `select n.name as namespace, c.name, ${DEFINITION}, v.created_at,
+                ${VALUE} as value, ${UPDATED_AT} as updated_at
            from namespace n
            join counter c on c.namespace_id = n.id
            join counter_value v on ${JOIN_ALL_TIME}
@@ -104,7 +107,8 @@ async function listCounters(
   if (after !== undefined) conditions.push(`c.name > ${bytes(after)}`)
   if (before !== undefined) conditions.push(`c.name < ${bytes(before)}`)
   const [rows] = await connection.query<RowDataPacket[]>(
-    `select n.name as namespace, c.name, ${DEFINITION}, v.value, v.created_at, v.updated_at
+    `select n.name as namespace, c.name, ${DEFINITION}, v.created_at,
+                ${VALUE} as value, ${UPDATED_AT} as updated_at
        from namespace n
        join counter c on c.namespace_id = n.id
        join counter_value v on ${JOIN_ALL_TIME}

@@ -1,5 +1,5 @@
-import type { Bounds } from '../core/bounds.ts'
 import type { ValueOperation } from '../core/dealing.ts'
+import { type Definition, PLAIN } from '../core/definition.ts'
 import type { Row } from '../core/lane.ts'
 import { instant, integer } from './literals.ts'
 
@@ -18,16 +18,21 @@ export type CountingTable = keyof typeof tables
 
 /** In the order in which a flush locks them. */
 export const tables = {
-  counter_value: { idColumn: 'counter_id', rest: `period = 0 and starts_at = ${BEGINNING} and slot = 0` },
+  counter_value: { idColumn: 'counter_id', rest: allTime(0) },
   sequence_value: { idColumn: 'group_id', rest: 'period_label = 0' },
 } as const
+
+/** The rest of the key of a counter's row of all time. */
+export function allTime(slot: number): string {
+  return `period = 0 and starts_at = ${BEGINNING} and slot = ${integer(slot)}`
+}
 
 /** The row of an id in a table, by the definition of a version. */
 export function countingRow(
   table: CountingTable,
-  { id, version, bounds }: { id: number; version: number; bounds?: Bounds | undefined },
+  { id, version, definition = PLAIN }: { id: number; version: number; definition?: Definition | undefined },
 ): CountingRow {
-  return { key: `${table} ${id} ${version}`, table, id, version, bounds }
+  return { key: `${table} ${id} ${version}`, table, id, version, definition }
 }
 
 /**
@@ -56,14 +61,6 @@ export function lock(table: CountingTable, ids: readonly number[]): string {
    for update`
 }
 
-/** Locks what is behind a counter's row, where that is to be changed or to go. */
-export function lockDefinition({ id }: CountingRow): string[] {
-  return [
-    `select id from counter force index (primary) where id = ${integer(id)} for update`,
-    `select counter_id from counter_rank force index (primary) where counter_id = ${integer(id)} for update`,
-  ]
-}
-
 /** Does one operation on each of several rows that are locked. */
 export function change(
   table: CountingTable,
@@ -79,39 +76,7 @@ export function change(
  where ${idColumn} in (${ids.map(integer).join(', ')}) and ${rest}`
 }
 
-/** Gives a counter that is locked other bounds, and a new version to its row and definition. */
-export function redefine({ id, version }: CountingRow, bounds: Bounds, at: Date): string[] {
-  const { minValue, maxValue, overflow } = bounds
-  const { idColumn, rest } = tables.counter_value
-  return [
-    `update counter
-   set min_value = ${integerOrNull(minValue)},
-       max_value = ${integerOrNull(maxValue)},
-       saturates = ${overflow === 'SATURATE'},
-       version = ${integer(version + 1)}
- where id = ${integer(id)}`,
-    `update counter_value
-   set revision = revision + 1,
-       created_at = coalesce(created_at, ${instant(at)}),
-       version = ${integer(version + 1)}
- where ${idColumn} = ${integer(id)} and ${rest}`,
-  ]
-}
-
-/** Removes a counter that is locked, for good: its id is never used again. */
-export function remove({ id }: CountingRow): string[] {
-  const { idColumn, rest } = tables.counter_value
-  return [
-    `delete from counter_value where ${idColumn} = ${integer(id)} and ${rest}`,
-    `delete from counter where id = ${integer(id)}`,
-    `delete from counter_rank where counter_id = ${integer(id)}`,
-  ]
-}
-
-function marks(at: Date): string {
+/** What every change of a value notes beside it. */
+export function marks(at: Date): string {
   return `revision = revision + 1, created_at = coalesce(created_at, ${instant(at)}), updated_at = ${instant(at)}`
-}
-
-function integerOrNull(value: number | null): string {
-  return value === null ? 'null' : integer(value)
 }

@@ -1,33 +1,75 @@
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Decision, Flush } from '../core/lane.ts'
-import { type CountingRow, type CountingTable, change, redefine, remove } from './counting.ts'
+import { type CountingRow, type CountingTable, change } from './counting.ts'
+import { redefine, remove } from './defining.ts'
 import { type FlushForm, type FlushText, type Step, textOf } from './flushing.ts'
 import { giveBack, remember } from './keys.ts'
+import { type Addition, addInPeriods, guardOf, openFrames } from './periods.ts'
+import { addToSlot, setSlots } from './slots.ts'
 
-/** Writes what was decided: what careful rows are to be, and what is remembered of claims. */
+/** Writes what was decided: what careful rows are to be, what is added in periods, and what is remembered of claims. */
 export function writeDecided(
   { runs, at }: Flush<CountingRow>,
   found: readonly (number | undefined)[],
-  { writes, remember: done, forget }: Decision,
-  { isSingly }: FlushForm,
+  { writes, added, remember: done, forget }: Decision,
+  form: FlushForm,
 ): FlushText {
+  const { isSingly } = form
   const counted: Written[] = []
   const steps: Step[] = []
   for (const [index, run] of runs.entries()) {
     const write = writes[index]
     if (write === undefined) continue
-    const { row } = run
-    const statements = write === 'deleted' ? remove(row) : write.bounds ? redefine(row, write.bounds, at) : []
-    steps.push(...statements.map((statement) => ({ statement, owner: row.key })))
-    if (write !== 'deleted' && write.isCounted)
-      counted.push({ row, from: found[index] ?? 0, to: write.value })
+    const { row, slot } = run
+    const { key } = row
+    const from = found[index] ?? 0
+    if (write === 'deleted') {
+      steps.push(...remove(row).map((statement) => ({ statement, owner: key })))
+      continue
+    }
+    const { value, isCounted, definition } = write
+    if (isCounted && row.definition.slots === 1) counted.push({ row, from, to: value })
+    else if (isCounted && slot === undefined) steps.push({ statement: setSlots(row, value, at), owner: key })
+    else if (isCounted && slot !== undefined)
+      steps.push({ statement: addToSlot(row, slot, value - from, at), owner: key })
+    if (definition)
+      steps.push(...redefine(row, definition, at).map((statement) => ({ statement, owner: key })))
   }
   for (const { table, ids, operation, owner } of alike(counted, isSingly)) {
     steps.push({ statement: change(table, ids, operation, at), owner })
   }
+  steps.push(...additionSteps(runs, added, at, form))
   if (done.length > 0) steps.push({ statement: remember(done) })
   steps.push(...forget.map((claim) => ({ statement: giveBack(claim), owner: claim.key })))
   return textOf(steps)
+}
+
+function additionSteps(
+  runs: Flush<CountingRow>['runs'],
+  added: readonly bigint[],
+  at: Date,
+  { isSingly }: FlushForm,
+): Step[] {
+  const additions = runs
+    .map((run, index): Addition => ({ run, added: added[index] ?? 0n }))
+    .filter(({ run, added }) => added !== 0n && run.row.definition.periods.length > 0)
+    // In the order of the key, which also is that of the pages.
+    .sort((a, b) => a.run.row.id - b.run.row.id)
+  const framesOf = openFrames(at)
+  const groups = new Map<unknown, Addition[]>()
+  for (const addition of additions) {
+    const { run } = addition
+    const alike = isSingly ? run : guardOf(run)
+    const others = groups.get(alike)
+    if (others) others.push(addition)
+    else groups.set(alike, [addition])
+  }
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group
+    if (!first) return []
+    const owner = group.length === 1 ? first.run.row.key : undefined
+    return [{ statement: addInPeriods(group, framesOf, guardOf(first.run)), owner }]
+  })
 }
 
 interface Written {

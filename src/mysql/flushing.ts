@@ -1,18 +1,14 @@
+import type { RowDataPacket } from 'mysql2'
 import type { Run } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim, Remembered } from '../core/idempotency.ts'
 import type { Flush } from '../core/lane.ts'
-import {
-  addReturningOld,
-  type CountingRow,
-  type CountingTable,
-  change,
-  lock,
-  lockDefinition,
-  tables,
-} from './counting.ts'
+import { addReturningOld, type CountingRow, type CountingTable, change, lock, tables } from './counting.ts'
+import { lockDefinition } from './defining.ts'
 import { claim, inOrder, readDone, rememberedIn } from './keys.ts'
-import type { Answer } from './session.ts'
+import { byFrames, openFrames, readPeriods, sumPeriods } from './periods.ts'
+import { type Answer, firstRow } from './session.ts'
+import { addToSlot, lockSlots, sumSlots } from './slots.ts'
 
 /** Statements of a flush, and how to read their answers. */
 export interface FlushText {
@@ -27,6 +23,8 @@ export interface FlushText {
 export interface Finds {
   /** What each run's row held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
   before: (number | undefined | 'unsure')[]
+  /** What was added before in the running periods of those runs where it is asked, in the order of their definitions. */
+  tallies: (number[] | undefined)[]
   remembered: Remembered[]
   /** How many keys were claimed, as nobody had used them. */
   claimed: number
@@ -62,16 +60,25 @@ export interface Step {
  * don't deadlock.
  */
 export function writeFlush({ runs, claims, at }: Flush<CountingRow>, form: FlushForm): FlushText {
-  const counting = byTable(runs).flatMap(([table, members]) => stepsFor(table, members, at, form))
+  const members = runs.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
+  const spread = members.filter(({ run }) => hasSlots(run))
+  const counting = byTable(members).flatMap(([table, some]) => stepsFor(table, some, at, form))
   const defining = runs.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
-  return textOf([...claimSteps(claims, at, form), ...counting, ...defining])
+  return textOf([
+    ...claimSteps(claims, at, form),
+    ...counting,
+    ...spread.flatMap((member) => slotSteps(member, at)),
+    ...tallySteps(members, at, form),
+    ...defining,
+  ])
 }
 
 /**
  * Reads again, under their locks, the rows whose answers didn't tell: they hold what was added already.
  */
 export function readAgain(runs: readonly Run<CountingRow>[], { before }: Finds): FlushText {
-  const unsure = byTable(runs).flatMap(([table, members]) =>
+  const all = runs.map((run, index) => ({ run, index }))
+  const unsure = byTable(all).flatMap(([table, members]) =>
     members
       .filter(({ index }) => before[index] === 'unsure')
       .map((member): Step => {
@@ -121,13 +128,17 @@ function definitionSteps({ row }: Run<CountingRow>): Step[] {
   return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
 }
 
-function byTable(runs: readonly Run<CountingRow>[]): [CountingTable, Member[]][] {
-  const members = runs.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
+/** Those whose value is one row, by their tables. */
+function byTable(members: readonly Member[]): [CountingTable, Member[]][] {
   // The keys of a constant object.
   return (Object.keys(tables) as CountingTable[]).map((table) => [
     table,
-    members.filter(({ run }) => run.row.table === table),
+    members.filter(({ run }) => run.row.table === table && !hasSlots(run)),
   ])
+}
+
+function hasSlots({ row }: Run<CountingRow>): boolean {
+  return row.definition.slots > 1
 }
 
 function stepsFor(
@@ -196,6 +207,81 @@ function lockStep(table: CountingTable, members: Member[], toBefore = (value: nu
       }
     },
   }
+}
+
+/** Adds to a slot, or locks it, or all of them; and reads their sum. */
+function slotSteps({ run, index }: Member, at: Date): Step[] {
+  const { row, slot, merged } = run
+  const owner = row.key
+  if (slot === undefined)
+    return [{ statement: lockSlots(row, undefined), owner, read: readAll }, { statement: MARK }]
+  const change =
+    merged?.kind === 'add'
+      ? [{ statement: addToSlot(row, slot, merged.delta, at), owner, read: readAffected }]
+      : [{ statement: lockSlots(row, slot), owner, read: readVersion }, { statement: MARK }]
+  return [...change, { statement: sumSlots(row), owner, read: readSum }, { statement: MARK }]
+
+  function readAll(answer: Answer, { before }: Finds): void {
+    if (!Array.isArray(answer)) return
+    const isThere = answer.length > 0 && answer.every(({ version }) => version === row.version)
+    before[index] = isThere ? sumOf(answer) : undefined
+  }
+
+  function readAffected(answer: Answer, { before }: Finds): void {
+    before[index] = !Array.isArray(answer) && answer.affectedRows === 1 ? 0 : undefined
+  }
+
+  function readVersion(answer: Answer, { before }: Finds): void {
+    before[index] = firstRow(answer)?.version === row.version ? 0 : undefined
+  }
+
+  function readSum(answer: Answer, { before }: Finds): void {
+    const added = merged?.kind === 'add' ? merged.delta : 0
+    if (before[index] !== undefined) before[index] = Number(firstRow(answer)?.value) - added
+  }
+}
+
+/** Reads what was added so far in running periods, where somebody asks. */
+function tallySteps(members: readonly Member[], at: Date, { isSingly }: FlushForm): Step[] {
+  const told = members.filter(({ run }) => run.isTold && run.row.definition.periods.length > 0)
+  if (told.length === 0) return []
+  const framesOf = openFrames(at)
+  const indexOf = new Map(told.map(({ run, index }) => [run, index]))
+  const runs = told.map(({ run }) => run)
+  const groups = [
+    ...runs.filter((run) => isSingly || hasSlots(run)).map((run) => [run]),
+    ...byFrames(
+      runs.filter((run) => !isSingly && !hasSlots(run)),
+      framesOf,
+    ).map(([, group]) => group),
+  ]
+  return groups.flatMap((group) => {
+    const [first] = group
+    if (!first) return []
+    const frames = framesOf(first.row)
+    const rows = group.map(({ row }) => row)
+    const statement = hasSlots(first)
+      ? sumPeriods(first.row, frames, first.slot === undefined)
+      : readPeriods(rows, frames)
+    return [{ statement, owner: ownerOf(rows.map(({ key }) => key)), read }, { statement: MARK }]
+
+    function read(answer: Answer, { tallies }: Finds): void {
+      if (!Array.isArray(answer)) return
+      const byId = new Map(group.map((run) => [run.row.id, [] as RowDataPacket[]]))
+      for (const row of answer) byId.get(row.id)?.push(row)
+      for (const run of group) {
+        const own = byId.get(run.row.id) ?? []
+        tallies[indexOf.get(run) ?? 0] = frames.map((frame) =>
+          Number(own.find(({ period }) => period === frame.period)?.value ?? 0),
+        )
+      }
+    }
+  })
+}
+
+/** A slot may hold what is beyond the safe range, where their sum isn't. */
+function sumOf(rows: readonly RowDataPacket[]): number {
+  return Number(rows.reduce((sum, { value }) => sum + BigInt(value), 0n))
 }
 
 function keysOf(members: readonly Member[]): string[] {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { ResultSetHeader, RowDataPacket } from 'mysql2'
-import type { Bounds } from '../core/bounds.ts'
+import type { RowDataPacket } from 'mysql2'
+import type { Definition } from '../core/definition.ts'
 import type { Rows } from '../core/lane.ts'
 import { type CountingRow, type CountingTable, countingRow } from './counting.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
@@ -11,7 +11,7 @@ import { bytes } from './literals.ts'
 export interface Identity {
   id: number
   version: number
-  bounds?: Bounds | undefined
+  definition?: Definition | undefined
 }
 
 /** How many rows a process remembers: about 30 MB at most. */
@@ -149,14 +149,13 @@ function openTurns<Key, Value>(
   }
 }
 
-/** The id of a namespace, made if it isn't there. Runs within a transaction that makes something in it. */
-export async function namespaceId(connection: Connection, name: string): Promise<number> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    `select id from namespace where name = ${bytes(name)}`,
-  )
-  if (rows[0]) return rows[0].id
-  const [made] = await connection.query<ResultSetHeader>(
-    `insert into namespace (name) values (${bytes(name)})`,
-  )
-  return made.insertId
+/** A namespace, made if it isn't there. Runs within a transaction that makes something in it. */
+export async function openNamespace(connection: Connection, name: string): Promise<RowDataPacket> {
+  const select = `select id, time_zone, periods from namespace where name = ${bytes(name)}`
+  const [rows] = await connection.query<RowDataPacket[]>(select)
+  if (rows[0]) return rows[0]
+  await connection.query(`insert into namespace (name) values (${bytes(name)})`)
+  const [[made]] = await connection.query<RowDataPacket[]>(select)
+  if (!made) throw new Error(`There is no namespace ${JSON.stringify(name)}, though it was made`)
+  return made
 }

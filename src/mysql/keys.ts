@@ -1,5 +1,5 @@
 import type { RowDataPacket } from 'mysql2'
-import type { Dealt } from '../core/dealing.ts'
+import type { Dealt, PeriodValues } from '../core/dealing.ts'
 import type { Claim, Remembered } from '../core/idempotency.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
@@ -26,6 +26,9 @@ export function readDone(claims: readonly Claim[]): string {
   lock in share mode`
 }
 
+/** What one operation did, as it is written. */
+type Written = [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
+
 /** What `readDone` found. */
 export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
   return rows.map(({ hash, fingerprint, done_at, answers }) => ({
@@ -36,10 +39,11 @@ export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
     },
     at: done_at,
     answers: JSON.parse(answers.toString('latin1')).map(
-      ([value, previousValue, appliedDelta]: [number, number, number | null]): Dealt => ({
+      ([value, previousValue, appliedDelta, valuesIn]: Written): Dealt => ({
         value,
         previousValue,
         appliedDelta,
+        valuesIn,
       }),
     ),
   }))
@@ -48,9 +52,7 @@ export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
 /** Writes what was done under keys that are claimed. */
 export function remember(done: readonly Remembered[]): string {
   const values = done.map(({ claim: { hash, fingerprint }, at, answers }) => {
-    const text = JSON.stringify(
-      answers.map(({ value, previousValue, appliedDelta }) => [value, previousValue, appliedDelta]),
-    )
+    const text = JSON.stringify(answers.map(written))
     return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)})`
   })
   return `insert into idempotency_key (hash, fingerprint, done_at, answers) values ${values.join(', ')}
@@ -58,6 +60,10 @@ export function remember(done: readonly Remembered[]): string {
        fingerprint = values(fingerprint),
        done_at = values(done_at),
        answers = values(answers)`
+}
+
+function written({ value, previousValue, appliedDelta, valuesIn }: Dealt): Written {
+  return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]
 }
 
 /** Gives back a key under which nothing was done. Alone, as with several the server may go through all there are. */

@@ -88,9 +88,14 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
       ledger = undefined
       throw new Error("The lane's row is missing")
     }
-    const finds: Finds = { before: runs.map(() => undefined), remembered: [], claimed: 0 }
+    const finds: Finds = {
+      before: runs.map(() => undefined),
+      tallies: runs.map(() => undefined),
+      remembered: [],
+      claimed: 0,
+    }
     text.read(answers, finds)
-    const { before, remembered, claimed } = finds
+    const { before, tallies, remembered, claimed } = finds
     if (claimed + remembered.length !== claims.length) return undefined
     const again = readAgain(runs, finds)
     if (again.statements.length > 0) {
@@ -102,7 +107,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
         if (table && before[index] !== 0) triggered.add(table)
       }
     }
-    return { values: before.map((value) => (value === 'unsure' ? undefined : value)), remembered }
+    return { values: before.map((value) => (value === 'unsure' ? undefined : value)), tallies, remembered }
   }
 
   async function withdraw(session: Session): Promise<Outcome> {
@@ -126,6 +131,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     }
     await rollBack(session)
     const { cause } = error
+    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
     if (isFault || hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) {

@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/counters.ts'
-import { DEFINITION, stateIn } from './counterRows.ts'
+import { DEFINITION, JOIN_ALL_TIME, stateIn } from './counterRows.ts'
 import { BEGINNING } from './counting.ts'
 import type { Connection } from './database.ts'
 import { bytes, instant, integer } from './literals.ts'
@@ -49,7 +49,7 @@ export async function listRanked(
        from namespace n
        join counter_rank r force index (${name}) on r.namespace_id = n.id
        join counter c on c.id = r.counter_id
-       join counter_value v on v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0
+       join counter_value v on ${JOIN_ALL_TIME}
       where ${conditions.join(' and ')}
       order by ${column} ${direction}, r.counter_id ${direction}
       limit ${integer(limit)}`,

@@ -1,5 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import { NthError } from '../core/errors.ts'
+import { JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './counterRows.ts'
 import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { integer } from './literals.ts'
@@ -133,11 +134,10 @@ export function openRanking(database: Database, onFault: (error: unknown) => voi
 async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
     `insert into counter_rank (counter_id, namespace_id, value, updated_at, revision)
-     select c.id, c.namespace_id, v.value, coalesce(v.updated_at, ${BEGINNING}), v.revision
-       from counter_value v
-       join counter c on c.id = v.counter_id
-      where v.counter_id in (${ids.map(integer).join(', ')})
-        and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0 and v.revision > 0
+     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
+       from counter c
+       join counter_value v on ${JOIN_ALL_TIME}
+      where c.id in (${ids.map(integer).join(', ')}) and v.revision > 0
      on duplicate key update
        value = if(values(revision) > counter_rank.revision, values(value), counter_rank.value),
        updated_at = if(values(revision) > counter_rank.revision, values(updated_at), counter_rank.updated_at),
@@ -153,12 +153,12 @@ async function lastId(connection: Connection): Promise<number> {
 /** The counters with ids above `from` and up to `to` whose copy is missing or old. */
 async function staleIds(connection: Connection, from: number, to: number): Promise<number[]> {
   const [rows] = await connection.query<RowDataPacket[]>(
-    `select v.counter_id as id
-       from counter_value v
-       left join counter_rank r on r.counter_id = v.counter_id
-      where v.counter_id > ${integer(from)} and v.counter_id <= ${integer(to)}
-        and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0
-        and v.revision > coalesce(r.revision, 0)`,
+    `select c.id
+       from counter c
+       join counter_value v on ${JOIN_ALL_TIME}
+       left join counter_rank r on r.counter_id = c.id
+      where c.id > ${integer(from)} and c.id <= ${integer(to)}
+        and v.revision > 0 and ${REVISION} > coalesce(r.revision, 0)`,
   )
   return rows.map(({ id }) => id)
 }

@@ -10,7 +10,7 @@ import {
 } from '../core/sequences.ts'
 import type { CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
-import { type Identity, namespaceId, openRows } from './ids.ts'
+import { type Identity, openNamespace, openRows } from './ids.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { selectByParent } from './selecting.ts'
 
@@ -56,7 +56,7 @@ async function findGroups(connection: Connection, keys: readonly GroupKey[]): Pr
 /** Makes groups with the rows that hold their last numbers, and each one's sequence if this is its first group. */
 async function makeGroups(connection: Connection, keys: readonly GroupKey[], at: Date): Promise<void> {
   for (const { namespace, sequence, group } of keys) {
-    const namespace_id = await namespaceId(connection, namespace)
+    const { id: namespace_id } = await openNamespace(connection, namespace)
     const { id, version } = await sequenceIdentity(connection, namespace_id, sequence, at)
     const [made] = await connection.query<ResultSetHeader>(
       `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,

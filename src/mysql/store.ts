@@ -1,13 +1,16 @@
 import { NthError } from '../core/errors.ts'
 import type { Store } from '../core/nth.ts'
+import { openChore } from './chore.ts'
 import { openCounterStore } from './counters.ts'
 import type { CountingRow } from './counting.ts'
 import { type DatabaseOptions, openDatabase } from './database.ts'
 import { sweepKeys } from './keys.ts'
 import { openLane } from './lane.ts'
+import { openNamespaceStore } from './namespaces.ts'
 import { openRanking } from './ranking.ts'
 import { openNote } from './reachability.ts'
 import { openSequenceStore } from './sequences.ts'
+import { sweepPeriods, timeOf } from './sweeping.ts'
 import type { Target } from './target.ts'
 
 /** How long the server keeps the locks of a process that is frozen, or whose machine was lost, in seconds. */
@@ -16,6 +19,8 @@ const IDLE_LIMIT_S = 3
 const TRIP_LIMIT_MS = 4000
 /** Between two sweeps of old idempotency keys. */
 const SWEEP_EVERY_MS = 60_000
+/** Between two sweeps of counters' periods. */
+const SWEEP_PERIODS_EVERY_S = 3600
 
 export interface StoreOptions extends Omit<DatabaseOptions, 'note'> {
   /** Told with the reason when the database goes out of reach, and without one when it is back. */
@@ -36,15 +41,26 @@ export function openStore(
   const ranking = openRanking(database, onFault)
   const sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref()
 
+  const periodSweeper = openChore(database, {
+    name: 'sweep periods',
+    everyS: SWEEP_PERIODS_EVERY_S,
+    work: async (mayGoOn) => sweepPeriods(database, await timeOf(database), mayGoOn),
+    // Also that it took too long, which nobody else would tell.
+    onFailure: onFault,
+  })
+
   function sweep(): void {
-    sweepKeys(database, new Date(Date.now() - keyTtlMs)).catch((error) => {
-      // Where the database is out of reach, others say so.
-      if (!(error instanceof NthError)) onFault(error)
-    })
+    sweepKeys(database, new Date(Date.now() - keyTtlMs)).catch(report)
+  }
+
+  function report(error: unknown): void {
+    // Where the database is out of reach, others say so.
+    if (!(error instanceof NthError)) onFault(error)
   }
 
   return {
     counters: openCounterStore(database, ranking),
+    namespaces: openNamespaceStore(database),
     sequences: openSequenceStore(database),
     openLane: () =>
       openLane(target, {
@@ -55,6 +71,7 @@ export function openStore(
       }),
     async close() {
       clearInterval(sweeper)
+      await periodSweeper.close()
       await ranking.close()
       await database.close()
     },

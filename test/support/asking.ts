@@ -3,7 +3,7 @@ import type { CounterChange, Counters } from '../../src/core/counters.ts'
 import { NthError } from '../../src/core/errors.ts'
 import { claimOf } from '../../src/core/idempotency.ts'
 import type { Event } from './history.ts'
-import { type ModelOperation, type ModelOutcome, type ModelState, step } from './model.ts'
+import { isTold, type ModelOperation, type ModelOutcome, type ModelState, step } from './model.ts'
 
 const NAMESPACE = 'n'
 
@@ -12,10 +12,12 @@ export async function ask(counters: Counters, operation: ModelOperation): Promis
   try {
     const changes = await changesOf(counters, operation)
     return {
-      answers: changes.map(({ value, previousValue, appliedDelta }) => ({
+      answers: changes.map(({ value, previousValue, appliedDelta, valuesIn }) => ({
         value,
         previousValue,
         appliedDelta,
+        // Who doesn't ask is told beside who does.
+        added: isTold(operation) ? valuesIn?.DAY : undefined,
       })),
       isReplayed: changes.every(({ isReplayed }) => isReplayed),
     }
@@ -29,13 +31,14 @@ export async function ask(counters: Counters, operation: ModelOperation): Promis
 async function changesOf(counters: Counters, operation: ModelOperation): Promise<CounterChange[]> {
   const { key, ...asked } = operation
   const claim = key === undefined ? undefined : claimOf(NAMESPACE, key, [asked])
+  const wishes = { claim, isTold: isTold(operation) }
   switch (operation.kind) {
     case 'add':
-      return [await counters.incrementBy(keyOf(operation.name), operation.delta, claim)]
+      return [await counters.incrementBy(keyOf(operation.name), operation.delta, wishes)]
     case 'many':
-      return counters.incrementMany(NAMESPACE, operation.changes, claim)
+      return counters.incrementMany(NAMESPACE, operation.changes, wishes)
     case 'reset':
-      return [await counters.reset(keyOf(operation.name), operation.to, claim)]
+      return [await counters.reset(keyOf(operation.name), operation.to, wishes)]
     case 'define':
       return [await counters.define(keyOf(operation.name), operation.change)]
     case 'delete':
@@ -82,7 +85,7 @@ export async function witness(
 /** An outcome as a text, whatever the order of its parts. */
 function text(outcome: ModelOutcome): string {
   if ('answers' in outcome) {
-    const answers = outcome.answers.map((one) => [one.value, one.previousValue, one.appliedDelta])
+    const answers = outcome.answers.map((one) => [one.value, one.previousValue, one.appliedDelta, one.added])
     return JSON.stringify([answers, outcome.isReplayed])
   }
   const { code, value, limit, index } = outcome

@@ -1,4 +1,4 @@
-import type { BoundsChange } from '../../src/core/bounds.ts'
+import type { CounterDefinitionChange } from '../../src/core/counters.ts'
 
 /** What counters do, said once more and in the simplest way, to compare with. Values are within the safe range. */
 export interface ModelState {
@@ -11,13 +11,16 @@ export interface ModelRow {
   min: number | null
   max: number | null
   saturates: boolean
+  slots: number
+  /** What was added since it was made, all within one period. */
+  added: number
 }
 
 export type ModelOperation = { key?: string | undefined } & (
   | { kind: 'add'; name: string; delta: number }
   | { kind: 'many'; changes: { name: string; delta: number }[] }
   | { kind: 'reset'; name: string; to: number }
-  | { kind: 'define'; name: string; change: BoundsChange }
+  | { kind: 'define'; name: string; change: CounterDefinitionChange }
   | { kind: 'delete'; name: string }
 )
 
@@ -25,6 +28,8 @@ export interface ModelAnswer {
   value: number
   previousValue: number
   appliedDelta: number | null
+  /** What was added in the running period; undefined: it isn't told. */
+  added?: number | undefined
 }
 
 /** What a caller is told. */
@@ -44,6 +49,7 @@ export function step(state: ModelState, operation: ModelOperation): [ModelState,
   if (earlier && earlier.asked !== asked) return [state, { code: 'IDEMPOTENCY_KEY_REUSED' }]
   if (earlier) return [state, { answers: earlier.answers, isReplayed: true }]
   const done = run(state.rows, operation)
+  if (!('code' in done) && !isTold(operation)) for (const answer of done.answers) answer.added = undefined
   if ('code' in done) return [state, done]
   const { rows, answers } = done
   const keys = key === undefined ? state.keys : { ...state.keys, [key]: { asked, answers } }
@@ -53,8 +59,14 @@ export function step(state: ModelState, operation: ModelOperation): [ModelState,
   ]
 }
 
+/** Whether the caller of an operation is told what was added in the running period. */
+export function isTold(operation: ModelOperation): boolean {
+  if (operation.kind === 'many' || operation.key !== undefined) return true
+  return (operation.kind === 'add' || operation.kind === 'reset') && operation.name !== 'c'
+}
+
 export function rowOf(rows: ModelState['rows'], name: string): ModelRow {
-  return rows[name] ?? { value: 0, min: null, max: null, saturates: false }
+  return rows[name] ?? { value: 0, min: null, max: null, saturates: false, slots: 1, added: 0 }
 }
 
 type Done = { rows: ModelState['rows']; answers: ModelAnswer[] } | Extract<ModelOutcome, { code: string }>
@@ -91,8 +103,11 @@ function addAll(
     if (limit !== null && !row.saturates) return { code: 'LIMIT_REACHED', limit, ...details }
     if (limit === null && (sum > END || sum < -END)) return { code: 'OUT_OF_RANGE', ...details }
     const value = limit ?? Number(sum)
-    answers.push({ value, previousValue: row.value, appliedDelta: value - row.value })
-    rows = { ...rows, [name]: { ...row, value } }
+    const appliedDelta = value - row.value
+    const added = row.added + appliedDelta
+    if (!Number.isSafeInteger(added)) return { code: 'OUT_OF_RANGE', ...details }
+    answers.push({ value, previousValue: row.value, appliedDelta, added })
+    rows = { ...rows, [name]: { ...row, value, added } }
   }
   return { rows, answers }
 }
@@ -101,17 +116,19 @@ function reset(rows: ModelState['rows'], name: string, to: number): Done {
   const row = rowOf(rows, name)
   const limit = beyond(row, BigInt(to))
   if (limit !== null) return { code: 'LIMIT_REACHED', limit, value: row.value }
-  const answers = [{ value: to, previousValue: row.value, appliedDelta: null }]
+  const answers = [{ value: to, previousValue: row.value, appliedDelta: null, added: row.added }]
   return { rows: { ...rows, [name]: { ...row, value: to } }, answers }
 }
 
-function define(rows: ModelState['rows'], name: string, change: BoundsChange): Done {
+function define(rows: ModelState['rows'], name: string, change: CounterDefinitionChange): Done {
   const row = rowOf(rows, name)
   const min = change.minValue === undefined ? row.min : change.minValue
   const max = change.maxValue === undefined ? row.max : change.maxValue
   const saturates = change.overflow === undefined ? row.saturates : change.overflow === 'SATURATE'
   if (min !== null && max !== null && min > max) return { code: 'BAD_USER_INPUT' }
-  const defined = { value: row.value, min, max, saturates }
+  const slots = change.slots === undefined ? row.slots : (change.slots ?? 1)
+  if (slots > 1 && (min !== null || max !== null)) return { code: 'BAD_USER_INPUT' }
+  const defined = { ...row, min, max, saturates, slots }
   const limit = beyond(defined, BigInt(row.value))
   if (limit !== null) return { code: 'LIMIT_REACHED', limit, value: row.value }
   const answers = [{ value: row.value, previousValue: row.value, appliedDelta: null }]

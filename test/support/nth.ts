@@ -9,12 +9,13 @@ export interface TestNthOptions {
   timeoutMs: number
   maxPending: number
   keyTtlMs: number
+  now: () => Date
 }
 
 /** The core on a database, without HTTP, closed when the test has finished. */
 export function openTestNth(
   target: Target,
-  { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS }: Partial<TestNthOptions> = {},
+  { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS, now }: Partial<TestNthOptions> = {},
 ) {
   const faults: unknown[] = []
   const store = openStore(target, {
@@ -24,7 +25,13 @@ export function openTestNth(
     onReachable: () => undefined,
     onFault: (error) => faults.push(error),
   })
-  const nth = openNth(store, { timeoutMs, maxPending, keyTtlMs, onFault: (error) => faults.push(error) })
+  const nth = openNth(store, {
+    timeoutMs,
+    maxPending,
+    keyTtlMs,
+    onFault: (error) => faults.push(error),
+    ...(now && { now }),
+  })
   onTestFinished(async () => {
     await nth.close()
     await store.close()

@@ -1,0 +1,138 @@
+import { type Bounds, type BoundsChange, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
+import { calendarOf, PERIODS, type Period } from './calendar.ts'
+import { NthError } from './errors.ts'
+
+/** What a counter is. */
+export interface Definition extends Keeping {
+  /** What its value may be; undefined: anything. */
+  bounds: Bounds | undefined
+  /** Over how many rows its value is spread. 1: its numbers are exact. */
+  slots: number
+}
+
+/** What is kept of a counter beside its value. A namespace says it for what comes into being there. */
+export interface Keeping {
+  /** The IANA name of the zone in which its periods begin. */
+  timeZone: string
+  /** Each at most once, finest first. */
+  periods: readonly TrackedPeriod[]
+}
+
+/** A period of which it is kept what was added in each. */
+export interface TrackedPeriod {
+  period: Period
+  /** For how many days that is kept; null: for ever. */
+  keepDays: number | null
+  /**
+   * From which instant on all that was added is in these rows, in milliseconds; null: from the beginning. What came
+   * before then is known from finer periods only.
+   */
+  since: number | null
+}
+
+/** What is to change; undefined: stays as it is; null: back to the default. */
+export interface DefinitionChange extends BoundsChange {
+  slots?: number | null | undefined
+  timeZone?: string | undefined
+  periods?: readonly PeriodChoice[] | undefined
+}
+
+/** A period that somebody wants to be kept. */
+export interface PeriodChoice {
+  period: Period
+  /** Undefined and null: for ever. */
+  keepDays?: number | null | undefined
+}
+
+/** The most slots that one counter may have. */
+export const MAX_SLOTS = 1024
+
+/** The longest that a period can be kept, if not for ever: a hundred years. */
+export const MAX_KEEP_DAYS = 36_500
+
+export const DEFAULT_KEEPING: Keeping = {
+  timeZone: 'UTC',
+  periods: [
+    { period: 'HOUR', keepDays: 90, since: null },
+    { period: 'DAY', keepDays: null, since: null },
+    { period: 'MONTH', keepDays: null, since: null },
+  ],
+}
+
+/** What is no counter has no periods. */
+export const PLAIN: Definition = {
+  bounds: undefined,
+  slots: 1,
+  timeZone: 'UTC',
+  periods: [],
+}
+
+/** The periods that were wished for, as they are kept from the beginning of something. */
+export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
+  return chosen
+    .map(({ period, keepDays = null }) => ({ period, keepDays, since: null }))
+    .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
+}
+
+/**
+ * A definition after a change at an instant, of a counter that has some value; an error if it can't be had.
+ * A period that wasn't kept before is complete from the running one on, if a finer one tells what came before in
+ * it, and otherwise too: of the running one there is then what comes from now on.
+ */
+export function changedDefinition(
+  present: Definition,
+  change: DefinitionChange,
+  value: number,
+  at: number,
+): Definition | NthError {
+  const bounds = changedBounds(present.bounds, change)
+  if (bounds instanceof NthError) return bounds
+  const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
+  const isBounded = bounds.minValue !== null || bounds.maxValue !== null
+  if (slots > 1 && isBounded) {
+    const argument = change.slots === undefined ? boundIn(change) : 'definition.slots'
+    return new NthError(
+      'BAD_USER_INPUT',
+      `A counter with ${slots} slots can have no bounds: what is in one slot is not known to another. Nothing was changed.`,
+      { argument },
+    )
+  }
+  const fault = misfit(bounds, value)
+  if (fault) return fault
+  const timeZone = change.timeZone ?? present.timeZone
+  return {
+    bounds: isBounded || bounds.overflow !== UNBOUNDED.overflow ? bounds : undefined,
+    slots,
+    timeZone,
+    periods: changedPeriods(present, change.periods ?? present.periods, timeZone, at),
+  }
+}
+
+/** Where each period that is kept of a counter begins that an instant is in, in milliseconds. */
+export function startsAt({ timeZone, periods }: Keeping, at: number): number[] {
+  const calendar = calendarOf(timeZone)
+  return periods.map(({ period }) => calendar.bucketAt(period, at).start)
+}
+
+/**
+ * What was kept before goes on. The running one of another time zone may begin earlier: then its row is given all
+ * that was added since.
+ */
+function changedPeriods(
+  { periods }: Definition,
+  chosen: readonly PeriodChoice[],
+  timeZone: string,
+  at: number,
+): TrackedPeriod[] {
+  const calendar = calendarOf(timeZone)
+  return periodsOf(chosen).map((wanted) => {
+    const before = periods.find(({ period }) => period === wanted.period)
+    const { start } = calendar.bucketAt(wanted.period, at)
+    const since = before ? before.since && Math.min(before.since, start) : start
+    return { ...wanted, since }
+  })
+}
+
+function boundIn({ maxValue }: BoundsChange): string {
+  return maxValue == null ? 'definition.minValue' : 'definition.maxValue'
+}

@@ -1,0 +1,216 @@
+import {
+  type Bucket,
+  type Calendar,
+  calendarOf,
+  FIRST_INSTANT,
+  HALF_MS,
+  LAST_INSTANT,
+  LONGEST_MS,
+  PARTS,
+  type Period,
+} from './calendar.ts'
+import type { CounterKey, Counters, Known } from './counters.ts'
+import { NthError } from './errors.ts'
+import { gather } from './gather.ts'
+import { joinNames } from './names.ts'
+import { type Teller, tellersOf } from './telling.ts'
+
+/** What was added in a period. */
+export interface Total extends Bucket {
+  value: number
+}
+
+/** Some of a calendar's periods. */
+export interface HistoryRange {
+  /** How many, up to `to`, if there is no `from`. */
+  last: number
+  /** An instant in the first one. */
+  from?: Date | null | undefined
+  /** An instant that the last one begins before; otherwise that one is the running one. */
+  to?: Date | null | undefined
+}
+
+/** Rows of a counter's period that begin in a stretch of time. */
+export interface HistoryStretch extends CounterKey, Teller {}
+
+/** What was added in a period that begins in a stretch of time, or some of it: there may be several such rows. */
+export interface HistoryRow extends HistoryStretch {
+  start: number
+  value: number
+}
+
+/** What a history takes: how many periods it has, and how many rows at most they are added up from. */
+export interface HistoryCost {
+  buckets: number
+  rows: number
+}
+
+/** The most periods that one history has. */
+export const MAX_BUCKETS = 5000
+
+interface Found extends HistoryStretch {
+  rows: readonly HistoryRow[]
+}
+
+export function openHistory(
+  readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
+  now: () => Date,
+): Pick<Counters, 'history' | 'valueIn'> {
+  const rows = gather(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
+
+  /** Gives each stretch its own of the rows that one statement found for all of them. */
+  async function findEach(stretches: readonly HistoryStretch[]): Promise<Found[]> {
+    const found = new Map(stretches.map((stretch) => [stretchText(stretch), [] as HistoryRow[]]))
+    for (const row of await readRows(stretches)) found.get(stretchText(row))?.push(row)
+    return stretches.map((stretch) => ({ ...stretch, rows: found.get(stretchText(stretch)) ?? [] }))
+  }
+
+  async function read(counter: Known, period: Period, buckets: readonly Bucket[]): Promise<Total[]> {
+    const { namespace, name, keeping } = counter
+    const totals = buckets.map((bucket): Total => ({ ...bucket, value: 0 }))
+    const tellers = tellersOf(keeping, { period, ...stretchOf(buckets) }, now().getTime())
+    const calendar = calendarOf(keeping.timeZone)
+    const found = await Promise.all(
+      tellers.map(({ period, from, to, since }) =>
+        // What was kept in another time zone may begin before.
+        rows.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
+      ),
+    )
+    for (const { period, rows } of found) {
+      for (const { start, value } of rows) {
+        const total = totalAt(totals, placeOf(calendar, period, start))
+        if (total) total.value += value
+      }
+    }
+    if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
+    throw new NthError('OUT_OF_RANGE', `What was added in a ${period} is more than a number here can say.`)
+  }
+
+  return {
+    async history(counter, period, range, mayCost) {
+      if (!isKnown(counter, period)) {
+        throw new NthError(
+          'BAD_USER_INPUT',
+          `This counter keeps neither ${period} nor a period that fits into it: have it kept by defineCounter.`,
+          { argument: 'period' },
+        )
+      }
+      const at = now().getTime()
+      const isCounted = range.from == null && range.last <= MAX_BUCKETS
+      // Before anything is worked out: who has asked for too much already is refused at once.
+      mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
+      const buckets = bucketsIn(calendarOf(counter.keeping.timeZone), period, range, at)
+      mayCost?.({ buckets: isCounted ? 0 : buckets.length, rows: rowsIn(counter, period, buckets, at) })
+      return read(counter, period, buckets)
+    },
+
+    async valueIn(counter, period, mayCost) {
+      if (!isKnown(counter, period)) return null
+      const at = now().getTime()
+      const running = calendarOf(counter.keeping.timeZone).bucketAt(period, at)
+      mayCost?.({ buckets: 1, rows: rowsIn(counter, period, [running], at) })
+      const [total] = await read(counter, period, [running])
+      return total?.value ?? 0
+    },
+  }
+}
+
+/** The periods of a range, oldest first. */
+function bucketsIn(
+  calendar: Calendar,
+  period: Period,
+  { last, from, to }: HistoryRange,
+  now: number,
+): Bucket[] {
+  checkRange(from, to)
+  const buckets: Bucket[] = []
+  if (from) {
+    const until = to?.getTime() ?? now + 1
+    for (let at = from.getTime(); at < until; at = buckets.at(-1)?.end ?? until) {
+      if (buckets.length === MAX_BUCKETS) throw tooMany('from', `From ${from.toISOString()} on there are`)
+      buckets.push(calendar.bucketAt(period, at))
+    }
+    return buckets
+  }
+  if (last > MAX_BUCKETS) throw tooMany('last', `${last} are`)
+  let end = to?.getTime() ?? now + 1
+  while (buckets.length < last) {
+    if (end <= FIRST_INSTANT) throw tooFar('last', 'reaches')
+    const bucket = calendar.bucketAt(period, end - 1)
+    buckets.push(bucket)
+    end = bucket.start
+  }
+  return buckets.reverse()
+}
+
+function checkRange(from: Date | null | undefined, to: Date | null | undefined): void {
+  for (const [argument, at] of Object.entries({ from, to })) {
+    if (at && (at.getTime() < FIRST_INSTANT || at.getTime() > LAST_INSTANT)) throw tooFar(argument, 'is')
+  }
+}
+
+function tooFar(argument: string, verb: string): NthError {
+  return new NthError('BAD_USER_INPUT', `\`${argument}\` ${verb} beyond the years 1000 to 2099.`, {
+    argument,
+  })
+}
+
+function tooMany(argument: string, what: string): NthError {
+  return new NthError(
+    'BAD_USER_INPUT',
+    `${what} more than ${MAX_BUCKETS} periods; ask for fewer at a time.`,
+    {
+      argument,
+      limit: MAX_BUCKETS,
+    },
+  )
+}
+
+function isKnown({ keeping }: Known, period: Period): boolean {
+  return [period, ...PARTS[period]].some((part) => keeping.periods.some((kept) => kept.period === part))
+}
+
+function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
+  return { from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
+}
+
+/** For how long the slots of a period may lie apart after it has ended: until the sweep has put them together. */
+const APART_MS = 2 * 86_400_000
+
+/** How many rows, at most, tell what was added in some periods. */
+function rowsIn({ keeping, slots }: Known, period: Period, buckets: readonly Bucket[], now: number): number {
+  let rows = 0
+  for (const teller of tellersOf(keeping, { period, ...stretchOf(buckets) }, now)) {
+    const { from } = teller
+    const to = Math.min(teller.to, now)
+    const lengthMs = LONGEST_MS[teller.period]
+    const count = (since: number) => Math.max(0, Math.ceil((to - Math.max(from, since)) / lengthMs) + 1)
+    rows += count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
+  }
+  return rows
+}
+
+/**
+ * Where rows belong that begin at an instant: there, unless it is none at which a period of the present time zone
+ * begins. Then they were kept in another zone, and belong to where their middle lies.
+ */
+function placeOf({ bucketAt }: Calendar, period: Period, start: number): number {
+  return bucketAt(period, start).start === start ? start : start + HALF_MS[period]
+}
+
+/** The one of several that follow one another that an instant is in. */
+function totalAt(totals: readonly Total[], at: number): Total | undefined {
+  let [low, high] = [0, totals.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    const total = totals[middle]
+    if (!total || at < total.start) high = middle
+    else if (at >= total.end) low = middle + 1
+    else return total
+  }
+  return undefined
+}
+
+function stretchText({ namespace, name, period, from, to }: HistoryStretch): string {
+  return joinNames(namespace, name, period, String(from), String(to))
+}

@@ -1,0 +1,53 @@
+import { DEFAULT_KEEPING, type Keeping, type PeriodChoice, periodsOf } from './definition.ts'
+import { gather } from './gather.ts'
+
+export interface NamespaceState {
+  name: string
+  /** What is kept of what comes into being in it. */
+  keeping: Keeping
+}
+
+/** What is to change; undefined: stays as it is; null: back to the default. */
+export interface NamespaceChange {
+  timeZone?: string | null | undefined
+  periods?: readonly PeriodChoice[] | null | undefined
+}
+
+/** Where namespaces are kept. */
+export interface NamespaceStore {
+  /** Those that there are, of those asked for, in any order. */
+  read(names: readonly { name: string }[]): Promise<NamespaceState[]>
+  /** Changes what is kept, and makes the namespace where it isn't there. A repeat does no harm. */
+  define(name: string, change: (present: Keeping) => Keeping): Promise<NamespaceState>
+}
+
+export interface Namespaces {
+  read(name: string): Promise<NamespaceState>
+  readMany(names: readonly string[]): Promise<NamespaceState[]>
+  /**
+   * Sets the defaults for what comes into being from now on.
+   *
+   * @throws {NthError} UNAVAILABLE; a repeat does no harm
+   */
+  define(name: string, change: NamespaceChange): Promise<NamespaceState>
+}
+
+export function openNamespaces(store: NamespaceStore): Namespaces {
+  const { read, readMany } = gather(
+    ({ name }: { name: string }) => name,
+    store.read,
+    ({ name }): NamespaceState => ({ name, keeping: DEFAULT_KEEPING }),
+  )
+  return {
+    read: (name) => read({ name }),
+    readMany: (names) => readMany(names.map((name) => ({ name }))),
+    define: (name, change) => store.define(name, (present) => changed(present, change)),
+  }
+}
+
+function changed(present: Keeping, { timeZone, periods }: NamespaceChange): Keeping {
+  return {
+    timeZone: timeZone === undefined ? present.timeZone : (timeZone ?? DEFAULT_KEEPING.timeZone),
+    periods: periods === undefined ? present.periods : periods ? periodsOf(periods) : DEFAULT_KEEPING.periods,
+  }
+}

@@ -1,0 +1,100 @@
+import { calendarOf, HALF_MS } from '../core/calendar.ts'
+import type { Definition, TrackedPeriod } from '../core/definition.ts'
+import { tellersOf } from '../core/telling.ts'
+import { allTime, BEGINNING, type CountingRow } from './counting.ts'
+import { PERIOD_CODES, periodsText } from './keeping.ts'
+import { bytes, instant, integer } from './literals.ts'
+import { gathered, spread } from './slots.ts'
+
+/** Locks what is behind a counter's row, where that is to be changed or to go. */
+export function lockDefinition({ id }: CountingRow): string[] {
+  return [
+    `select id from counter force index (primary) where id = ${integer(id)} for update`,
+    `select counter_id from counter_rank force index (primary) where counter_id = ${integer(id)} for update`,
+  ]
+}
+
+/** Gives a counter that is locked another definition, and a new version to its rows of all time. */
+export function redefine(row: CountingRow, definition: Definition, at: Date): string[] {
+  const { id, version, definition: present } = row
+  const { bounds, slots, timeZone, periods } = definition
+  const { minValue = null, maxValue = null, overflow } = bounds ?? {}
+  const isSpread = slots !== present.slots
+  return [
+    `update counter
+   set min_value = ${integerOrNull(minValue)},
+       max_value = ${integerOrNull(maxValue)},
+       saturates = ${overflow === 'SATURATE'},
+       slots = ${integer(slots)},
+       most_slots = greatest(most_slots, ${integer(slots)}),
+       time_zone = ${bytes(timeZone)},
+       periods = ${bytes(periodsText(periods))},
+       version = ${integer(version + 1)}
+ where id = ${integer(id)}`,
+    ...(isSpread ? spread(id, slots, version + 1, at) : [renew(row, at)]),
+    // The coarser ones first: they may be added up from finer ones as these were.
+    ...periods.toReversed().flatMap((tracked) => carryOver(row, definition, tracked, at.getTime())),
+  ]
+}
+
+/** Removes a counter that is locked, for good: its id is never used again. Its periods are left to the sweep. */
+export function remove({ id }: CountingRow): string[] {
+  return [
+    `delete from counter_value
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`,
+    `delete from counter where id = ${integer(id)}`,
+    `delete from counter_rank where counter_id = ${integer(id)}`,
+    `insert ignore into deleted_counter (id) values (${integer(id)})`,
+  ]
+}
+
+function renew({ id, version }: CountingRow, at: Date): string {
+  return `update counter_value
+   set revision = revision + (${allTime(0)}),
+       created_at = coalesce(created_at, ${instant(at)}),
+       version = ${integer(version + 1)}
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+}
+
+/**
+ * Has the row of a running period hold what was added in it: after a change of the zone, what is in rows whose middle
+ * lies in it, or later; and what only finer ones know.
+ */
+function carryOver(
+  { id, definition: present }: CountingRow,
+  next: Definition,
+  { period }: TrackedPeriod,
+  at: number,
+): string[] {
+  const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
+  const before = calendarOf(present.timeZone).bucketAt(period, at).start
+  const kept = present.periods.find((tracked) => tracked.period === period)
+  if (kept && next.slots === present.slots && start === before) return []
+  const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
+  const earliest = kept && start !== before ? start - HALF_MS[period] : start
+  const own = `period = ${code} and starts_at >= ${literal(Math.max(earliest, since))}`
+  const stretch = { period, from: start, to: kept ? since : end }
+  const finer = stretch.from < stretch.to ? tellersOf(present, stretch, at) : []
+  const parts = finer
+    .filter((teller) => teller.period !== period)
+    .map(
+      ({ period, from, to }) =>
+        `period = ${PERIOD_CODES[period]} and starts_at >= ${literal(from)} and starts_at < ${literal(to)}`,
+    )
+  return gathered(id, {
+    period: code,
+    startsAt: literal(start),
+    from: kept ? [own, ...parts] : parts,
+    // With what is left there from when it was kept once before, in another zone perhaps.
+    replaced: `period = ${code} and starts_at >= ${literal(earliest)}`,
+  })
+}
+
+/** An instant in milliseconds, as a literal. */
+function literal(at: number): string {
+  return instant(new Date(at))
+}
+
+function integerOrNull(value: number | null): string {
+  return value === null ? 'null' : integer(value)
+}

@@ -1,0 +1,49 @@
+import type { RowDataPacket } from 'mysql2'
+import type { NamespaceState, NamespaceStore } from '../core/namespaces.ts'
+import { type Database, inTransaction } from './database.ts'
+import { ER, hasErrorNumber } from './errors.ts'
+import { openNamespace } from './ids.ts'
+import { keepingIn, periodsText } from './keeping.ts'
+import { bytes, integer } from './literals.ts'
+
+export function openNamespaceStore(database: Database): NamespaceStore {
+  return {
+    async read(names) {
+      const [rows] = await database.repeatable((connection) =>
+        connection.query<RowDataPacket[]>(
+          `select name, time_zone, periods from namespace where name in (${names.map(({ name }) => bytes(name)).join(', ')})`,
+        ),
+      )
+      return rows.map(stateIn)
+    },
+
+    define: (name, change) =>
+      database.repeatable(async (connection) => {
+        // Made on its own first: several may make it at the same time.
+        await openNamespace(connection, name).catch((error) => {
+          if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+        })
+        return inTransaction(connection, async () => {
+          const [[row]] = await connection.query<RowDataPacket[]>(
+            `select id, name, time_zone, periods from namespace where name = ${bytes(name)} for update`,
+          )
+          if (!row) throw new Error(`There is no namespace ${JSON.stringify(name)}, though it was made`)
+          const keeping = change(stateIn(row).keeping)
+          await connection.query(
+            `update namespace
+                set time_zone = ${bytes(keeping.timeZone)},
+                    periods = ${bytes(periodsText(keeping.periods))}
+              where id = ${integer(row.id)}`,
+          )
+          return { name, keeping }
+        })
+      }),
+  }
+}
+
+function stateIn({ name, time_zone, periods }: RowDataPacket): NamespaceState {
+  return {
+    name: name.toString('utf8'),
+    keeping: keepingIn(time_zone.toString('latin1'), periods.toString('latin1')),
+  }
+}

@@ -1,0 +1,97 @@
+import { allTime, BEGINNING, type CountingRow, marks } from './counting.ts'
+import { instant, integer } from './literals.ts'
+
+/** Stands in for the sum of the others while they are put together: no counter has so many slots. */
+const SPARE_SLOT = 65_535
+
+/** Adds to one slot of a counter. */
+export function addToSlot({ id, version }: CountingRow, slot: number, delta: number, at: Date): string {
+  return `update counter_value
+   set ${marks(at)},
+       value = value + ${integer(delta)}
+ where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
+}
+
+/** Locks a slot of a counter, or all of them in order, and reads what they hold. */
+export function lockSlots({ id }: CountingRow, slot: number | undefined): string {
+  const which = slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
+  return `select version, value
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and ${which}
+ order by slot
+   for update`
+}
+
+/** Reads what all slots hold together, as far as others have let it be seen. */
+export function sumSlots({ id }: CountingRow): string {
+  return `select cast(sum(value) as signed) as value
+  from counter_value
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+}
+
+/** Sets the sum of a counter's slots, which are locked. */
+export function setSlots({ id }: CountingRow, to: number, at: Date): string {
+  return `update counter_value
+   set ${marks(at)},
+       value = if(slot = 0, ${integer(to)}, 0)
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+}
+
+/** Gives a counter whose slots are locked another number of them. The first one holds the sum. */
+export function spread(id: number, slots: number, version: number, at: Date): string[] {
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  const rows = others.map(
+    (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,
+  )
+  return [
+    ...gathered(id, {
+      period: 0,
+      startsAt: BEGINNING,
+      from: [`period = 0 and starts_at = ${BEGINNING}`],
+      replaced: `period = 0 and starts_at = ${BEGINNING}`,
+      version: integer(version),
+      notes: `coalesce(sum(revision), 0) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
+    }),
+    ...(rows.length > 0
+      ? [
+          `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${rows.join(', ')}`,
+        ]
+      : []),
+  ]
+}
+
+export interface Gathering {
+  /** What the row is of that the sum is put in, in slot 0: the number of a period, and a literal. */
+  period: number
+  startsAt: string
+  /** The conditions of the rows that are summed up. */
+  from: readonly string[]
+  /** The condition of those that go. */
+  replaced: string
+  version?: string
+  notes?: string
+}
+
+/** Puts rows of a counter together in one. A sum beyond the safe range is refused: null is no value. */
+export function gathered(
+  id: number,
+  { period, startsAt, from, replaced, version = '0', notes = '0, null, null' }: Gathering,
+): string[] {
+  const sum = 'coalesce(sum(value), 0)'
+  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
+  const row = `counter_id = ${integer(id)} and period = ${integer(period)} and starts_at = ${startsAt}`
+  const of = from.length > 0 ? from.map((part) => `(${part})`).join(' or ') : 'false'
+  return [
+    // A locking read: a plain one may not see yet what was committed by who has just given up its locks.
+    `insert into counter_value
+  (counter_id, period, starts_at, slot, version, value, revision, created_at, updated_at)
+select ${integer(id)}, ${integer(period)}, ${startsAt}, ${SPARE_SLOT}, ${version},
+       if(${sum} between ${low} and ${high}, ${sum}, null), ${notes}
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and (${of})
+   for update`,
+    `delete from counter_value where counter_id = ${integer(id)} and ${replaced} and slot < ${SPARE_SLOT}`,
+    `update counter_value set slot = 0 where ${row} and slot = ${SPARE_SLOT}`,
+  ]
+}

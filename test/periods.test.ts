@@ -1,0 +1,331 @@
+import { expect, it } from 'vitest'
+import type { CounterChange, Counters } from '../src/core/counters.ts'
+import { claimOf } from '../src/core/idempotency.ts'
+import { sorted, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { known } from './support/known.ts'
+import { openTestNth } from './support/nth.ts'
+import { startService } from './support/service.ts'
+
+const HOUR_MS = 3_600_000
+const key = { namespace: 'n', name: 'c' }
+const told = { isTold: true }
+
+/** A clock that is turned by hand. */
+function turnedClock(at: string) {
+  const clock = { at: Date.parse(at), now: () => new Date(clock.at) }
+  return clock
+}
+
+async function valueIn(counters: Counters, period: 'HOUR' | 'DAY' | 'WEEK' | 'MONTH' | 'YEAR', name = 'c') {
+  return counters.valueIn(await known(counters, { namespace: 'n', name }), period)
+}
+
+it('tells each caller their number in the hour, the day and the month', async () => {
+  const { ask } = await startService()
+  const fields = 'value hour: valueIn(period: HOUR) day: valueIn(period: DAY) month: valueIn(period: MONTH)'
+  const { a, b } = await ask(
+    `mutation { a: incrementBy(name: "c", delta: 12) { ${fields} } b: increment(name: "c") { ${fields} } }`,
+  )
+  expect(a).toEqual({ value: 12, hour: 12, day: 12, month: 12 })
+  expect(b).toEqual({ value: 13, hour: 13, day: 13, month: 13 })
+  // Weeks and years are not kept unless somebody wishes it; of what is kept a counter can tell a week, too.
+  const { increment, counter } = await ask(
+    'mutation { increment(name: "c") { week: valueIn(period: WEEK) year: valueIn(period: YEAR) counter { week: valueIn(period: WEEK) year: valueIn(period: YEAR) } } }',
+  ).then(({ increment }) => ({ increment, counter: increment.counter }))
+  expect([increment.week, increment.year, counter]).toEqual([null, null, { week: 14, year: 14 }])
+})
+
+it('begins anew with each hour, day and month, while the value goes on', async () => {
+  const clock = turnedClock('2027-02-28T22:59:59.999Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  const seen = []
+  for (const _ of upTo(3)) {
+    for (const _ of upTo(2)) {
+      const { value, valuesIn } = await counters.incrementBy(key, 1, told)
+      seen.push([value, valuesIn?.HOUR, valuesIn?.DAY, valuesIn?.MONTH])
+    }
+    clock.at += HOUR_MS
+  }
+  expect(seen).toEqual([
+    [1, 1, 1, 1],
+    [2, 2, 2, 2],
+    [3, 1, 3, 3],
+    [4, 2, 4, 4],
+    [5, 1, 1, 1],
+    [6, 2, 2, 2],
+  ])
+})
+
+it('leaves what was added alone when a counter is reset, and forgets it when that is deleted', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.incrementBy(key, 5, told)
+  expect(await counters.reset(key, 100, told)).toMatchObject({ value: 100, valuesIn: { DAY: 5 } })
+  expect(await counters.incrementBy(key, -2, told)).toMatchObject({ value: 98, valuesIn: { DAY: 3 } })
+  expect(await valueIn(counters, 'DAY')).toBe(3)
+  await counters.delete(key)
+  expect(await valueIn(counters, 'DAY')).toBe(0)
+  expect(await counters.incrementBy(key, 1, told)).toMatchObject({ value: 1, valuesIn: { DAY: 1 } })
+})
+
+it('repeats the numbers of the first call, also when its month is over', async () => {
+  const clock = turnedClock('2027-01-31T23:59:59Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  await counters.incrementBy(key, 11)
+  const claim = claimOf('n', 'k', [])
+  // It didn't ask then; its repeat does.
+  const first = await counters.incrementBy(key, 1, { claim })
+  clock.at += HOUR_MS
+  await counters.incrementBy(key, 1)
+  const repeat = await counters.incrementBy(key, 1, { claim, isTold: true })
+  expect(repeat).toMatchObject({ value: 12, isReplayed: true, at: first.at })
+  expect(repeat.valuesIn).toEqual({ HOUR: 12, DAY: 12, MONTH: 12 })
+  expect(await valueIn(counters, 'MONTH')).toBe(1)
+})
+
+it('adds what was applied, not what was asked, where a bound is met', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define(key, { maxValue: 3, overflow: 'SATURATE' })
+  await counters.incrementBy(key, 2)
+  expect(await counters.incrementBy(key, 5, told)).toMatchObject({ appliedDelta: 1, valuesIn: { MONTH: 3 } })
+  await counters.define(key, { overflow: 'REJECT' })
+  await expect(counters.incrementBy(key, 1, told)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  expect(await valueIn(counters, 'MONTH')).toBe(3)
+})
+
+it('refuses what would lead a period out of the safe range, though the value has room', async () => {
+  const { counters, faults } = openTestNth(await freshDatabase())
+  const end = Number.MAX_SAFE_INTEGER
+  await counters.incrementBy(key, end)
+  await counters.reset(key, 0)
+  for (const wishes of [told, {}]) {
+    await expect(counters.incrementBy(key, 1, wishes)).rejects.toMatchObject({
+      code: 'OUT_OF_RANGE',
+      details: { value: 0 },
+    })
+  }
+  expect(await counters.incrementBy(key, -1)).toMatchObject({ value: -1 })
+  expect(await valueIn(counters, 'YEAR')).toBe(end - 1)
+  expect(faults).toEqual([])
+})
+
+it('loses no hit, and refuses none, when 40 callers meet a new hour in two processes, 500 times over', async () => {
+  const ROUNDS = 500
+  const clock = turnedClock('2026-12-30T00:59:59.999Z')
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target, clock))
+  const names = ['a', 'b', 'c', 'd']
+  const changes: CounterChange[] = []
+  const hit = (caller: number) => {
+    const { counters } = processes[caller % 2] ?? never()
+    return counters.incrementBy({ namespace: 'n', name: names[caller % 4] ?? '' }, 1, told)
+  }
+  changes.push(...(await Promise.all(upTo(8).map(hit))))
+  for (const _ of upTo(ROUNDS)) {
+    const before = upTo(20).map(hit)
+    await new Promise((resolve) => setImmediate(resolve))
+    // Those are under way, or not yet, when the clock turns, and others come.
+    clock.at += 1
+    const after = upTo(20).map(hit)
+    changes.push(...(await Promise.all([...before, ...after])))
+    clock.at += HOUR_MS - 1
+  }
+  const hits = 8 + 40 * ROUNDS
+  expect(changes).toHaveLength(hits)
+  const sums = await query(
+    target,
+    `select period, cast(sum(value) as signed) as sum, count(*) as n
+       from counter_value
+      group by period
+      order by period`,
+  )
+  const hours = ROUNDS + 1
+  expect(sums.map(({ sum }) => sum)).toEqual(Array(4).fill(hits))
+  expect(sums.map(({ n }) => n)).toEqual([4, 4 * hours, expect.any(Number), 8])
+  // In each hour, each counter's callers have the numbers from 1 on.
+  const byHour = new Map<string, number[]>()
+  for (const { key, at, valuesIn } of changes) {
+    const hour = `${key.name} ${at.toISOString().slice(0, 13)}`
+    byHour.set(hour, [...(byHour.get(hour) ?? []), valuesIn?.HOUR ?? 0])
+  }
+  expect(byHour.size).toBe(4 * hours)
+  for (const numbers of byHour.values()) expect(sorted(numbers)).toEqual(upTo(numbers.length))
+  expect(processes.flatMap(({ faults }) => faults)).toEqual([])
+})
+
+it("hands out unique numbers without gaps in each month, over the month's end under load", async () => {
+  const clock = turnedClock('2027-01-31T22:59:59Z')
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target, clock))
+  for (const { counters } of processes.slice(0, 1)) await counters.define(key, { timeZone: 'Europe/Berlin' })
+  const changes: CounterChange[] = []
+  const END = Date.parse('2027-01-31T23:00:00Z')
+  const callers = upTo(32).map(async (caller) => {
+    const { counters } = processes[caller % 2] ?? never()
+    for (const _ of upTo(60)) {
+      clock.at += 1
+      changes.push(await counters.incrementBy(key, 1, told))
+    }
+  })
+  await Promise.all(callers)
+  const months = [
+    changes.filter(({ at }) => at.getTime() < END),
+    changes.filter(({ at }) => at.getTime() >= END),
+  ]
+  for (const month of months) {
+    expect(month.length).toBeGreaterThan(100)
+    expect(sorted(month.map(({ valuesIn }) => valuesIn?.MONTH ?? 0))).toEqual(upTo(month.length))
+  }
+  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(32 * 60))
+})
+
+it('keeps the periods that are wished for, in the time zone of the counter', async () => {
+  const clock = turnedClock('2026-11-21T18:29:00Z')
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, clock)
+  await counters.define(key, {
+    timeZone: 'Asia/Kolkata',
+    periods: [{ period: 'YEAR' }, { period: 'DAY', keepDays: 5 }, { period: 'WEEK' }],
+  })
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ DAY: 1, WEEK: 1, YEAR: 1 })
+  // Half past six in the evening in UTC is midnight there, of Saturday to Sunday.
+  clock.at += 60_000
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ DAY: 1, WEEK: 2, YEAR: 2 })
+  clock.at += 24 * HOUR_MS
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ DAY: 1, WEEK: 1, YEAR: 3 })
+  expect(await valueIn(counters, 'HOUR')).toBe(null)
+  expect(await valueIn(counters, 'MONTH')).toBe(3)
+  await counters.define(key, { periods: [] })
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toBe(undefined)
+  expect(await valueIn(counters, 'YEAR')).toBe(null)
+})
+
+it('has each row count in the period of another time zone that its middle lies in', async () => {
+  const clock = turnedClock('2026-11-30T20:30:00Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  await counters.incrementBy(key, 3)
+  clock.at += HOUR_MS
+  await counters.incrementBy(key, 4)
+  // It is December in Tokyo, where the day has begun at 15:00 in UTC: most of the UTC day was before.
+  await counters.define(key, { timeZone: 'Asia/Tokyo' })
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 5, DAY: 1, MONTH: 1 })
+  const counter = await known(counters, key)
+  for (const [period, values] of [
+    ['HOUR', [3, 5]],
+    ['DAY', [7, 1]],
+    ['MONTH', [7, 1]],
+  ] as const) {
+    const history = await counters.history(counter, period, { last: 2 })
+    expect([period, history.map(({ value }) => value)]).toEqual([period, values])
+  }
+  // Back again, the running day of UTC holds what is in its hours, but for the one that has gone over.
+  await counters.define(key, { timeZone: 'UTC' })
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 6, DAY: 9, MONTH: 9 })
+})
+
+it('knows of a period that was not kept what finer ones say', async () => {
+  const clock = turnedClock('2026-11-30T20:30:00Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  await counters.incrementBy(key, 3)
+  clock.at += 24 * HOUR_MS
+  await counters.incrementBy(key, 4)
+  await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'WEEK' }, { period: 'YEAR' }] })
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 5, WEEK: 8, YEAR: 8 })
+  expect(await valueIn(counters, 'WEEK')).toBe(8)
+  expect(await valueIn(counters, 'DAY')).toBe(5)
+  // Kept again, months go back as far as hours do.
+  await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'MONTH' }] })
+  const history = await counters.history(await known(counters, key), 'MONTH', { last: 3 })
+  expect(history.map(({ value }) => value)).toEqual([0, 3, 5])
+})
+
+it('refuses a definition that would bring more together than a number can say', async () => {
+  const clock = turnedClock('2026-11-30T20:30:00Z')
+  const { counters, faults } = openTestNth(await freshDatabase(), clock)
+  await counters.define(key, { periods: [{ period: 'HOUR' }] })
+  await counters.incrementBy(key, Number.MAX_SAFE_INTEGER)
+  await counters.reset(key, 0)
+  clock.at += HOUR_MS
+  await counters.incrementBy(key, 1)
+  const day = counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'DAY' }] })
+  await expect(day).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
+  await expect(valueIn(counters, 'DAY')).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 2 })
+  expect(faults).toEqual([])
+})
+
+it('counts the first instant of an hour in that hour, also when it is read then', async () => {
+  const clock = turnedClock('2026-11-30T21:00:00Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  expect((await counters.incrementBy(key, 1, told)).valuesIn).toMatchObject({ HOUR: 1 })
+  const history = await counters.history(await known(counters, key), 'HOUR', { last: 1 })
+  expect(history).toEqual([{ start: clock.at, end: clock.at + HOUR_MS, value: 1 }])
+})
+
+it('changes the time zone under load of two processes without losing a hit', async () => {
+  const clock = turnedClock('2026-11-15T20:30:00Z')
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target, clock))
+  let isOver = false
+  let counted = 0
+  const callers = upTo(8).map(async (caller) => {
+    const { counters } = processes[caller % 2] ?? never()
+    while (!isOver) {
+      await counters.incrementBy(key, 1, caller % 3 ? told : {})
+      counted += 1
+    }
+  })
+  const { counters } = processes[0] ?? never()
+  for (const timeZone of ['Asia/Tokyo', 'America/New_York', 'Asia/Kathmandu', 'UTC', 'Pacific/Apia']) {
+    await counters.define(key, { timeZone })
+    const until = counted + 100
+    await expect.poll(() => counted, { timeout: 20_000 }).toBeGreaterThan(until)
+  }
+  isOver = true
+  await Promise.all(callers)
+  const counter = await known(counters, key)
+  for (const period of ['HOUR', 'DAY', 'MONTH'] as const) {
+    const history = await counters.history(counter, period, {
+      last: 50,
+      to: new Date('2026-11-17T00:00:00Z'),
+    })
+    expect([period, history.reduce((sum, { value }) => sum + value, 0)]).toEqual([period, counted])
+  }
+})
+
+it('makes counters by what their namespace says, and those that are there stay as they are', async () => {
+  const { ask } = await startService()
+  await ask('mutation { increment(name: "old") { value } }')
+  const definition = '{ timeZone: "america/new_york", periods: [{ period: WEEK, keepDays: 400 }] }'
+  const { defineNamespace } = await ask(
+    `mutation { defineNamespace(definition: ${definition}) { timeZone periods { period keepDays } } }`,
+  )
+  const kept = { timeZone: 'America/New_York', periods: [{ period: 'WEEK', keepDays: 400 }] }
+  expect(defineNamespace).toEqual(kept)
+  const fields = 'timeZone periods { period keepDays }'
+  const standard = {
+    timeZone: 'UTC',
+    periods: [
+      { period: 'HOUR', keepDays: 90 },
+      { period: 'DAY', keepDays: null },
+      { period: 'MONTH', keepDays: null },
+    ],
+  }
+  const read = `{ old: counter(name: "old") { ${fields} } new: counter(name: "new") { ${fields} } namespace { ${fields} } }`
+  expect(await ask(read)).toEqual({ old: standard, new: kept, namespace: kept })
+  const { increment } = await ask('mutation { increment(name: "new") { week: valueIn(period: WEEK) } }')
+  expect(increment).toEqual({ week: 1 })
+  expect(await ask(read)).toEqual({ old: standard, new: kept, namespace: kept })
+  // Null is back to the default: of a counter, what the namespace says.
+  await ask('mutation { defineCounter(name: "old", definition: { timeZone: null, periods: null }) { id } }')
+  await ask('mutation { defineNamespace(definition: { timeZone: null }) { id } }')
+  expect(await ask(read)).toEqual({
+    old: kept,
+    new: kept,
+    namespace: { ...kept, timeZone: 'UTC' },
+  })
+})
+
+function never(): never {
+  throw new Error('There are two')
+}

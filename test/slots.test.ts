@@ -1,0 +1,165 @@
+import { expect, it } from 'vitest'
+import type { Counters } from '../src/core/counters.ts'
+import { claimOf } from '../src/core/idempotency.ts'
+import { sorted, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { known } from './support/known.ts'
+import { openTestNth } from './support/nth.ts'
+import { startService } from './support/service.ts'
+
+const key = { namespace: 'n', name: 'c' }
+const told = { isTold: true }
+
+async function valueIn(counters: Counters, period: 'HOUR' | 'DAY' | 'MONTH') {
+  return counters.valueIn(await known(counters, key), period)
+}
+
+it('spreads what is counted over slots, and reads their sum, in periods too', async () => {
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target))
+  const [first] = processes
+  await first?.counters.define(key, { slots: 5 })
+  for (const _ of upTo(60)) {
+    await Promise.all(processes.map(({ counters }) => counters.incrementBy(key, 1)))
+  }
+  for (const { counters } of processes) {
+    expect(await counters.read(key)).toMatchObject({ value: 120, definition: { slots: 5 } })
+    expect(await valueIn(counters, 'MONTH')).toBe(120)
+  }
+  const rows = await query(target, 'select period, slot, value from counter_value order by period, slot')
+  // Each slot of each period has had its share: that one has none of 120 is one in 10^11.
+  expect(rows.map(({ period, slot }) => [period, slot])).toEqual(
+    [0, 1, 2, 4].flatMap((period) => upTo(5).map((slot) => [period, slot - 1])),
+  )
+  expect(Math.max(...rows.map(({ value }) => value))).toBeLessThan(60)
+  const ranked = await first?.counters.listRanked('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
+  const listed = await first?.counters.list('n', { prefix: '', limit: 9, fromEnd: false })
+  expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
+})
+
+it('tells about where a counter stood, and in a process alone exactly', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define(key, { slots: 100 })
+  const changes = await Promise.all(upTo(50).map(() => counters.incrementBy(key, 2, told)))
+  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(50).map((n) => 2 * n))
+  expect(sorted(changes.map(({ valuesIn }) => valuesIn?.DAY ?? 0))).toEqual(upTo(50).map((n) => 2 * n))
+  expect(changes.every(({ value, previousValue }) => value - previousValue === 2)).toBe(true)
+})
+
+it('resets the sum, and counts once for a key', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define(key, { slots: 8 })
+  await Promise.all(upTo(30).map(() => counters.incrementBy(key, 1)))
+  expect(await counters.reset(key, 7, told)).toMatchObject({
+    value: 7,
+    previousValue: 30,
+    valuesIn: { DAY: 30 },
+  })
+  const claim = claimOf('n', 'k', [])
+  const changes = await Promise.all(upTo(9).map(() => counters.incrementBy(key, 1, { claim })))
+  expect(changes.filter(({ isReplayed }) => !isReplayed)).toHaveLength(1)
+  expect(changes.every(({ value }) => value === 8)).toBe(true)
+  expect(await counters.read(key)).toMatchObject({ value: 8 })
+  expect(await counters.delete(key)).toMatchObject({ value: 0, previousValue: 8 })
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1, definition: { slots: 1 } })
+})
+
+it('refuses slots for what has bounds, and bounds for what has slots', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define(key, { maxValue: 9 })
+  const refusal = (argument: string) => ({ code: 'BAD_USER_INPUT', details: { argument } })
+  await expect(counters.define(key, { slots: 2 })).rejects.toMatchObject(refusal('definition.slots'))
+  await counters.define(key, { slots: 2, maxValue: null })
+  await expect(counters.define(key, { maxValue: 9 })).rejects.toMatchObject(refusal('definition.maxValue'))
+  await expect(counters.define(key, { minValue: 0 })).rejects.toMatchObject(refusal('definition.minValue'))
+  await counters.define(key, { slots: null, minValue: 0 })
+  await expect(counters.incrementBy(key, -1)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+})
+
+it('keeps the sum within the safe range, whichever slots hold it', async () => {
+  const { counters, faults } = openTestNth(await freshDatabase())
+  const end = Number.MAX_SAFE_INTEGER
+  await counters.define(key, { slots: 16 })
+  await counters.incrementBy(key, end - 5)
+  for (const n of upTo(5)) expect(await counters.incrementBy(key, 1)).toMatchObject({ value: end - 5 + n })
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
+  await counters.incrementBy(key, -end)
+  await counters.incrementBy(key, -end)
+  await expect(counters.incrementBy(key, -1)).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
+  expect(await counters.read(key)).toMatchObject({ value: -end })
+  expect(await valueIn(counters, 'DAY')).toBe(-end)
+  expect(faults).toEqual([])
+})
+
+it('keeps the sum within the safe range while two processes come to its end', async () => {
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target))
+  const end = Number.MAX_SAFE_INTEGER
+  await processes[0]?.counters.define(key, { slots: 16 })
+  await processes[0]?.counters.incrementBy(key, end - 200)
+  const refused: string[] = []
+  const callers = upTo(16).map(async (caller) => {
+    const { counters } = processes[caller % 2] ?? never()
+    for (const _ of upTo(20)) await counters.incrementBy(key, 1).catch(({ code }) => refused.push(code))
+  })
+  await Promise.all(callers)
+  expect(refused).toEqual(Array(16 * 20 - 200).fill('OUT_OF_RANGE'))
+  expect(await processes[1]?.counters.read(key)).toMatchObject({ value: end })
+})
+
+it('changes its slots under load of two processes without losing a hit', async () => {
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target))
+  let isOver = false
+  let counted = 0
+  const callers = upTo(16).map(async (caller) => {
+    const { counters } = processes[caller % 2] ?? never()
+    for (let call = 0; !isOver; call++) {
+      const claim = caller % 4 === 0 ? claimOf('n', `${caller} ${call}`, []) : undefined
+      await counters.incrementBy(key, 1, { claim, isTold: caller % 3 === 0 })
+      counted += 1
+    }
+  })
+  const { counters } = processes[0] ?? never()
+  for (const slots of [4, 1, 100, 7, 1024, 2, 1]) {
+    await counters.define(key, { slots })
+    const until = counted + 100
+    await expect.poll(() => counted, { timeout: 20_000 }).toBeGreaterThan(until)
+  }
+  isOver = true
+  await Promise.all(callers)
+  expect(await counters.read(key)).toMatchObject({ value: counted, definition: { slots: 1 } })
+  for (const period of ['HOUR', 'DAY', 'MONTH'] as const) {
+    // The hour may have turned meanwhile.
+    if (period !== 'HOUR') expect([period, await valueIn(counters, period)]).toEqual([period, counted])
+  }
+  expect(await query(target, 'select slot from counter_value where period = 0')).toEqual([{ slot: 0 }])
+  // Exact again.
+  const changes = await Promise.all(upTo(20).map(() => counters.incrementBy(key, 1, told)))
+  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(20).map((n) => counted + n))
+  expect(sorted(changes.map(({ valuesIn }) => valuesIn?.MONTH ?? 0))).toEqual(
+    upTo(20).map((n) => counted + n),
+  )
+  expect(processes.flatMap(({ faults }) => faults)).toEqual([])
+})
+
+it('lets slotted counters go into carts, and be reset with all others', async () => {
+  const { ask } = await startService()
+  const { defineCounter } = await ask(
+    'mutation { defineCounter(name: "hot", definition: { slots: 3 }) { slots value } }',
+  )
+  expect(defineCounter).toEqual({ slots: 3, value: 0 })
+  const { incrementMany } = await ask(
+    'mutation { incrementMany(changes: [{ name: "hot" }, { name: "cold", delta: 2 }, { name: "hot" }]) { value } }',
+  )
+  expect(incrementMany).toEqual([{ value: 1 }, { value: 2 }, { value: 2 }])
+  const { resetAll } = await ask('mutation { resetAll(namespace: "default", to: 4) { resetCount } }')
+  expect(resetAll).toEqual({ resetCount: 2 })
+  expect(await ask('{ counters(names: ["hot", "cold"]) { value } }')).toEqual({
+    counters: [{ value: 4 }, { value: 4 }],
+  })
+})
+
+function never(): never {
+  throw new Error('There are two')
+}

@@ -1,0 +1,187 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { isDue } from '../src/mysql/chore.ts'
+import { openDatabase } from '../src/mysql/database.ts'
+import { sweepPeriods } from '../src/mysql/sweeping.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { sorted, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { known } from './support/known.ts'
+import { openTestNth } from './support/nth.ts'
+
+const DAY_MS = 86_400_000
+const key = { namespace: 'n', name: 'c' }
+
+function databaseOf(target: Target) {
+  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  onTestFinished(() => database.close())
+  return database
+}
+
+async function startsIn(target: Target, period: number): Promise<string[]> {
+  const rows = await query(
+    target,
+    `select date_format(starts_at, '%m-%d %H') as start from counter_value where period = ${period} order by starts_at`,
+  )
+  return rows.map(({ start }) => start)
+}
+
+it('removes what is no longer to be kept, and nothing else', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-06-01T12:00:00Z')
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  await counters.define(key, {
+    periods: [{ period: 'HOUR', keepDays: 2 }, { period: 'DAY', keepDays: 4 }, { period: 'MONTH' }],
+  })
+  for (const _ of upTo(7)) {
+    await counters.incrementBy(key, 1)
+    now += DAY_MS
+  }
+  now -= DAY_MS
+  await sweepPeriods(databaseOf(target), new Date(now), () => true)
+  // It is noon of the 7th. The hour of noon of the 5th ended less than two days ago.
+  expect(await startsIn(target, 1)).toEqual(['06-05 12', '06-06 12', '06-07 12'])
+  // Days may have 25 hours and more.
+  expect(await startsIn(target, 2)).toEqual(['06-03 00', '06-04 00', '06-05 00', '06-06 00', '06-07 00'])
+  expect(await startsIn(target, 4)).toEqual(['06-01 00'])
+  expect(await counters.read(key)).toMatchObject({ value: 7 })
+})
+
+it('removes periods that are not kept any more, though not before they are over for a day', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-06-01T12:00:00Z')
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  for (const _ of upTo(3)) {
+    await counters.incrementBy(key, 1)
+    now += DAY_MS
+  }
+  await counters.define(key, { periods: [] })
+  now -= DAY_MS
+  const database = databaseOf(target)
+  await sweepPeriods(database, new Date(now), () => true)
+  expect(await startsIn(target, 1)).toEqual(['06-02 12', '06-03 12'])
+  expect(await startsIn(target, 4)).toEqual(['06-01 00'])
+  await sweepPeriods(database, new Date(now + 40 * DAY_MS), () => true)
+  expect(await query(target, 'select period, value from counter_value')).toEqual([{ period: 0, value: 3 }])
+})
+
+it('leaves sums right that are made of what is still there', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-03-01T12:00:00Z')
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  await counters.define(key, {
+    periods: [{ period: 'HOUR', keepDays: 2 }, { period: 'DAY' }, { period: 'MONTH', keepDays: 40 }],
+  })
+  for (const _ of upTo(20)) {
+    await counters.incrementBy(key, 1)
+    now += 6 * DAY_MS
+  }
+  await sweepPeriods(databaseOf(target), new Date(now), () => true)
+  const counter = await known(counters, key)
+  // Four months, of which the older ones are known from days; and from these, as hours are gone, weeks and the year.
+  for (const [period, last] of [
+    ['MONTH', 5],
+    ['WEEK', 20],
+    ['YEAR', 1],
+  ] as const) {
+    const history = await counters.history(counter, period, { last })
+    expect([period, history.reduce((sum, { value }) => sum + value, 0)]).toEqual([period, 20])
+  }
+  expect(await startsIn(target, 4)).toEqual(['05-01 00', '06-01 00'])
+})
+
+it('removes the history of counters that are deleted', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const names = upTo(20).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  await Promise.all(names.map((name) => counters.incrementBy(name, 1)))
+  await Promise.all(names.slice(1).map((name) => counters.delete(name)))
+  await sweepPeriods(databaseOf(target), new Date(), () => true)
+  expect(await query(target, 'select count(*) as n from counter_value')).toEqual([{ n: 4 }])
+  expect(await query(target, 'select count(*) as n from deleted_counter')).toEqual([{ n: 0 }])
+})
+
+it('puts the slots of past periods together, those of running ones not', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-06-30T12:00:00Z')
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  await counters.define(key, { slots: 4 })
+  for (const _ of upTo(3)) {
+    for (const _ of upTo(40)) await counters.incrementBy(key, 1)
+    now += DAY_MS
+  }
+  // What had slots once may have left some in the past.
+  await counters.define(key, { slots: 1 })
+  const database = databaseOf(target)
+  const counter = await known(counters, key)
+  const read = () => counters.history(counter, 'DAY', { last: 4 })
+  const before = await read()
+  expect(before.map(({ value }) => value)).toEqual([40, 40, 40, 0])
+  await sweepPeriods(database, new Date(now), () => true)
+  expect(await read()).toEqual(before)
+  const rows = await query(
+    target,
+    "select date_format(starts_at, '%m-%d') as start, count(*) as n from counter_value where period = 2 group by start order by start",
+  )
+  // The 2nd ended today: it may still be written to by who is late.
+  expect(rows.map(({ start, n }) => [start, Number(n) > 1])).toEqual([
+    ['06-30', false],
+    ['07-01', false],
+    ['07-02', true],
+    ['07-03', false],
+  ])
+})
+
+it('goes on in bites while others count, who never wait for it', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 1 }, { period: 'DAY' }], slots: 3 })
+  await query(
+    target,
+    `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+     select 1, 1, timestamp('2020-01-01') + interval (a.n * 1000 + b.n) hour, b.n % 3, 0, 1
+       from (select 0 as n union all select 1 union all select 2) a,
+            (with recursive numbers as (select 0 as n union all select n + 1 from numbers where n < 999) select n from numbers) b`,
+  )
+  const database = databaseOf(target)
+  // Somebody holds one of them, so that it can't come to its end yet.
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.end())
+  await holder.beginTransaction()
+  await holder.query(
+    "select * from counter_value where counter_id = 1 and period = 1 and starts_at = '2020-03-01 00:00:00' for update",
+  )
+  let isSwept = false
+  const swept = sweepPeriods(database, new Date(), () => true).then(() => {
+    isSwept = true
+  })
+  const changes = await Promise.all(upTo(200).map(() => counters.incrementBy(key, 1)))
+  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(200))
+  expect(isSwept).toBe(false)
+  await holder.rollback()
+  await swept
+  const [left] = await query(
+    target,
+    "select count(*) as n from counter_value where starts_at between '2020-01-01' and '2021-01-01'",
+  )
+  expect(left).toEqual({ n: 0 })
+})
+
+it('stops between bites when it is told to', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await counters.delete(key)
+  await sweepPeriods(databaseOf(target), new Date(), () => false)
+  expect(await query(target, 'select id from deleted_counter')).toEqual([{ id: 1 }])
+})
+
+it('has one of all processes do it when it is due', async () => {
+  const target = await freshDatabase()
+  const databases = upTo(3).map(() => databaseOf(target))
+  const ask = () => Promise.all(databases.map((database) => isDue(database, 'sweep', 3600)))
+  expect((await ask()).filter(Boolean)).toHaveLength(1)
+  expect((await ask()).filter(Boolean)).toHaveLength(0)
+  await query(target, 'update chore set begun_at = begun_at - interval 1 hour')
+  expect((await ask()).filter(Boolean)).toHaveLength(1)
+})
