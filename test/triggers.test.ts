@@ -70,3 +70,24 @@ it('answers UNAVAILABLE where a trigger refuses, without its words, and goes on 
   await query(target, 'drop trigger refuse')
   expect((await ask('mutation { increment(name: "bad") { value } }')).increment.value).toBe(2)
 })
+
+it('goes on with the others where a trigger takes the value away of what is added in a period', async () => {
+  const { ask, send, target } = await startService()
+  await ask('mutation { a: increment(name: "bad") { value } b: increment(name: "good") { value } }')
+  const [bad] = await query(target, "select id from counter where name = 'bad'")
+  await query(
+    target,
+    `create trigger take before insert on counter_value for each row
+     if new.counter_id = ${bad?.id} and new.period > 0 then set new.value = null; end if`,
+  )
+  const answers = await Promise.all(
+    upTo(40).map((index) => send(`mutation { increment(name: "${index % 2 ? 'good' : 'bad'}") { value } }`)),
+  )
+  const codes = answers.map(({ errors }) => errors?.[0]?.extensions.code)
+  expect(codes).toEqual(upTo(40).map((index) => (index % 2 ? undefined : 'UNAVAILABLE')))
+  const values = answers.filter(({ errors }) => !errors).map(({ data }) => data.increment.value)
+  expect(sorted(values)).toEqual(upTo(21).slice(1))
+  expect(
+    await query(target, `select period, value from counter_value where counter_id = ${bad?.id}`),
+  ).toEqual([0, 1, 2, 4].map((period) => ({ period, value: 1 })))
+})

@@ -65,7 +65,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
       decided = writeDecided(flush, found.values, decision, form)
       if (!flush.mayCommit()) return await withdraw(session)
     } catch (error) {
-      return failed(session, error, (index) => text?.ownerAt(index - LEADING_STATEMENTS))
+      return failed(session, error, flush, (index) => text?.ownerAt(index - LEADING_STATEMENTS))
     }
     const outcome = await commit(session, used, decided, flush)
     const mayBeDone = outcome.kind === 'committed' || outcome.kind === 'unknown'
@@ -122,7 +122,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
   }
 
   /** What an error before COMMIT means: nothing was done, and perhaps one row or claim is to blame. */
-  async function failed(session: Session, error: unknown, ownerAt: OwnerAt): Promise<Outcome> {
+  async function failed(
+    session: Session,
+    error: unknown,
+    flush: Flush<CountingRow>,
+    ownerAt: OwnerAt,
+  ): Promise<Outcome> {
     const wasSingly = isSingly
     isSingly = false
     if (!(error instanceof FailedStatement)) {
@@ -131,7 +136,9 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     }
     await rollBack(session)
     const { cause } = error
-    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
+    // No value was given where a sum would be too much. Where all was looked at, it is somebody's trigger.
+    const mayBeFull = flush.runs.some(({ isTold, isForDefinition }) => !isTold || isForDefinition)
+    if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
     if (isFault || hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) {
@@ -161,7 +168,9 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
       await session.send([...decided.statements, 'commit'])
     } catch (error) {
       const isFailed = error instanceof FailedStatement
-      if (isFailed && error.index < decided.statements.length) return failed(session, error, decided.ownerAt)
+      if (isFailed && error.index < decided.statements.length) {
+        return failed(session, error, flush, decided.ownerAt)
+      }
       isSingly = false
       const cause = isFailed ? error.cause : error
       if (ROLLED_BACK.some((errno) => hasErrorNumber(cause, errno))) {
