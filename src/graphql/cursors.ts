@@ -1,5 +1,5 @@
-import type { Rank, RankOrder } from '../core/counters.ts'
 import { NthError } from '../core/errors.ts'
+import type { Rank, RankOrder } from '../core/listing.ts'
 import { nameFault } from '../core/names.ts'
 
 type Argument = 'after' | 'before'

@@ -1,5 +1,6 @@
-import type { CounterState, Rank, RankedCounter } from '../core/counters.ts'
+import type { CounterState } from '../core/counters.ts'
 import type { Keeping } from '../core/definition.ts'
+import type { Rank, RankedCounter } from '../core/listing.ts'
 import type { Nth } from '../core/nth.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'

@@ -1,11 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
-import {
-  type CounterKey,
-  type CounterState,
-  type CounterStore,
-  keyText,
-  type PageByName,
-} from '../core/counters.ts'
+import { type CounterKey, type CounterState, type CounterStore, keyText } from '../core/counters.ts'
+import type { PageByName } from '../core/listing.ts'
 import { DEFINITION, definitionIn, JOIN_ALL_TIME, stateIn, UPDATED_AT, VALUE } from './counterRows.ts'
 import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'

@@ -2,10 +2,10 @@ import type { ValueOperation } from '../core/dealing.ts'
 import type { Decision, Flush } from '../core/lane.ts'
 import { type CountingRow, type CountingTable, change } from './counting.ts'
 import { redefine, remove } from './defining.ts'
-import { type FlushForm, type FlushText, type Step, textOf } from './flushing.ts'
 import { giveBack, remember } from './keys.ts'
 import { type Addition, addInPeriods, guardOf, openFrames } from './periods.ts'
 import { addToSlot, setSlots } from './slots.ts'
+import { type FlushForm, type FlushText, type Step, textOf } from './steps.ts'
 
 /** Writes what was decided: what careful rows are to be, what is added in periods, and what is remembered of claims. */
 export function writeDecided(

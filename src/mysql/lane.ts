@@ -3,10 +3,11 @@ import type { Flush, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow, CountingTable } from './counting.ts'
 import { writeDecided } from './deciding.ts'
 import { ER, failureOf, hasErrorNumber } from './errors.ts'
-import { type Finds, type FlushText, readAgain, writeFlush } from './flushing.ts'
+import { readAgain, writeFlush } from './flushing.ts'
 import { type Ledger, look, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { FailedStatement, type Session } from './session.ts'
+import type { Finds, FlushText } from './steps.ts'
 import type { Target } from './target.ts'
 
 /** Between two looks at the ledger that didn't succeed. */

@@ -1,5 +1,5 @@
 import type { RowDataPacket } from 'mysql2'
-import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/counters.ts'
+import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/listing.ts'
 import { DEFINITION, JOIN_ALL_TIME, stateIn } from './counterRows.ts'
 import { BEGINNING } from './counting.ts'
 import type { Connection } from './database.ts'

@@ -1,0 +1,42 @@
+import type { RowDataPacket } from 'mysql2'
+import { byFrames, openFrames, readPeriods, sumPeriods } from './periods.ts'
+import type { Answer } from './session.ts'
+import { type Finds, type FlushForm, hasSlots, MARK, type Member, ownerOf, type Step } from './steps.ts'
+
+/** Reads what was added so far in running periods, where somebody asks. */
+export function tallySteps(members: readonly Member[], at: Date, { isSingly }: FlushForm): Step[] {
+  const told = members.filter(({ run }) => run.isTold && run.row.definition.periods.length > 0)
+  if (told.length === 0) return []
+  const framesOf = openFrames(at)
+  const indexOf = new Map(told.map(({ run, index }) => [run, index]))
+  const runs = told.map(({ run }) => run)
+  const groups = [
+    ...runs.filter((run) => isSingly || hasSlots(run)).map((run) => [run]),
+    ...byFrames(
+      runs.filter((run) => !isSingly && !hasSlots(run)),
+      framesOf,
+    ).map(([, group]) => group),
+  ]
+  return groups.flatMap((group) => {
+    const [first] = group
+    if (!first) return []
+    const frames = framesOf(first.row)
+    const rows = group.map(({ row }) => row)
+    const statement = hasSlots(first)
+      ? sumPeriods(first.row, frames, first.slot === undefined)
+      : readPeriods(rows, frames)
+    return [{ statement, owner: ownerOf(rows.map(({ key }) => key)), read }, { statement: MARK }]
+
+    function read(answer: Answer, { tallies }: Finds): void {
+      if (!Array.isArray(answer)) return
+      const byId = new Map(group.map((run) => [run.row.id, [] as RowDataPacket[]]))
+      for (const row of answer) byId.get(row.id)?.push(row)
+      for (const run of group) {
+        const own = byId.get(run.row.id) ?? []
+        tallies[indexOf.get(run) ?? 0] = frames.map((frame) =>
+          Number(own.find(({ period }) => period === frame.period)?.value ?? 0),
+        )
+      }
+    }
+  })
+}
