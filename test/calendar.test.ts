@@ -112,9 +112,10 @@ it('goes on with the new day where the clock is put back over midnight', () => {
   // At a minute past midnight of the 7th, the clock in St. John's shows 23:01 of the 6th again.
   const { bucketAt } = calendarOf('America/St_Johns')
   const midnight = Date.parse('2010-11-07T02:30:00Z')
-  const day = bucketAt('DAY', midnight)
-  expect(day).toEqual({ start: midnight, end: midnight + 25 * 3_600_000 })
+  const day = { start: midnight, end: midnight + 25 * 3_600_000 }
   expect(bucketAt('DAY', midnight + 30 * 60_000)).toEqual(day)
+  expect(bucketAt('DAY', midnight - 1).end).toBe(midnight)
+  expect(bucketAt('DAY', midnight)).toEqual(day)
 })
 
 it('knows time zones by their IANA names, in any case, and nothing else', () => {

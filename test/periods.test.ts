@@ -262,6 +262,18 @@ it('counts the first instant of an hour in that hour, also when it is read then'
   expect(history).toEqual([{ start: clock.at, end: clock.at + HOUR_MS, value: 1 }])
 })
 
+it('adds what comes together with a definition in the periods of before it, or of after it', async () => {
+  const { counters } = openTestNth(await freshDatabase(), turnedClock('2026-11-15T20:30:00Z'))
+  await counters.incrementBy(key, 1)
+  const before = [1, 2, 3].map(() => counters.incrementBy(key, 1))
+  const defined = counters.define(key, { timeZone: 'Asia/Kathmandu' })
+  const after = [1, 2].map(() => counters.incrementBy(key, 1))
+  await Promise.all([...before, defined, ...after])
+  // The hour begins a quarter past there; nothing may be left, or come, in the one that began before.
+  expect((await counters.incrementBy(key, 1, told)).valuesIn?.HOUR).toBe(7)
+  expect(await valueIn(counters, 'HOUR')).toBe(7)
+})
+
 it('changes the time zone under load of two processes without losing a hit', async () => {
   const clock = turnedClock('2026-11-15T20:30:00Z')
   const target = await freshDatabase()
@@ -276,15 +288,19 @@ it('changes the time zone under load of two processes without losing a hit', asy
     }
   })
   const { counters } = processes[0] ?? never()
-  for (const timeZone of ['Asia/Tokyo', 'America/New_York', 'Asia/Kathmandu', 'UTC', 'Pacific/Apia']) {
+  for (const timeZone of ['Asia/Tokyo', 'America/New_York', 'UTC', 'Pacific/Apia', 'Asia/Kathmandu']) {
     await counters.define(key, { timeZone })
     const until = counted + 100
     await expect.poll(() => counted, { timeout: 20_000 }).toBeGreaterThan(until)
   }
   isOver = true
   await Promise.all(callers)
+  const { valuesIn } = await counters.incrementBy(key, 1, told)
+  counted += 1
   const counter = await known(counters, key)
   for (const period of ['HOUR', 'DAY', 'MONTH'] as const) {
+    // What callers are told is what readers are told: nothing was added in a row of the zone before.
+    expect([period, valuesIn?.[period]]).toEqual([period, await counters.valueIn(counter, period)])
     const history = await counters.history(counter, period, {
       last: 50,
       to: new Date('2026-11-17T00:00:00Z'),
