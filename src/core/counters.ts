@@ -3,7 +3,6 @@ import type { Period } from './calendar.ts'
 import type { Request } from './calls.ts'
 import type { Dealt, Operation, PeriodValues } from './dealing.ts'
 import type { Definition, Keeping, PeriodChoice } from './definition.ts'
-import { NthError } from './errors.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
 import {
@@ -18,6 +17,7 @@ import type { Claim } from './idempotency.ts'
 import type { Row, Rows } from './lane.ts'
 import type { PageByName, PageByRank, RankedCounter } from './listing.ts'
 import { joinNames } from './names.ts'
+import { type ResetSummary, resetAll } from './resetting.ts'
 
 export interface CounterKey {
   namespace: string
@@ -70,13 +70,6 @@ export interface CounterDefinitionChange extends BoundsChange {
 export interface CounterDelta {
   name: string
   delta: number
-}
-
-/** What a reset of many counters did. */
-export interface ResetSummary {
-  resetCount: number
-  /** Left alone, as the value is outside their bounds. */
-  refusedCount: number
 }
 
 /** Where counters are kept. */
@@ -163,9 +156,6 @@ export interface Known extends CounterKey {
 /** The most additions that one call makes. */
 export const MAX_CHANGES = 1000
 
-/** How many counters one transaction of `resetAll` sets. */
-const BITE = 500
-
 export interface CountersOptions<R extends Row> {
   store: CounterStore<R>
   groupCommit: GroupCommit<R>
@@ -204,22 +194,7 @@ export function openCounters<R extends Row>({
       return changeAll(keys, { operations, mode: 'all', claim, isTold })
     },
 
-    async resetAll(namespace, prefix, to) {
-      const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
-      const failures: Error[] = []
-      let after: string | undefined
-      do {
-        const page = { prefix, after, limit: BITE, fromEnd: false }
-        const bite = await store.list(namespace, page).catch((error) => unfinished(summary, error))
-        after = bite.length === BITE ? bite.at(-1)?.name : undefined
-        const before = failures.length
-        await resetEach(bite, to, summary, failures)
-        // Where none can be set, it is not for them.
-        if (failures.length === before + bite.length) break
-      } while (after !== undefined)
-      const [failure] = failures
-      return failure ? unfinished(summary, failure) : summary
-    },
+    resetAll: (namespace, prefix, to) => resetAll({ store, groupCommit }, { namespace, prefix, to }),
   }
 
   async function change(
@@ -236,34 +211,12 @@ export function openCounters<R extends Row>({
     const { answers, at, isReplayed } = await groupCommit.change(store.rows, keys, request)
     return keys.map((key, index) => changeOf(key, answers[index], at, isReplayed))
   }
-
-  async function resetEach(
-    keys: readonly CounterKey[],
-    to: number,
-    summary: ResetSummary,
-    failures: Error[],
-  ): Promise<void> {
-    const answers = await groupCommit.changeEach(store.rows, keys, { kind: 'set', to })
-    for (const answer of answers) {
-      if (answer instanceof NthError && answer.code === 'LIMIT_REACHED') summary.refusedCount += 1
-      else if (answer instanceof Error) failures.push(answer)
-      // Deleted meanwhile, if there is none.
-      else if (answer) summary.resetCount += 1
-    }
-  }
 }
 
 function changeOf(key: CounterKey, dealt: Dealt | undefined, at: Date, isReplayed: boolean): CounterChange {
   if (!dealt) throw new Error('An operation without an answer')
   const { value, previousValue, appliedDelta, valuesIn, definition } = dealt
   return { key, value, previousValue, appliedDelta, at, isReplayed, isDeletion: false, valuesIn, definition }
-}
-
-/** Has an error say how far it came. */
-function unfinished({ resetCount }: ResetSummary, error: unknown): never {
-  if (!(error instanceof NthError)) throw error
-  const message = `${error.message} ${resetCount} counters were reset.`
-  throw new NthError(error.code, message, error.details, { cause: error })
 }
 
 /** A key as one text. */

@@ -76,8 +76,6 @@ export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
 
 /**
  * A definition after a change at an instant, of a counter that has some value; an error if it can't be had.
- * A period that wasn't kept before is complete from the running one on, if a finer one tells what came before in
- * it, and otherwise too: of the running one there is then what comes from now on.
  */
 export function changedDefinition(
   present: Definition,

@@ -1,5 +1,6 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import type { CounterChange, CounterKey, ResetSummary, Wishes } from '../core/counters.ts'
+import type { CounterChange, CounterKey, Wishes } from '../core/counters.ts'
+import type { ResetSummary } from '../core/resetting.ts'
 import { spend } from './budget.ts'
 import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'

@@ -84,17 +84,19 @@ builder.node(Namespace, {
   }),
 })
 
+const nameArgument = {
+  required: true,
+  defaultValue: 'default',
+  description: 'Name of the namespace.',
+  validate: checks.name,
+} as const
+
 builder.queryField('namespace', (t) =>
   t.field({
     type: Namespace,
     description: 'A namespace: its defaults, and lists of what is in it.',
     args: {
-      name: t.arg.string({
-        required: true,
-        defaultValue: 'default',
-        description: 'Name of the namespace.',
-        validate: checks.name,
-      }),
+      name: t.arg.string(nameArgument),
     },
     resolve: (_, { name }) => ({ name }),
   }),
@@ -118,12 +120,7 @@ builder.mutationField('defineNamespace', (t) =>
     nullable: true,
     description: 'Sets the defaults for what comes into being in a namespace from now on.',
     args: {
-      name: t.arg.string({
-        required: true,
-        defaultValue: 'default',
-        description: 'Name of the namespace.',
-        validate: checks.name,
-      }),
+      name: t.arg.string(nameArgument),
       definition: t.arg({
         type: NamespaceDefinition,
         required: true,

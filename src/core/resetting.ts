@@ -1,0 +1,66 @@
+import type { CounterKey, CountersOptions } from './counters.ts'
+import { NthError } from './errors.ts'
+import type { Row } from './lane.ts'
+
+/** What a reset of many counters did. */
+export interface ResetSummary {
+  resetCount: number
+  /** Left alone, as the value is outside their bounds. */
+  refusedCount: number
+}
+
+/** Which counters are to be set, and to what. */
+interface Reset {
+  namespace: string
+  prefix: string
+  to: number
+}
+
+/** How many counters one transaction sets. */
+const BITE = 500
+
+type Means<R extends Row> = Pick<CountersOptions<R>, 'store' | 'groupCommit'>
+
+/** Sets every counter of a namespace whose name begins with a prefix, in bites, as `Counters` says. */
+export async function resetAll<R extends Row>(
+  means: Means<R>,
+  { namespace, prefix, to }: Reset,
+): Promise<ResetSummary> {
+  const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
+  const failures: Error[] = []
+  let after: string | undefined
+  do {
+    const page = { prefix, after, limit: BITE, fromEnd: false }
+    const bite = await means.store.list(namespace, page).catch((error) => unfinished(summary, error))
+    after = bite.length === BITE ? bite.at(-1)?.name : undefined
+    const before = failures.length
+    await resetEach(means, bite, to, summary, failures)
+    // Where none can be set, it is not for them.
+    if (failures.length === before + bite.length) break
+  } while (after !== undefined)
+  const [failure] = failures
+  return failure ? unfinished(summary, failure) : summary
+}
+
+async function resetEach<R extends Row>(
+  { store, groupCommit }: Means<R>,
+  keys: readonly CounterKey[],
+  to: number,
+  summary: ResetSummary,
+  failures: Error[],
+): Promise<void> {
+  const answers = await groupCommit.changeEach(store.rows, keys, { kind: 'set', to })
+  for (const answer of answers) {
+    if (answer instanceof NthError && answer.code === 'LIMIT_REACHED') summary.refusedCount += 1
+    else if (answer instanceof Error) failures.push(answer)
+    // Deleted meanwhile, if there is none.
+    else if (answer) summary.resetCount += 1
+  }
+}
+
+/** Has an error say how far it came. */
+function unfinished({ resetCount }: ResetSummary, error: unknown): never {
+  if (!(error instanceof NthError)) throw error
+  const message = `${error.message} ${resetCount} counters were reset.`
+  throw new NthError(error.code, message, error.details, { cause: error })
+}
