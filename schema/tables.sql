@@ -103,33 +103,85 @@ create table chore (
   primary key (name)
 ) engine = InnoDB;
 
+-- How the numbers of a sequence follow one another, and are written. Null is no bound, no format, and no period after
+-- which it begins again. `eras` is a JSON list of the ways in which it has written numbers before it was changed.
+-- Who deals numbers holds a shared lock on this row, who changes it an exclusive one: so nobody deals by an old
+-- definition.
 create table sequence (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
   name varbinary(764) not null,
   version int unsigned not null default 1,
   created_at datetime(3) not null,
+  is_defined boolean not null default false,
+  start_value bigint not null default 1,
+  step bigint not null default 1,
+  min_value bigint null,
+  max_value bigint null,
+  cycles boolean not null default false,
+  format varbinary(764) null,
+  restart_every tinyint unsigned null,
+  allow_repeats boolean not null default false,
+  time_zone varbinary(64) not null default 'UTC',
+  gapless boolean not null default false,
+  eras mediumblob null,
   primary key (id),
   unique key sequence_name (namespace_id, name)
 ) engine = InnoDB;
 
+-- The period in which a group has dealt numbers last, the version of its sequence then, and how they were written.
+-- Null: it has dealt none yet.
 create table sequence_group (
   id bigint unsigned not null auto_increment,
   sequence_id bigint unsigned not null,
   name varbinary(764) not null,
+  latest_label int unsigned null,
+  version int unsigned null,
+  format varbinary(764) null,
+  time_zone varbinary(64) null,
   primary key (id),
-  unique key sequence_group_name (sequence_id, name)
+  unique key sequence_group_name (sequence_id, name),
+  key sequence_group_version (sequence_id, version)
 ) engine = InnoDB;
 
--- The last number that a group has dealt, one row for each period in which it began anew.
--- Label 0 is the row of a sequence that never does. Otherwise shaped as counter_value.
+-- The last number that a group has dealt, one row for each period in which it began anew: 2026, 202611, 20261121,
+-- 2026112118, or 2026047 for a week. Label 0 is the row of a sequence that never does. `next_value` is the next number
+-- where it does not follow from the last. `round` counts how often a group was told to begin elsewhere.
 create table sequence_value (
   group_id bigint unsigned not null,
   period_label int unsigned not null,
-  version int unsigned not null,
-  value bigint not null default 0,
+  value bigint null,
   revision bigint unsigned not null default 0,
   created_at datetime(3) null,
   updated_at datetime(3) null,
+  next_value bigint null,
+  round int unsigned not null default 0,
   primary key (group_id, period_label)
+) engine = InnoDB;
+
+-- Numbers of gapless sequences that were reserved, in a round of their group. State: 0 open, until `expires_at`,
+-- 1 confirmed, 2 released, 3 expired and dealt again. `is_free`: released, and not dealt again. Who holds the lock on
+-- the row of the group is the only one to change its reservations.
+create table reservation (
+  token binary(16) not null,
+  group_id bigint unsigned not null,
+  period_label int unsigned not null,
+  round int unsigned not null,
+  value bigint not null,
+  formatted blob not null,
+  state tinyint unsigned not null default 0,
+  is_free boolean not null default false,
+  expires_at datetime(3) not null,
+  closed_at datetime(3) null,
+  primary key (token),
+  key reservation_free (group_id, period_label, round, is_free, value),
+  key reservation_held (group_id, period_label, round, state, value, expires_at),
+  key reservation_open (group_id, state, expires_at),
+  key reservation_closed (state, is_free, closed_at)
+) engine = InnoDB;
+
+-- Sequences that are deleted, and whose groups, numbers and reservations are still to be removed.
+create table deleted_sequence (
+  id bigint unsigned not null,
+  primary key (id)
 ) engine = InnoDB;

@@ -6,7 +6,7 @@ import { type CounterKey, type CounterStore, openCounters } from '../src/core/co
 import { type Definition, PLAIN } from '../src/core/definition.ts'
 import { openGroupCommit } from '../src/core/groupCommit.ts'
 import type { Remembered } from '../src/core/idempotency.ts'
-import type { Flush, Lane, Outcome, Row } from '../src/core/lane.ts'
+import type { CounterRow, Flush, Lane, Outcome } from '../src/core/lane.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
@@ -42,7 +42,7 @@ const courses = fc.infiniteStream(
   }),
 )
 
-interface ModelRow extends Row {
+interface ModelRow extends CounterRow {
   name: string
   id: number
   version: number
@@ -85,7 +85,7 @@ function modelStore(table: Table): CounterStore<ModelRow> {
     }
     table.rows.set(name, stored)
     const { id, version, definition } = stored
-    const row = { key: `${id} ${version}`, name, id, version, definition }
+    const row: ModelRow = { kind: 'counter', key: `${id} ${version}`, name, id, version, definition }
     known.set(name, row)
     return row
   }
@@ -110,7 +110,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     const { promise: ended, resolve: unlock } = deferred()
     // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
     const keys = flush.claims.map(({ key }) => key).toSorted()
-    const names = [...new Set(flush.runs.map(({ row }) => `row ${row.name}`))].toSorted()
+    const names = [...new Set(flush.counters.map(({ row }) => `row ${row.name}`))].toSorted()
     for (const place of [...keys, ...names]) {
       const before = table.locks.get(place)
       table.locks.set(place, ended)
@@ -122,7 +122,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
   }
 
   async function transact(flush: Flush<ModelRow>): Promise<Outcome> {
-    const { runs, claims, deal, mayCommit } = flush
+    const { counters: runs, claims, deal, mayCommit } = flush
     const { fate, turns, run } = stream.next().value
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
@@ -141,6 +141,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     })
     const decision = deal({
       values: stored.map((row) => row?.value),
+      positions: [],
       tallies: stored.map((row, index) => (row && runs[index]?.isTold ? [row.added] : undefined)),
       remembered: claims.flatMap(({ key }) => table.keys.get(key) ?? []),
     })
@@ -259,12 +260,12 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   const flushed: number[] = []
   let finish: () => void = () => undefined
   const lane: Lane<ModelRow> = {
-    async flush({ runs, deal, mayCommit }) {
+    async flush({ counters: runs, deal, mayCommit }) {
       flushed.push(runs.reduce((sum, { merged }) => sum + (merged?.kind === 'add' ? merged.delta : 0), 0))
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      deal({ values: runs.map(() => 0), tallies: [], remembered: [] })
+      deal({ values: runs.map(() => 0), positions: [], tallies: [], remembered: [] })
       mayCommit()
       return { kind: 'committed' }
     },

@@ -78,6 +78,25 @@ it.each([
   expect(field).toBeTruthy()
 })
 
+it('tells a repeat the same texts of a block, over the end of a cycle and after another definition', async () => {
+  const { ask } = await startService()
+  const take = `nextInSequence(name: "round", group: "é", count: 3, idempotencyKey: "k") {
+    value lastValue values formattedValues at replayed group { nextValue }
+  }`
+  const { first } = await ask(`mutation {
+    defineSequence(name: "round", definition: { startValue: 3, minValue: 1, maxValue: 4, cycle: true, format: "{group} {value:2}" }) { id }
+    first: ${take}
+  }`)
+  const texts = { values: [3, 4, 1], formattedValues: ['é 03', 'é 04', 'é 01'], lastValue: 1 }
+  expect(first).toMatchObject({ ...texts, replayed: false, group: { nextValue: 2 } })
+  const { again } = await ask(`mutation {
+    defineSequence(name: "round", definition: { maxValue: 9, format: "no {value}", timeZone: "Asia/Tokyo" }) { id }
+    nextInSequence(name: "round", group: "é") { value }
+    again: ${take}
+  }`)
+  expect(again).toEqual({ ...first, replayed: true, group: { nextValue: 3 } })
+})
+
 it('takes arguments that are left out for their defaults', async () => {
   const { ask } = await startService()
   await ask('mutation { reset(name: "c", idempotencyKey: "k") { value } }')

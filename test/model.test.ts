@@ -128,7 +128,10 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     if (key !== undefined) taken.set(key, { asked: String(asked), first })
     if (earlier) see('replayed by a sequence')
     const lastValue = first + count - 1
-    expect(await answer).toMatchObject({ value: first, lastValue, count, isReplayed: earlier !== undefined })
+    expect(await answer).toMatchObject({
+      dealt: { value: first, lastValue, count },
+      isReplayed: earlier !== undefined,
+    })
   }
 
   async function check(one: Step): Promise<void> {

@@ -1,13 +1,16 @@
 import type { Call } from './calls.ts'
-import { merge, type Operation, type RowState, type ValueOperation } from './dealing.ts'
+import { isForCounter, merge, type Operation, type RowState, type ValueOperation } from './dealing.ts'
+import { type GroupRun, groupRunOf, includeInGroup } from './groupRun.ts'
 import type { Claim } from './idempotency.ts'
-import type { Row } from './lane.ts'
+import type { CounterRow, GroupRow, Row } from './lane.ts'
 
 /** The calls of one flush, in order of arrival, and what they touch. */
 export interface Batch<R extends Row> {
   calls: readonly Call<R>[]
   /** One for each row. */
   runs: Run<R>[]
+  counters: CounterRun<R & CounterRow>[]
+  groups: GroupRun<R & GroupRow>[]
   /** The run of each operation of each call, in order. */
   parts: Run<R>[]
   /** One for each idempotency key. */
@@ -15,7 +18,11 @@ export interface Batch<R extends Row> {
 }
 
 /** One row of a flush. */
-export interface Run<R extends Row> extends RowState {
+export type Run<R extends Row> = CounterRun<R & CounterRow> | GroupRun<R & GroupRow>
+
+/** One counter of a flush. */
+export interface CounterRun<R extends CounterRow> extends RowState {
+  kind: 'counter'
   row: R
   /**
    * All operations on it as one, sent as one statement. Undefined: the row is careful. It is read under lock,
@@ -68,8 +75,8 @@ export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
   return calls
 }
 
-/** Puts calls together. Careful are also rows that may refuse by what they are. */
-export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care): Batch<R> {
+/** Puts calls together, as of an instant. Careful are also rows that may refuse by what they are. */
+export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care, at: Date): Batch<R> {
   const runs = new Map<string, Run<R>>()
   const parts: Run<R>[] = []
   const claims = new Map<string, Claim>()
@@ -81,28 +88,69 @@ export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care): B
         include(run, call, index)
         parts.push(run)
       } else {
-        const opened = runOf(call, index, row)
-        beCareful(opened, care)
+        const opened = runOf(call, index, row, at)
+        if (opened.kind === 'counter') beCareful(opened, care)
+        else if (care.careful.has(row.key)) opened.rise = undefined
         runs.set(row.key, opened)
         parts.push(opened)
       }
     }
   }
-  const batch = { calls, runs: [...runs.values()], parts, claims: [...claims.values()] }
+  const all = [...runs.values()]
+  const batch = {
+    calls,
+    runs: all,
+    counters: all.filter(isCounter),
+    groups: all.filter(isGroup),
+    parts,
+    claims: [...claims.values()],
+  }
   spreadCare(batch)
   return batch
 }
 
-/** Whether a call touches the row or claim of a key. */
-export function touches<R extends Row>({ rows, claim }: Call<R>, key: string): boolean {
-  return rows.some((row) => row.key === key) || claim?.key === key
+/** Whether a call touches the row, sequence or claim of a key. */
+export function touches<R extends Row>(call: Call<R>, key: string): boolean {
+  return call.rows.some((row) => isOf(row, key)) || call.claim?.key === key
+}
+
+/** Whether a row is the one of a key, or a group of a sequence of that key. */
+export function isOf(row: Row, key: string): boolean {
+  return row.key === key || (row.kind === 'group' && row.sequenceKey === key)
 }
 
 /** A row as a flush begins with it, for one operation of a call. */
-export function runOf<R extends Row>(call: Call<R>, index: number, row: R): Run<R> {
+export function runOf<R extends Row>(call: Call<R>, index: number, row: R, at: Date): Run<R> {
   const operation = call.operations[index]
+  if (isGroupRow(row)) return groupRunOf(call, operation, row, at)
+  if (isCounterRow(row)) return counterRunOf(call, operation, row)
+  throw new Error('A row of no kind')
+}
+
+export function isCounter<R extends Row>(run: Run<R>): run is CounterRun<R & CounterRow> {
+  return run.kind === 'counter'
+}
+
+function isGroup<R extends Row>(run: Run<R>): run is GroupRun<R & GroupRow> {
+  return run.kind === 'group'
+}
+
+function isCounterRow<R extends Row>(row: R): row is R & CounterRow {
+  return row.kind === 'counter'
+}
+
+function isGroupRow<R extends Row>(row: R): row is R & GroupRow {
+  return row.kind === 'group'
+}
+
+function counterRunOf<R extends Row, C extends CounterRow>(
+  call: Call<R>,
+  operation: Operation | undefined,
+  row: C,
+): CounterRun<C> {
   const { slots } = row.definition
-  const run: Run<R> = {
+  const run: CounterRun<C> = {
+    kind: 'counter',
     row,
     merged: mergeable(call, operation),
     isForDefinition: isForDefinition(operation),
@@ -124,6 +172,10 @@ export function runOf<R extends Row>(call: Call<R>, index: number, row: R): Run<
 
 function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void {
   const operation = call.operations[index]
+  if (run.kind === 'group') {
+    includeInGroup(run, call, operation)
+    return
+  }
   run.isTold ||= isTold(call, operation)
   if (run.row.definition.slots > 1 && !isForOneSlot(operation)) takeAllSlots(run)
   if (!run.merged) return
@@ -131,7 +183,7 @@ function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void
   run.merged = next && merge(run.merged, next)
 }
 
-function beCareful<R extends Row>(run: Run<R>, { careful, told }: Care): void {
+function beCareful(run: CounterRun<CounterRow>, { careful, told }: Care): void {
   const { key, definition } = run.row
   if (definition.bounds || careful.has(key)) run.merged = undefined
   if (definition.slots > 1 && (careful.has(key) || told.has(key))) takeAllSlots(run)
@@ -152,7 +204,8 @@ function mergeable<R extends Row>(
   { claim }: Call<R>,
   operation: Operation | undefined,
 ): ValueOperation | undefined {
-  return claim || operation?.kind === 'define' || operation?.kind === 'delete' ? undefined : operation
+  if (claim || !operation || !isForCounter(operation)) return undefined
+  return operation.kind === 'define' || operation.kind === 'delete' ? undefined : operation
 }
 
 /**
@@ -166,7 +219,7 @@ const SMALL_DELTA = 2 ** 28
 export const SMALL_SUM = 2 ** 42
 
 /** Whether what is done in one slot may have to be refused, for what is in the others. */
-export function isTight<R extends Row>({ slot, value, tallies = [], row }: Run<R>): boolean {
+export function isTight({ slot, value, tallies = [], row }: CounterRun<CounterRow>): boolean {
   if (row.definition.slots === 1 || slot === undefined) return false
   return Math.abs(value) > ROOMY_SUM || tallies.some((tally) => Math.abs(tally.value) > ROOMY_SUM)
 }
@@ -179,7 +232,7 @@ function isSmall(operation: Operation | undefined): boolean {
   return operation?.kind !== 'add' || Math.abs(operation.delta) <= SMALL_DELTA
 }
 
-function takeAllSlots<R extends Row>(run: Run<R>): void {
+function takeAllSlots(run: CounterRun<CounterRow>): void {
   run.slot = undefined
   run.merged = undefined
 }
@@ -191,7 +244,7 @@ function spreadCare<R extends Row>({ calls, parts }: Batch<R>): void {
     const from = next
     next += rows.length
     if (mode !== 'all') continue
-    const own = parts.slice(from, next)
+    const own = parts.slice(from, next).filter(isCounter)
     if (own.some(({ merged }) => !merged)) for (const run of own) run.merged = undefined
   }
 }

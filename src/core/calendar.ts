@@ -31,6 +31,8 @@ export interface Bucket {
 export interface Calendar {
   /** The period that an instant is in. */
   bucketAt(period: Period, at: number): Bucket
+  /** What the clock shows at an instant, written as if it were UTC, in milliseconds. */
+  clockAt(at: number): number
 }
 
 /**
@@ -130,7 +132,7 @@ function openCalendar(timeZone: string): Calendar {
     return Math.max(date - stretch.offset, stretch.from)
   }
 
-  return { bucketAt }
+  return { bucketAt, clockAt: (at) => at + stretchAt(at).offset }
 }
 
 /** Dates are written as the midnight in UTC that begins them, in milliseconds. */

@@ -1,12 +1,12 @@
-import type { Dealt, Operation } from './dealing.ts'
+import type { Answer, Operation } from './dealing.ts'
 import { NthError, unavailable } from './errors.ts'
 import type { Claim } from './idempotency.ts'
 import type { Row } from './lane.ts'
 
 /** What a caller is told when its operations are durable. */
 export interface Applied {
-  /** What each operation did, in their order. */
-  answers: readonly Dealt[]
+  /** What each operation did, in their order: of a kind with it. */
+  answers: readonly Answer[]
   /** The instant of the flush that they were part of. */
   at: Date
   /** Whether an earlier call did them. */

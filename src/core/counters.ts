@@ -1,7 +1,7 @@
 import type { BoundsChange } from './bounds.ts'
 import type { Period } from './calendar.ts'
 import type { Request } from './calls.ts'
-import type { Dealt, Operation, PeriodValues } from './dealing.ts'
+import type { Answer, Operation, PeriodValues } from './dealing.ts'
 import type { Definition, Keeping, PeriodChoice } from './definition.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
@@ -213,8 +213,8 @@ export function openCounters<R extends Row>({
   }
 }
 
-function changeOf(key: CounterKey, dealt: Dealt | undefined, at: Date, isReplayed: boolean): CounterChange {
-  if (!dealt) throw new Error('An operation without an answer')
+function changeOf(key: CounterKey, dealt: Answer | undefined, at: Date, isReplayed: boolean): CounterChange {
+  if (!dealt || 'kind' in dealt) throw new Error('An operation without an answer')
   const { value, previousValue, appliedDelta, valuesIn, definition } = dealt
   return { key, value, previousValue, appliedDelta, at, isReplayed, isDeletion: false, valuesIn, definition }
 }

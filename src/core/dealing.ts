@@ -2,9 +2,13 @@ import { type Crossed, crossed } from './bounds.ts'
 import type { Period } from './calendar.ts'
 import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
 import { NthError } from './errors.ts'
+import type { GroupDealt, GroupOperation } from './numberState.ts'
 
 /** What one caller asks of one row. */
-export type Operation =
+export type Operation = CounterOperation | GroupOperation
+
+/** What one caller asks of one counter. */
+export type CounterOperation =
   | ValueOperation
   /** Changes what it is, never the value. */
   | { kind: 'define'; change: DefinitionChange }
@@ -15,6 +19,9 @@ export type Operation =
 export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
 
 /** What one operation did. */
+export type Answer = Dealt | GroupDealt
+
+/** What one operation on a counter did. */
 export interface Dealt {
   value: number
   previousValue: number
@@ -48,6 +55,11 @@ export interface RowState {
   isDeleted: boolean
 }
 
+/** Whether an operation is one on a counter. */
+export function isForCounter(operation: Operation): operation is CounterOperation {
+  return ['add', 'set', 'define', 'delete'].includes(operation.kind)
+}
+
 /** Two operations, one after the other, as one; undefined where no such one fits every row. */
 export function merge(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
   if (second.kind === 'set') return second
@@ -60,7 +72,7 @@ export function merge(first: ValueOperation, second: ValueOperation): ValueOpera
 }
 
 /** Does an operation on what a row holds, at an instant. If it is refused, nothing changes. */
-export function deal(row: RowState, operation: Operation, at: Date): Dealt | NthError {
+export function deal(row: RowState, operation: CounterOperation, at: Date): Dealt | NthError {
   switch (operation.kind) {
     case 'add':
       return add(row, operation.delta)
@@ -80,7 +92,7 @@ export function deal(row: RowState, operation: Operation, at: Date): Dealt | Nth
  */
 export function dealAll(
   rows: readonly RowState[],
-  operations: readonly Operation[],
+  operations: readonly CounterOperation[],
   at: Date,
 ): Dealt[] | NthError {
   const answers: Dealt[] = []

@@ -4,7 +4,8 @@
  */
 export const errorCodes = {
   BAD_USER_INPUT: {
-    description: 'An argument is wrong: `argument` (such as `changes.3.delta`), `limit`.',
+    description:
+      'An argument is wrong: `argument` (such as `changes.3.delta`), `limit`; `position` in a format.',
     retryable: false,
   },
   NOT_FOUND: { description: 'No such reservation or id.', retryable: false },
@@ -40,8 +41,14 @@ export interface ErrorDetails {
   argument?: string
   /** The bound that was crossed. */
   limit?: number
+  /** The character of the argument that is at fault, from 1 on. */
+  position?: number
   /** The present value, which the refused call left as it was. */
   value?: number
+  /** The last number that was dealt. */
+  lastValue?: number
+  /** Where a reservation stands. */
+  state?: string
   /** Which of several changes was refused, from 0 on. */
   index?: number
   /** How long to wait before sending the request again, in milliseconds. */

@@ -1,6 +1,6 @@
 import { firstOf, touches } from './batch.ts'
 import { type Applied, type Call, type CallsOptions, openCalls, type Request } from './calls.ts'
-import type { Dealt, Operation } from './dealing.ts'
+import type { Answer, Operation } from './dealing.ts'
 import { unavailable } from './errors.ts'
 import type { Lane, Row, Rows } from './lane.ts'
 import { MissingRow, openSeeking } from './seeking.ts'
@@ -49,7 +49,7 @@ export interface GroupCommit<R extends Row> {
     rows: Rows<Key, R>,
     keys: readonly Key[],
     operation: Operation,
-  ): Promise<(Dealt | Error | undefined)[]>
+  ): Promise<(Answer | Error | undefined)[]>
   /** Ends the lanes. Called when nobody waits any more. */
   close(): Promise<void>
 }

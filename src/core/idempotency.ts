@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Dealt } from './dealing.ts'
+import type { Answer } from './dealing.ts'
 import { NthError } from './errors.ts'
 import { joinNames } from './names.ts'
 
@@ -17,7 +17,7 @@ export interface Claim {
 export interface Remembered {
   claim: Claim
   at: Date
-  answers: readonly Dealt[]
+  answers: readonly Answer[]
 }
 
 /** The longest idempotency key, in characters. */

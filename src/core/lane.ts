@@ -1,16 +1,35 @@
-import type { Run } from './batch.ts'
+import type { CounterRun } from './batch.ts'
 import type { Definition } from './definition.ts'
+import type { GroupRun } from './groupRun.ts'
 import type { Claim, Remembered } from './idempotency.ts'
+import type { Numbering } from './numbering.ts'
+import type { GroupFound, GroupWrite } from './numberState.ts'
+
+/** What operations are done on. */
+export type Row = CounterRow | GroupRow
 
 /** A row that counts. */
-export interface Row {
+export interface CounterRow {
+  kind: 'counter'
   /** The same for the same row, as it was defined then, only. */
   key: string
   definition: Definition
 }
 
+/** A group that deals numbers. */
+export interface GroupRow {
+  kind: 'group'
+  /** The same for the same group of a sequence, as that was defined then, only. */
+  key: string
+  /** The same for all groups of the sequence. */
+  sequenceKey: string
+  /** Its name, which may be empty. */
+  group: string
+  numbering: Numbering
+}
+
 /** Finds the row behind a key. */
-export interface Rows<Key, R extends Row> {
+export interface Rows<Key, R> {
   /** Without asking the database. */
   known(key: Key): R | undefined
   find(key: Key): Promise<R | undefined>
@@ -28,8 +47,10 @@ export interface Lane<R extends Row> {
 
 /** What goes into one transaction. */
 export interface Flush<R extends Row> {
-  /** One for each row. */
-  runs: readonly Run<R>[]
+  /** One for each counter. */
+  counters: readonly CounterRun<R & CounterRow>[]
+  /** One for each group. */
+  groups: readonly GroupRun<R & GroupRow>[]
   /** One for each idempotency key. */
   claims: readonly Claim[]
   at: Date
@@ -43,9 +64,11 @@ export interface Flush<R extends Row> {
 
 /** What a flush finds in the database. */
 export interface Found {
-  /** What each run's row held before; undefined where there is no such row. */
+  /** What each counter held before; undefined where there is no such row. */
   values: readonly (number | undefined)[]
-  /** What was added before in the running periods of those runs whose tallies are told, in the order of their definitions. */
+  /** What each group has dealt before; undefined where there is no such group. */
+  positions: readonly (GroupFound | undefined)[]
+  /** What was added before in the running periods of those counters where it is told, in the order of their definitions. */
   tallies: readonly (readonly number[] | undefined)[]
   /** What was done under those of the keys that were used before. */
   remembered: readonly Remembered[]
@@ -53,9 +76,11 @@ export interface Found {
 
 /** What a flush is to write when its numbers are dealt. */
 export interface Decision {
-  /** What is to become of each run's row; undefined: nothing more. */
+  /** What is to become of each counter; undefined: nothing more. */
   writes: readonly (Write | undefined)[]
-  /** What is to be added in the running periods of each run. */
+  /** The same of each group. */
+  groupWrites: readonly (GroupWrite | undefined)[]
+  /** What is to be added in the running periods of each counter. */
   added: readonly bigint[]
   /** What was done under the keys that are used for the first time. */
   remember: readonly Remembered[]

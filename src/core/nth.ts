@@ -3,7 +3,8 @@ import { type CounterStore, type Counters, openCounters } from './counters.ts'
 import { openGroupCommit } from './groupCommit.ts'
 import type { Lane, Row } from './lane.ts'
 import { type NamespaceStore, type Namespaces, openNamespaces } from './namespaces.ts'
-import { openSequences, type SequenceStore, type Sequences } from './sequences.ts'
+import type { SequenceStore } from './sequenceStore.ts'
+import { openSequences, type Sequences } from './sequences.ts'
 
 /** What Nth can do, without saying where it is kept or how it is asked. */
 export interface Nth {
@@ -38,7 +39,12 @@ export function openNth<R extends Row>(
   return {
     counters: openCounters({ store: store.counters, groupCommit, keepingIn, now }),
     namespaces,
-    sequences: openSequences(store.sequences, groupCommit),
+    sequences: openSequences({
+      store: store.sequences,
+      groupCommit,
+      timeZoneIn: async (namespace) => (await keepingIn(namespace)).timeZone,
+      now,
+    }),
     close: groupCommit.close,
   }
 }

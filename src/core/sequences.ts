@@ -1,127 +1,235 @@
+import { randomBytes } from 'node:crypto'
+import type { Applied } from './calls.ts'
+import { notGapless } from './dealingNumbers.ts'
+import { NthError } from './errors.ts'
+import { writerOf } from './format.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
 import type { Claim } from './idempotency.ts'
 import type { Row, Rows } from './lane.ts'
-import { joinNames } from './names.ts'
+import type { PageByName } from './listing.ts'
+import { changedNumbering, defaultNumbering, type NumberingChange } from './numbering.ts'
+import type { GroupDealt, GroupOperation, NumbersDealt, Reservation } from './numberState.ts'
+import { nextNumber } from './numbers.ts'
+import {
+  type GroupKey,
+  type GroupState,
+  groupKeyText,
+  type SequenceKey,
+  type SequenceState,
+  type SequenceStore,
+  type StoredGroup,
+  sequenceKeyText,
+} from './sequenceStore.ts'
 
-export interface SequenceKey {
-  namespace: string
-  name: string
-}
-
-export interface GroupKey {
-  namespace: string
-  sequence: string
-  /** May be empty: the sequence without groups. */
-  group: string
-}
-
-export interface SequenceState extends SequenceKey {
-  /** When it was first used; null: never. */
-  createdAt: Date | null
-}
-
-export interface GroupState extends GroupKey {
-  /** The last number dealt; null: none yet. */
-  lastValue: number | null
-  updatedAt: Date | null
-}
-
-/** A block of consecutive numbers that belongs to one caller. */
+/** Numbers that belong to one caller. */
 export interface SequenceNumbers {
   key: GroupKey
-  /** The first number. */
-  value: number
-  lastValue: number
-  count: number
-  step: number
+  dealt: NumbersDealt
   at: Date
   /** Whether an earlier call with the same idempotency key took them. */
   isReplayed: boolean
 }
 
-/** Where sequences are kept. The row of a group holds the last number that it has dealt. */
-export interface SequenceStore<R extends Row> {
-  rows: Rows<GroupKey, R>
-  /** The sequences that were ever used, of those asked for, in any order, by one statement. */
-  readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
-  /** The groups that have dealt numbers, of those asked for, in any order, by one statement. */
-  readGroups(keys: readonly GroupKey[]): Promise<GroupState[]>
+/** What a group was told. */
+export interface Restart {
+  key: GroupKey
+  /** The number that was to come next. */
+  nextValue: number
+  isReplayed: boolean
 }
 
 export interface Sequences {
   /**
    * Takes `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat gets the first ones again.
    *
-   * @throws {NthError} OUT_OF_RANGE, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, and where numbers
+   *   are reserved; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
   next(key: GroupKey, count: number, claim?: Claim): Promise<SequenceNumbers>
+  /**
+   * Says which number comes next. Undefined: the first one.
+   *
+   * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  restart(key: GroupKey, nextValue: number | null | undefined, claim?: Claim): Promise<Restart>
+  /**
+   * Holds the lowest free number of a gapless sequence for some seconds. A repeat is told of the first reservation as
+   * it stands then.
+   *
+   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT where numbers are taken;
+   *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  reserve(key: GroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation>
+  /**
+   * Makes a reserved number final. Once more is answered as at first.
+   *
+   * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  confirm(token: string): Promise<Reservation>
+  /** Gives a reserved number back. Throws the same. */
+  release(token: string): Promise<Reservation>
+  /** A reservation as it stands; undefined: there is none. */
+  reservation(token: string): Promise<Reservation | undefined>
+  /**
+   * Changes what a sequence is.
+   *
+   * @throws {NthError} BAD_USER_INPUT if that makes no sense, or numbers could be dealt that look like earlier ones;
+   *   UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  define(key: SequenceKey, change: NumberingChange): Promise<SequenceState>
+  /**
+   * Forgets a sequence with all its groups: its numbers begin again.
+   *
+   * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  delete(key: SequenceKey): Promise<SequenceState>
   read(key: SequenceKey): Promise<SequenceState>
   readGroup(key: GroupKey): Promise<GroupState>
+  list(namespace: string, page: PageByName): Promise<SequenceState[]>
+  listGroups(sequence: SequenceKey, page: PageByName): Promise<GroupState[]>
 }
 
-/** The most numbers that one call takes. */
-export const MAX_BLOCK = 1_000_000
+export interface SequencesOptions<R extends Row> {
+  store: SequenceStore<R>
+  groupCommit: GroupCommit<R>
+  /** The time zone of what comes into being in a namespace. */
+  timeZoneIn: (namespace: string) => Promise<string>
+  now: () => Date
+}
 
-const START = 1
-const STEP = 1
+const TOKEN_BYTES = 16
 
-export function openSequences<R extends Row>(
-  store: SequenceStore<R>,
-  groupCommit: GroupCommit<R>,
-): Sequences {
-  const { read } = gather(
-    sequenceKeyText,
-    store.readSequences,
-    (key): SequenceState => ({ ...key, createdAt: null }),
-  )
+export function openSequences<R extends Row>({
+  store,
+  groupCommit,
+  timeZoneIn,
+  now,
+}: SequencesOptions<R>): Sequences {
+  const { read } = gather(sequenceKeyText, store.readSequences, unused)
   const { read: readGroup } = gather(
     groupKeyText,
-    store.readGroups,
-    (key): GroupState => ({ ...key, lastValue: null, updatedAt: null }),
+    async (keys) => (await store.readGroups(keys, now())).map(stateOf),
+    unusedGroup,
   )
+  const { read: readReservation } = gather<{ token: string }, { token: string; found?: Reservation }>(
+    ({ token }) => token,
+    async (asked) => {
+      const found = await store.readReservations(asked.map(({ token }) => token))
+      return found.map((reservation) => ({ token: reservation.token, found: reservation }))
+    },
+    ({ token }) => ({ token }),
+  )
+
+  function change<Key>(rows: Rows<Key, R>, key: Key, operation: GroupOperation, claim?: Claim) {
+    return groupCommit.change(rows, [key], { operations: [operation], mode: 'one', claim, isTold: false })
+  }
+
+  async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
+    return dealtAs('reservation', await change(store.rowsOfReservations, token, { kind, token }))
+  }
 
   return {
     read,
     readGroup,
+    list: store.list,
+    listGroups: async (sequence, page) => (await store.listGroups(sequence, page, now())).map(stateOf),
+    confirm: (token) => close('confirm', token),
+    release: (token) => close('release', token),
+    reservation: async (token) => (await readReservation({ token })).found,
 
     async next(key, count, claim) {
-      const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], {
-        operations: [{ kind: 'add', delta: count * STEP }],
-        mode: 'one',
-        claim,
-        isTold: false,
-      })
-      const [dealt] = answers
-      if (!dealt) throw new Error('A block without an answer')
-      const { value: lastValue, previousValue } = dealt
-      return { key, value: previousValue + STEP, lastValue, count, step: STEP, at, isReplayed }
+      const applied = await change(store.rows, key, { kind: 'next', count }, claim)
+      return { key, dealt: dealtAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
+    },
+
+    async restart(key, nextValue = null, claim) {
+      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, claim)
+      return { key, nextValue: dealtAs('restart', applied).nextValue, isReplayed: applied.isReplayed }
+    },
+
+    async reserve(key, ttlSeconds, claim) {
+      // What is refused anyhow is not to make a group.
+      const isKnown = store.rows.known(key) !== undefined
+      const { numbering } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
+      if (!isKnown && !numbering?.gapless) throw notGapless()
+      const token = randomBytes(TOKEN_BYTES).toString('hex')
+      const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
+      const applied = await change(store.rows, key, operation, claim)
+      const reservation = dealtAs('reservation', applied)
+      const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
+      if (!present)
+        throw new NthError('NOT_FOUND', 'The reservation that was made with this key is no longer known.')
+      return present
+    },
+
+    async define({ namespace, name }, asked) {
+      const timeZone = asked.timeZone === null ? await timeZoneIn(namespace) : asked.timeZone
+      return store.define(
+        { namespace, name },
+        (history) => {
+          const changed = changedNumbering(history, { ...asked, timeZone })
+          if (changed instanceof NthError) throw changed
+          return changed
+        },
+        now(),
+      )
+    },
+
+    async delete(key) {
+      await store.delete(key)
+      return unused(key)
     },
   }
 }
 
-/** The number that a group would deal next; null when it has come to the end of the safe range. */
-export function nextValue({ lastValue }: Pick<GroupState, 'lastValue'>): number | null {
-  if (lastValue === null) return START
-  return lastValue > Number.MAX_SAFE_INTEGER - STEP ? null : lastValue + STEP
+/** A group as a call has left it that took numbers. */
+export function groupAfter(numbers: SequenceNumbers): GroupState {
+  const { key, at } = numbers
+  const { lastValue, nextValue } = numbers.dealt
+  return { ...key, lastValue, lastFormatted: writerFor(numbers)(lastValue), nextValue, updatedAt: at }
 }
 
-/** A number as text: the number itself, in a named group `group-number`. */
-export function formatNumber(group: string, value: number): string {
-  return group === '' ? String(value) : `${group}-${value}`
+/** Makes the function that writes the numbers of a block. */
+export function writerFor({ key, dealt, at }: SequenceNumbers): (value: number) => string {
+  return writerOf(dealt, key.group, at)
 }
 
-/** The numbers of a block, in order. */
-export function numbersOf({ value, count, step }: SequenceNumbers): number[] {
-  return Array.from({ length: count }, (_, index) => value + index * step)
+function stateOf({ namespace, sequence, group, numbering, latest, position, free }: StoredGroup): GroupState {
+  return {
+    namespace,
+    sequence,
+    group,
+    lastValue: latest?.value ?? null,
+    lastFormatted: latest ? writerOf(latest, group, latest.at)(latest.value) : null,
+    nextValue: free ?? nextNumber(numbering, position),
+    updatedAt: latest?.at ?? null,
+  }
 }
 
-/** A key as one text. */
-export function sequenceKeyText({ namespace, name }: SequenceKey): string {
-  return joinNames(namespace, name)
+/** What an operation did, which says what it is. */
+function dealtAs<Kind extends GroupDealt['kind']>(
+  kind: Kind,
+  { answers: [answer] }: Applied,
+): Extract<GroupDealt, { kind: Kind }> {
+  // That of its kind, as it says.
+  if (answer && 'kind' in answer && answer.kind === kind) return answer as Extract<GroupDealt, { kind: Kind }>
+  throw new Error(`There is no answer that says what was done: ${kind}`)
 }
 
-/** A key as one text. */
-export function groupKeyText({ namespace, sequence, group }: GroupKey): string {
-  return joinNames(namespace, sequence, group)
+function unused({ namespace, name }: SequenceKey): SequenceState {
+  return { namespace, name, numbering: undefined, createdAt: null }
+}
+
+function unusedGroup({ namespace, sequence, group }: GroupKey): GroupState {
+  const { startValue } = defaultNumbering('UTC')
+  return {
+    namespace,
+    sequence,
+    group,
+    lastValue: null,
+    lastFormatted: null,
+    nextValue: startValue,
+    updatedAt: null,
+  }
 }

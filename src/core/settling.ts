@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Batch, batchOf, type Care, isTight, type Run, runOf, touches } from './batch.ts'
+import { type Batch, batchOf, type Care, isCounter, isOf, isTight, runOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
-import { deal, dealAll } from './dealing.ts'
 import { NthError } from './errors.ts'
 import { type Remembered, repeated } from './idempotency.ts'
-import type { Decision, Flush, Found, Lane, Outcome, Row, Write } from './lane.ts'
+import type { Decision, Flush, Found, Lane, Outcome, Row } from './lane.ts'
+import { groupWrite } from './numberState.ts'
+import { begin, beginGroup, dealCall, isGone, writeOf } from './runs.ts'
 
 /** Why a row or claim failed that is to blame itself. */
 export type Failure = Extract<Outcome, { kind: 'failed' }>
@@ -43,7 +44,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
     for (let failures = 0; ; ) {
       open = calls.open(open)
       if (open.length === 0) return false
-      const batch = batchOf(open, care)
+      const batch = batchOf(open, care, at)
       const outcome = await lane.flush(flushOf(batch, at, care.careful))
       if (outcome.kind === 'committed') {
         for (const call of open) calls.answer(call, told(call))
@@ -74,12 +75,15 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
 
   /** Tries whether a row or claim of a call can be had, and holds nothing else meanwhile. Returns why not. */
   async function probe(lane: Lane<R>, key: string, call: Call<R>): Promise<Failure | undefined> {
-    const index = call.rows.findIndex((row) => row.key === key)
+    const at = now()
+    const index = call.rows.findIndex((row) => isOf(row, key))
     const row = call.rows[index]
+    const run = row && runOf(call, index, row, at)
     const outcome = await lane.flush({
-      runs: row ? [{ ...runOf(call, index, row), merged: undefined }] : [],
+      counters: run?.kind === 'counter' ? [{ ...run, merged: undefined }] : [],
+      groups: run?.kind === 'group' ? [{ ...run, rise: undefined }] : [],
       claims: call.claim?.key === key ? [call.claim] : [],
-      at: now(),
+      at,
       deal: () => false,
       mayCommit: () => false,
       isAwaited: () => false,
@@ -91,9 +95,9 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
    * Has everything be looked at that was added without. Where it was, it is a definition that would bring too much
    * together. Returns the calls without those.
    */
-  function withoutFull({ calls: all, runs }: Batch<R>, told: Set<string>): readonly Call<R>[] {
-    const isLookedAt = runs.every(({ row }) => told.has(row.key))
-    for (const { row } of runs) told.add(row.key)
+  function withoutFull({ calls: all, counters }: Batch<R>, told: Set<string>): readonly Call<R>[] {
+    const isLookedAt = counters.every(({ row }) => told.has(row.key))
+    for (const { row } of counters) told.add(row.key)
     const isBlamed = ({ operations }: Call<R>) => isLookedAt && operations[0]?.kind === 'define'
     for (const call of all) if (isBlamed(call)) calls.answer(call, tooFull())
     return all.filter((call) => !isBlamed(call))
@@ -101,7 +105,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
 
   /** Has the calls look again whose rows are gone. Returns the others. */
   function withoutGone({ calls: all, runs }: Batch<R>): readonly Call<R>[] {
-    const gone = runs.filter(({ isGone }) => isGone).map(({ row }) => row.key)
+    const gone = runs.filter(isGone).map(({ row }) => row.key)
     if (gone.length === 0) return all
     const isBlamed = (call: Call<R>) => gone.some((key) => touches(call, key))
     for (const call of all) if (isBlamed(call)) call.seek(call)
@@ -109,9 +113,10 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
   }
 
   function flushOf(batch: Batch<R>, at: Date, careful: Set<string>): Flush<R> {
-    const { calls: all, runs, claims } = batch
+    const { calls: all, counters, groups, claims } = batch
     return {
-      runs,
+      counters,
+      groups,
       claims,
       at,
       isAwaited: () => calls.open(all).length > 0,
@@ -130,10 +135,12 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
    * careful from then on.
    */
   function dealBatch(batch: Batch<R>, found: Found, at: Date, careful: Set<string>): Decision | false {
-    const { calls: all, runs, parts, claims } = batch
-    for (const [index, run] of runs.entries()) begin(run, found.values[index], found.tallies[index])
-    if (runs.some(({ isGone }) => isGone)) return false
-    const tight = runs.filter(isTight)
+    const { calls: all, runs, counters, groups, parts, claims } = batch
+    for (const [index, run] of counters.entries()) begin(run, found.values[index], found.tallies[index])
+    for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
+    for (const { row, isMissed } of groups) if (isMissed) careful.add(row.key)
+    if (groups.some(({ isMissed }) => isMissed) || runs.some(isGone)) return false
+    const tight = counters.filter(isTight)
     for (const { row } of tight) careful.add(row.key)
     if (tight.length > 0) return false
 
@@ -156,7 +163,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
       call.dealt = dealCall(call, own, at)
       if (call.dealt instanceof NthError) {
         // A merged row would not hold what it is to hold without this call.
-        for (const { row } of own.filter(({ merged }) => merged)) {
+        for (const { row } of own.filter(isCounter).filter(({ merged }) => merged)) {
           careful.add(row.key)
           isAgreed = false
         }
@@ -166,10 +173,19 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
         remember.push(first)
       }
     }
+    for (const [index, { row, state, rise = 0 }] of groups.entries()) {
+      const before = found.positions[index]
+      if (!before?.isRisen || state?.last === (before.last ?? 0) + rise) continue
+      careful.add(row.key)
+      isAgreed = false
+    }
     if (!isAgreed) return false
     return {
-      writes: runs.map(writeOf),
-      added: runs.map(({ added }) => added),
+      writes: counters.map(writeOf),
+      groupWrites: groups.map(({ state }, index) =>
+        state && !found.positions[index]?.isRisen ? groupWrite(state) : undefined,
+      ),
+      added: counters.map(({ added }) => added),
       remember,
       forget: claims.filter(({ key }) => !done.has(key)),
     }
@@ -180,44 +196,6 @@ function tooFull(): NthError {
   const message =
     'What was added in a running period would be beyond what a number here can say; nothing was changed.'
   return new NthError('OUT_OF_RANGE', message)
-}
-
-/** Begins dealing, with what a row held before. */
-function begin<R extends Row>(
-  run: Run<R>,
-  value: number | undefined,
-  tallies: readonly number[] | undefined,
-): void {
-  const { definition } = run.row
-  run.isGone = value === undefined
-  run.value = value ?? 0
-  run.definition = definition
-  run.tallies =
-    tallies && definition.periods.map(({ period }, index) => ({ period, value: tallies[index] ?? 0 }))
-  run.counted = 0
-  run.added = 0n
-  run.isDefined = false
-  run.isDeleted = false
-}
-
-function dealCall<R extends Row>(call: Call<R>, runs: readonly Run<R>[], at: Date): Applied | NthError {
-  const { operations, mode } = call
-  const [run] = runs
-  const [operation] = operations
-  if (mode === 'one' && run && operation) {
-    const answer = deal(run, operation, at)
-    return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
-  }
-  const answers = dealAll(runs, operations, at)
-  return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
-}
-
-function writeOf<R extends Row>({ merged, ...state }: Run<R>): Write | undefined {
-  const { value, counted, isDefined, isDeleted, definition } = state
-  if (merged) return undefined
-  if (isDeleted) return 'deleted'
-  if (counted === 0 && !isDefined) return undefined
-  return { value, isCounted: counted > 0, definition: isDefined ? definition : undefined }
 }
 
 function told<R extends Row>({ dealt }: Call<R>): Applied | Error {

@@ -56,7 +56,11 @@ export function openSuspects<R extends Row>(pick: (waiting: Iterable<Call<R>>) =
     in({ rows, claim }) {
       if (suspects.size === 0) return undefined
       if (claim && suspects.has(claim.key)) return claim.key
-      return rows.find(({ key }) => suspects.has(key))?.key
+      for (const row of rows) {
+        if (suspects.has(row.key)) return row.key
+        if (row.kind === 'group' && suspects.has(row.sequenceKey)) return row.sequenceKey
+      }
+      return undefined
     },
 
     add(key, calls, first = false) {

@@ -4,11 +4,14 @@ import { type CounterDelta, MAX_CHANGES } from '../core/counters.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS, type PeriodChoice } from '../core/definition.ts'
 import { MAX_BUCKETS } from '../core/history.ts'
 import { type Fault, nameFault, textFault } from '../core/names.ts'
-import { MAX_BLOCK } from '../core/sequences.ts'
-import { idFault } from './ids.ts'
+import { MAX_BLOCK } from '../core/numbers.ts'
+import { decodeId, idFault } from './ids.ts'
 
 /** The most items that one list takes or gives. */
 export const MAX_ITEMS = 500
+
+/** The longest time that a number can be reserved: a day. */
+const MAX_TTL_S = 86_400
 
 /** What arguments must be beyond being of their type. */
 export const name = z.string().superRefine((text, context) => report(context, nameFault(text)))
@@ -45,6 +48,12 @@ export const namespaceDefinition = z.looseObject({}).superRefine((keeping, conte
   reportKeeping(context, keeping)
 })
 
+/** The rest depends on what the sequence is already. */
+export const sequenceDefinition = z.looseObject({}).superRefine(({ format, timeZone }, context) => {
+  reportKeeping(context, { timeZone })
+  if (typeof format === 'string') report(context, textFault(format), ['format'])
+})
+
 function reportKeeping(context: z.RefinementCtx, { timeZone, periods }: Record<string, unknown>): void {
   if (typeof timeZone === 'string' && !timeZoneNamed(timeZone)) {
     report(context, { message: 'must be the name of an IANA time zone, such as Europe/Berlin' }, ['timeZone'])
@@ -66,7 +75,14 @@ export const id = z.string().superRefine((text, context) => report(context, idFa
 
 export const ids = listOf(idFault, 0)
 
+export const reservationId = z.string().superRefine((text, context) => {
+  const isOne = !idFault(text) && decodeId(text).typename === 'Reservation'
+  if (!isOne) report(context, { message: 'is not the id of a reservation' })
+})
+
 export const count = between(1, MAX_BLOCK)
+
+export const ttlSeconds = between(1, MAX_TTL_S)
 
 export const bucketCount = between(0, MAX_BUCKETS)
 

@@ -1,6 +1,6 @@
 import { NthError } from '../core/errors.ts'
 import type { Rank, RankOrder } from '../core/listing.ts'
-import { nameFault } from '../core/names.ts'
+import { nameFault, textFault } from '../core/names.ts'
 
 type Argument = 'after' | 'before'
 
@@ -16,6 +16,22 @@ export function decodeCursor(argument: Argument, cursor: string | undefined): st
   if (encodeCursor(name) === cursor && !nameFault(name)) return name
   throw notACursor(argument)
 }
+
+/** A place in a list of groups, of which one may have no name: the cursor isn't empty then. */
+export function encodeGroupCursor(group: string): string {
+  return encodeCursor(`${GROUP_MARK}${group}`)
+}
+
+/** @throws {NthError} BAD_USER_INPUT for what `encodeGroupCursor` can't have made */
+export function decodeGroupCursor(argument: Argument, cursor: string | undefined): string | undefined {
+  if (cursor === undefined) return undefined
+  const group = Buffer.from(cursor, 'base64url').toString('utf8').slice(GROUP_MARK.length)
+  if (encodeGroupCursor(group) === cursor && !textFault(group)) return group
+  throw notACursor(argument)
+}
+
+/** No name begins so. */
+const GROUP_MARK = '\n'
 
 /** What stands for an order in its cursors. No name begins so. */
 const marks: Record<RankOrder, string> = { VALUE_DESC: '\n>', VALUE_ASC: '\n<', UPDATED_AT_DESC: '\nt' }

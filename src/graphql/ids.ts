@@ -6,6 +6,7 @@ const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = 
   Counter: [nameFault, nameFault],
   Sequence: [nameFault, nameFault],
   SequenceGroup: [nameFault, nameFault, textFault],
+  Reservation: [(token) => (/^[0-9a-f]{32}$/.test(token) ? undefined : { message: 'is not a token' })],
 }
 
 /** Makes the id of a thing from its type and names. Base64url, so that it may stand in a URL as it is. */

@@ -2,12 +2,14 @@ import type { CounterState } from '../core/counters.ts'
 import type { Keeping } from '../core/definition.ts'
 import type { Rank, RankedCounter } from '../core/listing.ts'
 import type { Nth } from '../core/nth.ts'
+import type { SequenceState } from '../core/sequenceStore.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
 import { connectionOf } from './connection.ts'
 import { Counter } from './counter.ts'
 import { decodeCursor, decodeRank, encodeCursor, encodeRank } from './cursors.ts'
 import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
+import { prefixArgument, Sequence } from './sequence.ts'
 
 /** A namespace; what is kept in it is read when it is asked for, if it isn't known. */
 interface NamespaceSource {
@@ -34,7 +36,7 @@ builder.node(Namespace, {
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     timeZone: t.string({
-      description: 'Zone of new counters.',
+      description: 'Zone of new counters and sequences.',
       resolve: async (namespace, _, { nth }) => (await keepingOf(namespace, nth)).timeZone,
     }),
     periods: t.field({
@@ -48,12 +50,7 @@ builder.node(Namespace, {
         description:
           'Counters written or defined: a list, or a leaderboard. `prefix` goes with order by name only.',
         args: {
-          prefix: t.arg.string({
-            required: true,
-            defaultValue: '',
-            description: 'Only names that begin with this.',
-            validate: checks.textOrEmpty,
-          }),
+          prefix: t.arg.string(prefixArgument),
           orderBy: t.arg({
             type: CounterOrder,
             required: true,
@@ -81,6 +78,22 @@ builder.node(Namespace, {
       { name: 'CounterConnection', description: 'A page of a list of counters.' },
       { name: 'CounterEdge', description: 'A counter in a list.' },
     ),
+    sequences: t.connection(
+      {
+        type: Sequence,
+        description: 'Sequences used or defined, by name.',
+        args: { prefix: t.arg.string(prefixArgument) },
+        validate: checks.page,
+        resolve: ({ name }, { prefix, ...args }, context, info) =>
+          connectionOf<SequenceState, string>(args, context, info, {
+            list: (bounds) => context.nth.sequences.list(name, { prefix, ...bounds }),
+            toCursor: (sequence) => encodeCursor(sequence.name),
+            fromCursor: decodeCursor,
+          }),
+      },
+      { name: 'SequenceConnection', description: 'A page of a list of sequences.' },
+      { name: 'SequenceEdge', description: 'A sequence in a list.' },
+    ),
   }),
 })
 
@@ -105,7 +118,7 @@ builder.queryField('namespace', (t) =>
 const NamespaceDefinition = builder.inputType('NamespaceDefinition', {
   description: 'Left out: stays as it is. Null: back to the default.',
   fields: (t) => ({
-    timeZone: t.string({ description: 'IANA zone of new counters. Default: UTC.' }),
+    timeZone: t.string({ description: 'IANA zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
       type: [TrackedPeriodInput],
       description:

@@ -12,7 +12,7 @@ const descriptions = {
 }
 
 export const Period = builder.enumType('Period', {
-  description: "Calendar period in the counter's time zone.",
+  description: "Calendar period in the counter's or sequence's zone.",
   values: Object.fromEntries(
     PERIODS.map((period) => [period, { description: descriptions[period] }]),
     // `fromEntries` forgets which keys there are.

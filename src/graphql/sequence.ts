@@ -1,34 +1,36 @@
-import type { GraphQLResolveInfo } from 'graphql'
 import { joinNames, splitNames } from '../core/names.ts'
-import {
-  formatNumber,
-  type GroupState,
-  nextValue,
-  numbersOf,
-  type SequenceNumbers,
-  type SequenceState,
-} from '../core/sequences.ts'
-import { spend } from './budget.ts'
-import { builder, type Context } from './builder.ts'
+import type { Nth } from '../core/nth.ts'
+import { defaultNumbering, type Numbering } from '../core/numbering.ts'
+import type { GroupKey, GroupState, SequenceState } from '../core/sequenceStore.ts'
+import { builder } from './builder.ts'
 import * as checks from './checks.ts'
-import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
+import { connectionOf } from './connection.ts'
+import { decodeGroupCursor, encodeGroupCursor } from './cursors.ts'
+import { Period } from './period.ts'
 
-/** The longest block whose numbers are listed one by one. */
-const MAX_LISTED = 10_000
+/** A group that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
+export type GroupSource = GroupKey & Partial<GroupState>
 
-const Sequence = builder.objectRef<SequenceState>('Sequence')
+export const Sequence = builder.objectRef<SequenceState>('Sequence')
 
-const SequenceGroup = builder.objectRef<GroupState>('SequenceGroup')
+export const SequenceGroup = builder.objectRef<GroupSource>('SequenceGroup')
 
-const groupArgument = {
+export const groupArgument = {
   required: true,
   defaultValue: '',
   description: 'Name of the group; the empty one is the sequence without groups.',
   validate: checks.textOrEmpty,
 } as const
 
+export const prefixArgument = {
+  required: true,
+  defaultValue: '',
+  description: 'Only names that begin with this.',
+  validate: checks.textOrEmpty,
+} as const
+
 builder.node(Sequence, {
-  description: 'Deals numbers. Every valid name is a sequence: 1, 2, 3 …',
+  description: 'Deals numbers. Every valid name is a sequence: 1, 2, 3 … until defined otherwise.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) =>
     Promise.all(
@@ -40,6 +42,56 @@ builder.node(Sequence, {
   fields: (t) => ({
     namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    startValue: t.field({
+      type: 'SafeInt',
+      description: 'First number of each group, and of each period if it begins again.',
+      resolve: (sequence) => numberingOf(sequence).startValue,
+    }),
+    step: t.field({
+      type: 'SafeInt',
+      description: 'From one number to the next; negative counts down.',
+      resolve: (sequence) => numberingOf(sequence).step,
+    }),
+    minValue: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description: 'Lowest number; null: none.',
+      resolve: (sequence) => numberingOf(sequence).minValue,
+    }),
+    maxValue: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description: 'Highest number; null: none.',
+      resolve: (sequence) => numberingOf(sequence).maxValue,
+    }),
+    cycle: t.boolean({
+      description: 'Begin again at the other end instead of SEQUENCE_EXHAUSTED.',
+      resolve: (sequence) => numberingOf(sequence).cycle,
+    }),
+    format: t.string({
+      nullable: true,
+      description: 'Such as `INV-{yyyy}-{value:5}`; null: `value`, in a named group `group-value`.',
+      resolve: (sequence) => numberingOf(sequence).format,
+    }),
+    restartEvery: t.field({
+      type: Period,
+      nullable: true,
+      description: 'Begin again at `startValue` with each period; null: never.',
+      resolve: (sequence) => numberingOf(sequence).restartEvery,
+    }),
+    allowRepeats: t.boolean({
+      description: 'Repeated texts are wanted.',
+      resolve: (sequence) => numberingOf(sequence).allowRepeats,
+    }),
+    timeZone: t.string({
+      description: 'IANA zone for dates and restarts.',
+      resolve: async ({ namespace, numbering }, _, { nth }) =>
+        numbering?.timeZone ?? (await nth.namespaces.read(namespace)).keeping.timeZone,
+    }),
+    gapless: t.boolean({
+      description: 'Numbers are reserved and confirmed, without gaps, not taken.',
+      resolve: (sequence) => numberingOf(sequence).gapless,
+    }),
     group: t.field({
       type: SequenceGroup,
       description: 'One group; the empty name is the sequence without groups.',
@@ -47,13 +99,34 @@ builder.node(Sequence, {
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
         nth.sequences.readGroup({ namespace, sequence, group }),
     }),
+    groups: t.connection(
+      {
+        type: SequenceGroup,
+        description: 'Groups that have dealt numbers, by name.',
+        args: { prefix: t.arg.string(prefixArgument) },
+        validate: checks.page,
+        resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
+          connectionOf<GroupSource, string>(args, context, info, {
+            list: (bounds) => context.nth.sequences.listGroups({ namespace, name }, { prefix, ...bounds }),
+            toCursor: ({ group }) => encodeGroupCursor(group),
+            fromCursor: decodeGroupCursor,
+          }),
+      },
+      { name: 'SequenceGroupConnection', description: 'A page of a list of groups.' },
+      { name: 'SequenceGroupEdge', description: 'A group in a list.' },
+    ),
     createdAt: t.expose('createdAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'First use; null: none yet.',
+      description: 'First use or definition; null: neither yet.',
     }),
   }),
 })
+
+/** What a sequence is; the zone of one that isn't there is its namespace's. */
+function numberingOf({ numbering }: SequenceState): Numbering {
+  return numbering ?? defaultNumbering('UTC')
+}
 
 builder.node(SequenceGroup, {
   description: "The numbers of one group: one board's tickets.",
@@ -72,81 +145,50 @@ builder.node(SequenceGroup, {
       description: 'The sequence it belongs to.',
       resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),
-    lastValue: t.expose('lastValue', {
+    lastValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'Last number dealt; null: none yet.',
+      description: 'Last number dealt, of a gapless sequence the furthest; null: none yet.',
+      resolve: (group, _, { nth }) => known(group, 'lastValue', nth),
     }),
     lastFormatted: t.string({
       nullable: true,
       description: 'The same as text.',
-      resolve: ({ group, lastValue }) => (lastValue === null ? null : formatNumber(group, lastValue)),
+      resolve: (group, _, { nth }) => known(group, 'lastFormatted', nth),
     }),
     nextValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'What would come next: a forecast. Null: exhausted.',
-      resolve: nextValue,
+      description: 'What would come next: a forecast, as others may take it first. Null: exhausted.',
+      resolve: (group, _, { nth }) => known(group, 'nextValue', nth),
     }),
-    updatedAt: t.expose('updatedAt', {
+    updatedAt: t.field({
       type: 'DateTime',
       nullable: true,
       description: 'When the last number was dealt; null: none yet.',
+      resolve: (group, _, { nth }) => known(group, 'updatedAt', nth),
     }),
   }),
 })
 
-const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
-  description: 'The numbers one call took.',
-  fields: (t) => ({
-    value: t.expose('value', { type: 'SafeInt', description: 'Your number; of a block, the first.' }),
-    formatted: t.string({
-      description: 'Your number as text: MYBOARD-1.',
-      resolve: ({ key, value }) => formatNumber(key.group, value),
-    }),
-    count: t.exposeInt('count', { description: 'How many were taken.' }),
-    step: t.expose('step', { type: 'SafeInt', description: 'From one to the next.' }),
-    lastValue: t.expose('lastValue', { type: 'SafeInt', description: 'Last one of the block.' }),
-    values: t.field({
-      type: ['SafeInt'],
-      nullable: true,
-      description: 'All of them; null above 10 000: count from `value` by `step`.',
-      resolve: (numbers, _, context, info) => listed(numbers, context, info),
-    }),
-    formattedValues: t.stringList({
-      nullable: true,
-      description: 'All of them as text; null above 10 000.',
-      resolve: (numbers, _, context, info) =>
-        listed(numbers, context, info)?.map((value) => formatNumber(numbers.key.group, value)) ?? null,
-    }),
-    at: t.expose('at', { type: 'DateTime', description: 'When they were dealt.' }),
-    replayed: t.boolean({
-      description: 'An earlier call with this key took them; this is its answer.',
-      resolve: ({ isReplayed }) => isReplayed,
-    }),
-    group: t.field({
-      type: SequenceGroup,
-      nullable: true,
-      description: 'The group now, for client caches. Null only beside an error of its own.',
-      resolve: ({ key, lastValue, at, isReplayed }, _, { nth }): GroupState | Promise<GroupState> =>
-        isReplayed ? nth.sequences.readGroup(key) : { ...key, lastValue, updatedAt: at },
-    }),
-  }),
-})
+type Told = Exclude<keyof GroupState, keyof GroupKey>
 
-function listed(numbers: SequenceNumbers, context: Context, info: GraphQLResolveInfo): number[] | null {
-  if (numbers.count > MAX_LISTED) return null
-  spend(context, numbers.count, info)
-  return numbersOf(numbers)
+function known<Part extends Told>(
+  group: GroupSource,
+  part: Part,
+  { sequences }: Nth,
+): GroupState[Part] | Promise<GroupState[Part]> {
+  const value = (group as Partial<GroupState>)[part]
+  return value === undefined ? sequences.readGroup(group).then((read) => read[part]) : value
 }
 
-const nameArgument = {
+export const sequenceNameArgument = {
   required: true,
   description: 'Name of the sequence.',
   validate: checks.name,
 } as const
 
-const namespaceArgument = {
+export const sequenceNamespaceArgument = {
   required: true,
   defaultValue: 'default',
   description: 'Namespace the sequence lives in.',
@@ -156,32 +198,8 @@ const namespaceArgument = {
 builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
-    description: 'One sequence, used or not.',
-    args: { name: t.arg.string(nameArgument), namespace: t.arg.string(namespaceArgument) },
+    description: 'One sequence; never used: the defaults.',
+    args: { name: t.arg.string(sequenceNameArgument), namespace: t.arg.string(sequenceNamespaceArgument) },
     resolve: (_, key, { nth }) => nth.sequences.read(key),
-  }),
-)
-
-builder.mutationField('nextInSequence', (t) =>
-  t.field({
-    type: SequenceNumbersRef,
-    nullable: true,
-    description: 'Takes the next number, or a block of up to 1 000 000.',
-    args: {
-      name: t.arg.string(nameArgument),
-      group: t.arg.string(groupArgument),
-      count: t.arg.int({
-        required: true,
-        defaultValue: 1,
-        description: 'How many numbers to take, from 1 to 1 000 000.',
-        validate: checks.count,
-      }),
-      namespace: t.arg.string(namespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
-    },
-    resolve: (_, args, context, info) => {
-      const { namespace, name: sequence, group, count } = args
-      return context.nth.sequences.next({ namespace, sequence, group }, count, claimFor(args, context, info))
-    },
   }),
 )

@@ -72,6 +72,22 @@ mutation NumberATicket {
     value
   }
 }`,
+  `# A number while the invoice is written: confirm it by its id, or it is dealt again.
+mutation ReserveAnInvoiceNumber {
+  defineSequence(
+    name: "invoice"
+    namespace: "shop"
+    definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
+  ) {
+    gapless
+  }
+  reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: 60) {
+    id
+    formatted
+    state
+    expiresAt
+  }
+}`,
   `query ListWhatIsThere {
   namespace(name: "booksales") {
     counters(orderBy: VALUE_DESC, first: 10) { # a leaderboard

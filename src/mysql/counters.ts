@@ -2,11 +2,12 @@ import type { RowDataPacket } from 'mysql2'
 import { type CounterKey, type CounterState, type CounterStore, keyText } from '../core/counters.ts'
 import type { PageByName } from '../core/listing.ts'
 import { DEFINITION, definitionIn, JOIN_ALL_TIME, stateIn, UPDATED_AT, VALUE } from './counterRows.ts'
-import { BEGINNING, type CountingRow } from './counting.ts'
+import { BEGINNING, type CountingRow, countingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { readHistory } from './history.ts'
-import { type Identity, openNamespace, openRows } from './ids.ts'
+import { openNamespace, openRows } from './ids.ts'
 import { bytes, integer } from './literals.ts'
+import { onPage, pageOf } from './paging.ts'
 import { listRanked } from './ranked.ts'
 import type { Ranking } from './ranking.ts'
 import { selectByParent } from './selecting.ts'
@@ -14,7 +15,6 @@ import { selectByParent } from './selecting.ts'
 export function openCounterStore(database: Database, ranking: Ranking): CounterStore<CountingRow> {
   return {
     rows: openRows(database, {
-      table: 'counter_value',
       textOf: keyText,
       find: findCounters,
       make: makeCounters,
@@ -32,7 +32,7 @@ export function openCounterStore(database: Database, ranking: Ranking): CounterS
 async function findCounters(
   connection: Connection,
   keys: readonly CounterKey[],
-): Promise<Map<string, Identity>> {
+): Promise<Map<string, CountingRow>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
       keys,
@@ -48,7 +48,7 @@ async function findCounters(
   return new Map(
     rows.map((row) => [
       keyText({ namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }),
-      { id: row.id, version: row.version, definition: definitionIn(row) },
+      countingRow(row.id, row.version, definitionIn(row)),
     ]),
   )
 }
@@ -95,12 +95,9 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
 async function listCounters(
   connection: Connection,
   namespace: string,
-  { prefix, after, before, limit, fromEnd }: PageByName,
+  page: PageByName,
 ): Promise<CounterState[]> {
-  const conditions = [`n.name = ${bytes(namespace)}`, 'v.revision > 0']
-  if (prefix !== '') conditions.push(`c.name >= ${bytes(prefix)}`, `c.name < ${pastPrefix(prefix)}`)
-  if (after !== undefined) conditions.push(`c.name > ${bytes(after)}`)
-  if (before !== undefined) conditions.push(`c.name < ${bytes(before)}`)
+  const conditions = [`n.name = ${bytes(namespace)}`, 'v.revision > 0', ...onPage('c.name', page)]
   const [rows] = await connection.query<RowDataPacket[]>(
     `select n.name as namespace, c.name, ${DEFINITION}, v.created_at,
                 ${VALUE} as value, ${UPDATED_AT} as updated_at
@@ -108,15 +105,7 @@ async function listCounters(
        join counter c on c.namespace_id = n.id
        join counter_value v on ${JOIN_ALL_TIME}
       where ${conditions.join(' and ')}
-      order by c.name ${fromEnd ? 'desc' : 'asc'}
-      limit ${integer(limit)}`,
+      ${pageOf('c.name', page)}`,
   )
   return rows.map(stateIn)
-}
-
-/** The first text after all that begin with `prefix`. No byte of UTF-8 is 255, so the last one can be raised. */
-function pastPrefix(prefix: string): string {
-  const end = Buffer.from(prefix, 'utf8')
-  end[end.length - 1] = (end[end.length - 1] ?? 0) + 1
-  return `x'${end.toString('hex')}'`
 }

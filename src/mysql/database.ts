@@ -29,6 +29,8 @@ export interface DatabaseOptions {
   timeLimitMs: number
   /** How many pieces of work may be under way or wait. */
   maxPending: number
+  /** How many connections there are. */
+  connections?: number
   note: Note
 }
 
@@ -38,10 +40,10 @@ const LONGEST_PAUSE_MS = 200
 const LOCK_WAIT_S = 2
 
 export function openDatabase(target: Target, options: DatabaseOptions): Database {
-  const { timeLimitMs, maxPending, note } = options
+  const { timeLimitMs, maxPending, connections = CONNECTIONS, note } = options
   const pool = createPool({
     ...target,
-    connectionLimit: CONNECTIONS,
+    connectionLimit: connections,
     connectTimeout: timeLimitMs,
     enableKeepAlive: true,
     timezone: 'Z',
@@ -57,13 +59,22 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
 
   async function run<T>(work: Work<T>): Promise<T> {
     const deadline = Date.now() + timeLimitMs
+    let conflict: unknown
     for (let pauseMs = SHORTEST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
         return await attempt(work, deadline)
       } catch (error) {
+        // What the work itself refuses.
+        if (error instanceof NthError) throw error
         const failure = failureOf(error)
         if (failure === 'fault') throw error
-        if (Date.now() + pauseMs > deadline) throw explained(failure, error)
+        if (failure === 'conflict') conflict = error
+        if (Date.now() + pauseMs > deadline) {
+          // Who was kept waiting until then is told by whom.
+          throw conflict && error instanceof LostAnswerError
+            ? explained('conflict', conflict)
+            : explained(failure, error)
+        }
         await pause(Math.random() * pauseMs)
       }
     }

@@ -1,23 +1,26 @@
+import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Decision, Flush } from '../core/lane.ts'
-import { type CountingRow, type CountingTable, change } from './counting.ts'
+import { type CountingRow, change } from './counting.ts'
 import { redefine, remove } from './defining.ts'
+import { groupWriteSteps } from './groupWrites.ts'
 import { giveBack, remember } from './keys.ts'
 import { type Addition, addInPeriods, guardOf, openFrames } from './periods.ts'
 import { addToSlot, setSlots } from './slots.ts'
 import { type FlushForm, type FlushText, type Step, textOf } from './steps.ts'
+import type { StoredRow } from './storedRow.ts'
 
 /** Writes what was decided: what careful rows are to be, what is added in periods, and what is remembered of claims. */
 export function writeDecided(
-  { runs, at }: Flush<CountingRow>,
+  { counters, groups, at }: Flush<StoredRow>,
   found: readonly (number | undefined)[],
-  { writes, added, remember: done, forget }: Decision,
+  { writes, groupWrites, added, remember: done, forget }: Decision,
   form: FlushForm,
 ): FlushText {
   const { isSingly } = form
   const counted: Written[] = []
   const steps: Step[] = []
-  for (const [index, run] of runs.entries()) {
+  for (const [index, run] of counters.entries()) {
     const write = writes[index]
     if (write === undefined) continue
     const { row, slot } = run
@@ -35,22 +38,23 @@ export function writeDecided(
     if (definition)
       steps.push(...redefine(row, definition, at).map((statement) => ({ statement, owner: key })))
   }
-  for (const { table, ids, operation, owner } of alike(counted, isSingly)) {
-    steps.push({ statement: change(table, ids, operation, at), owner })
+  for (const { ids, operation, owner } of alike(counted, isSingly)) {
+    steps.push({ statement: change(ids, operation, at), owner })
   }
-  steps.push(...additionSteps(runs, added, at, form))
+  steps.push(...groupWriteSteps(groups, groupWrites, at, form))
+  steps.push(...additionSteps(counters, added, at, form))
   if (done.length > 0) steps.push({ statement: remember(done) })
   steps.push(...forget.map((claim) => ({ statement: giveBack(claim), owner: claim.key })))
   return textOf(steps)
 }
 
 function additionSteps(
-  runs: Flush<CountingRow>['runs'],
+  counters: readonly CounterRun<CountingRow>[],
   added: readonly bigint[],
   at: Date,
   { isSingly }: FlushForm,
 ): Step[] {
-  const additions = runs
+  const additions = counters
     .map((run, index): Addition => ({ run, added: added[index] ?? 0n }))
     .filter(({ run, added }) => added !== 0n && run.row.definition.periods.length > 0)
     // In the order of the key, which also is that of the pages.
@@ -79,7 +83,6 @@ interface Written {
 }
 
 interface Alike {
-  table: CountingTable
   ids: number[]
   operation: ValueOperation
   owner: string | undefined
@@ -92,14 +95,14 @@ function alike(rows: readonly Written[], isSingly: boolean): Alike[] {
   for (const { row, from, to } of rows) {
     const delta = to - from
     const isSet = isSame || !Number.isSafeInteger(delta)
-    const text = isSingly ? row.key : `${row.table} ${isSet ? `= ${to}` : `+ ${delta}`}`
+    const text = isSingly ? row.key : isSet ? `= ${to}` : `+ ${delta}`
     const group = groups.get(text)
     if (group) {
       group.ids.push(row.id)
       group.owner = undefined
     } else {
       const operation: ValueOperation = isSet ? { kind: 'set', to } : { kind: 'add', delta }
-      groups.set(text, { table: row.table, ids: [row.id], operation, owner: row.key })
+      groups.set(text, { ids: [row.id], operation, owner: row.key })
     }
   }
   return [...groups.values()]

@@ -4,6 +4,7 @@ import { tellersOf } from '../core/telling.ts'
 import { allTime, BEGINNING, type CountingRow } from './counting.ts'
 import { PERIOD_CODES, periodsText } from './keeping.ts'
 import { bytes, instant, integer } from './literals.ts'
+import { integerOrNull } from './numbering.ts'
 import { gathered, spread } from './slots.ts'
 
 /** Locks what is behind a counter's row, where that is to be changed or to go. */
@@ -93,8 +94,4 @@ function carryOver(
 /** An instant in milliseconds, as a literal. */
 function literal(at: number): string {
   return instant(new Date(at))
-}
-
-function integerOrNull(value: number | null): string {
-  return value === null ? 'null' : integer(value)
 }

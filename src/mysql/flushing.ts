@@ -1,9 +1,10 @@
-import type { Run } from '../core/batch.ts'
+import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim } from '../core/idempotency.ts'
 import type { Flush } from '../core/lane.ts'
-import { addReturningOld, type CountingRow, type CountingTable, change, lock, tables } from './counting.ts'
+import { addReturningOld, type CountingRow, change, lock } from './counting.ts'
 import { lockDefinition } from './defining.ts'
+import { groupSteps } from './groupSteps.ts'
 import { claim, inOrder, readDone, rememberedIn } from './keys.ts'
 import { slotSteps } from './slotting.ts'
 import {
@@ -13,28 +14,28 @@ import {
   hasSlots,
   MARK,
   type Member,
+  NARROW,
   ownerOf,
   type Step,
   textOf,
 } from './steps.ts'
+import type { StoredRow } from './storedRow.ts'
 import { tallySteps } from './tallying.ts'
-
-/** Up to so many rows of a table, a statement for each is quicker than locking all and then changing all. */
-const NARROW = 8
 
 /**
  * Writes what a flush changes or locks. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock.
  */
-export function writeFlush({ runs, claims, at }: Flush<CountingRow>, form: FlushForm): FlushText {
-  const members = runs.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
+export function writeFlush({ counters, groups, claims, at }: Flush<StoredRow>, form: FlushForm): FlushText {
+  const members = counters.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
   const spread = members.filter(({ run }) => hasSlots(run))
-  const counting = byTable(members).flatMap(([table, some]) => stepsFor(table, some, at, form))
-  const defining = runs.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
+  const single = members.filter(({ run }) => !hasSlots(run))
+  const defining = counters.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
   return textOf([
     ...claimSteps(claims, at, form),
-    ...counting,
+    ...countingSteps(single, at, form),
     ...spread.flatMap((member) => slotSteps(member, at)),
+    ...groupSteps(groups, at, form),
     ...tallySteps(members, at, form),
     ...defining,
   ])
@@ -43,17 +44,15 @@ export function writeFlush({ runs, claims, at }: Flush<CountingRow>, form: Flush
 /**
  * Reads again, under their locks, the rows whose answers didn't tell: they hold what was added already.
  */
-export function readAgain(runs: readonly Run<CountingRow>[], { before }: Finds): FlushText {
-  const all = runs.map((run, index) => ({ run, index }))
-  const unsure = byTable(all).flatMap(([table, members]) =>
-    members
-      .filter(({ index }) => before[index] === 'unsure')
-      .map((member): Step => {
-        const { merged } = member.run
-        const added = merged?.kind === 'add' ? merged.delta : 0
-        return lockStep(table, [member], (value) => value - added)
-      }),
-  )
+export function readAgain(counters: readonly CounterRun<CountingRow>[], { before }: Finds): FlushText {
+  const unsure = counters
+    .map((run, index) => ({ run, index }))
+    .filter(({ index }) => before[index] === 'unsure')
+    .map((member): Step => {
+      const { merged } = member.run
+      const added = merged?.kind === 'add' ? merged.delta : 0
+      return lockStep([member], (value) => value - added)
+    })
   return textOf(unsure)
 }
 
@@ -81,32 +80,18 @@ function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm)
 }
 
 /** All that is to be waited for is waited for before COMMIT is sent: an error after it would leave a doubt. */
-function definitionSteps({ row }: Run<CountingRow>): Step[] {
+function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
   return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
 }
 
-/** Those whose value is one row, by their tables. */
-function byTable(members: readonly Member[]): [CountingTable, Member[]][] {
-  // The keys of a constant object.
-  return (Object.keys(tables) as CountingTable[]).map((table) => [
-    table,
-    members.filter(({ run }) => run.row.table === table && !hasSlots(run)),
-  ])
-}
-
-function stepsFor(
-  table: CountingTable,
-  members: Member[],
-  at: Date,
-  { isSingly, triggered }: FlushForm,
-): Step[] {
-  if (members.length > NARROW && !isSingly) return lockAndChange(table, members, at)
+function countingSteps(members: Member[], at: Date, { isSingly, isTriggered }: FlushForm): Step[] {
+  if (members.length > NARROW && !isSingly) return lockAndChange(members, at)
   return members.flatMap((member) => {
     const { merged, row } = member.run
-    const isReturned = merged?.kind === 'add' && !triggered.has(table)
+    const isReturned = merged?.kind === 'add' && !isTriggered
     return isReturned
       ? [returningStep(member, addReturningOld(row, merged.delta, at))]
-      : lockAndChange(table, [member], at)
+      : lockAndChange([member], at)
   })
 }
 
@@ -123,7 +108,7 @@ function returningStep({ run, index }: Member, statement: string): Step {
 }
 
 /** Locks rows, and changes those of merged runs, with one statement for all that have the same operation. */
-function lockAndChange(table: CountingTable, members: Member[], at: Date): Step[] {
+function lockAndChange(members: Member[], at: Date): Step[] {
   const groups = new Map<string, { operation: ValueOperation; ids: number[] }>()
   for (const { run } of members) {
     const { merged, row } = run
@@ -135,21 +120,18 @@ function lockAndChange(table: CountingTable, members: Member[], at: Date): Step[
   }
   const owner = ownerOf(keysOf(members))
   return [
-    lockStep(table, members),
+    lockStep(members),
     { statement: MARK },
     ...[...groups.values()].map(({ operation, ids }) => ({
-      statement: change(table, ids, operation, at),
+      statement: change(ids, operation, at),
       owner,
     })),
   ]
 }
 
-function lockStep(table: CountingTable, members: Member[], toBefore = (value: number) => value): Step {
+function lockStep(members: Member[], toBefore = (value: number) => value): Step {
   return {
-    statement: lock(
-      table,
-      members.map(({ run }) => run.row.id),
-    ),
+    statement: lock(members.map(({ run }) => run.row.id)),
     owner: ownerOf(keysOf(members)),
     read(answer, { before }) {
       if (!Array.isArray(answer)) return

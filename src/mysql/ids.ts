@@ -1,29 +1,19 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
-import type { Definition } from '../core/definition.ts'
 import type { Rows } from '../core/lane.ts'
-import { type CountingRow, type CountingTable, countingRow } from './counting.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber, leavesConnection } from './errors.ts'
 import { bytes } from './literals.ts'
-
-/** The id behind a name, the version of the definition that it was read with, and what that says. */
-export interface Identity {
-  id: number
-  version: number
-  definition?: Definition | undefined
-}
 
 /** How many rows a process remembers: about 30 MB at most. */
 const REMEMBERED = 100_000
 /** The most that are looked for, or made, at once. */
 const BATCH = 250
 
-export interface RowsOptions<Key> {
-  table: CountingTable
+export interface RowsOptions<Key, R> {
   textOf: (key: Key) => string
   /** Finds those that are there, by their texts. */
-  find: (connection: Connection, keys: readonly Key[]) => Promise<Map<string, Identity>>
+  find: (connection: Connection, keys: readonly Key[]) => Promise<Map<string, R>>
   /** Runs in a transaction of its own. */
   make: (connection: Connection, keys: readonly Key[], at: Date) => Promise<void>
 }
@@ -35,31 +25,29 @@ interface Wish<Key> {
 }
 
 /** Finds the rows behind names, and makes those that aren't there: all that are asked for in one turn together. */
-export function openRows<Key>(database: Database, options: RowsOptions<Key>): Rows<Key, CountingRow> {
-  const { table, textOf, find, make } = options
-  const known = new LRUCache<string, CountingRow>({ max: REMEMBERED })
-  const look = openTurns<Key, CountingRow>(textOf, BATCH, async (asked) =>
+export function openRows<Key, R extends object>(
+  database: Database,
+  options: RowsOptions<Key, R>,
+): Rows<Key, R> {
+  const { textOf, find, make } = options
+  const known = new LRUCache<string, R>({ max: REMEMBERED })
+  const look = openTurns<Key, R>(textOf, async (asked) =>
     keep(await database.repeatable((connection) => find(connection, [...asked.values()]))),
   )
-  const makeTogether = openTurns<Wish<Key>, CountingRow>(
+  const makeTogether = openTurns<Wish<Key>, R>(
     ({ key }) => textOf(key),
-    BATCH,
     async (asked) => keep(await database.repeatable((connection) => makeMissing(connection, asked))),
   )
   /** Those that could not be made with others, and who waits for them: somebody else has just made them, or holds them. */
-  const apart = new Map<string, Promise<CountingRow | undefined>>()
+  const apart = new Map<string, Promise<R | undefined>>()
 
-  function keep(identities: Map<string, Identity>): Map<string, CountingRow> {
-    const rows = new Map([...identities].map(([text, identity]) => [text, countingRow(table, identity)]))
+  function keep(rows: Map<string, R>): Map<string, R> {
     for (const [text, row] of rows) known.set(text, row)
     return rows
   }
 
   /** Makes what is missing, if all of it can be made at once. Returns what is there then. */
-  async function makeMissing(
-    connection: Connection,
-    asked: Map<string, Wish<Key>>,
-  ): Promise<Map<string, Identity>> {
+  async function makeMissing(connection: Connection, asked: Map<string, Wish<Key>>): Promise<Map<string, R>> {
     while (true) {
       const found = await find(
         connection,
@@ -81,13 +69,13 @@ export function openRows<Key>(database: Database, options: RowsOptions<Key>): Ro
     }
   }
 
-  function makeApart(wish: Wish<Key>): Promise<CountingRow | undefined> {
+  function makeApart(wish: Wish<Key>): Promise<R | undefined> {
     const text = textOf(wish.key)
     const underWay = apart.get(text)
     if (underWay) return underWay
     const made = database
       .repeatable((connection) => makeMissing(connection, new Map([[text, wish]])))
-      .then((identities) => keep(identities).get(text))
+      .then((rows) => keep(rows).get(text))
       .finally(() => apart.delete(text))
     apart.set(text, made)
     return made
@@ -102,7 +90,7 @@ export function openRows<Key>(database: Database, options: RowsOptions<Key>): Ro
       if (found) return found
       const isApart = apart.has(textOf(key))
       const row = (isApart ? undefined : await makeTogether({ key, at })) ?? (await makeApart({ key, at }))
-      if (!row) throw new Error(`${table} has no row for ${JSON.stringify(key)}, though it was made`)
+      if (!row) throw new Error(`There is no row for ${JSON.stringify(key)}, though it was made`)
       return row
     },
 
@@ -113,9 +101,8 @@ export function openRows<Key>(database: Database, options: RowsOptions<Key>): Ro
 }
 
 /** Makes one piece of work of what is asked for in one turn of the event loop, in one order of the keys' texts. */
-function openTurns<Key, Value>(
+export function openTurns<Key, Value>(
   textOf: (key: Key) => string,
-  atOnce: number,
   work: (asked: Map<string, Key>) => Promise<Map<string, Value>>,
 ): (key: Key) => Promise<Value | undefined> {
   let asked: Map<string, Key> | undefined
@@ -125,8 +112,8 @@ function openTurns<Key, Value>(
     // Of two processes that make the same at the same time, one waits for the other.
     const ordered = [...all].sort(([a], [b]) => (a < b ? -1 : 1))
     const values = new Map<string, Value>()
-    for (let from = 0; from < ordered.length; from += atOnce) {
-      const some = await work(new Map(ordered.slice(from, from + atOnce)))
+    for (let from = 0; from < ordered.length; from += BATCH) {
+      const some = await work(new Map(ordered.slice(from, from + BATCH)))
       for (const [text, value] of some) values.set(text, value)
     }
     return values

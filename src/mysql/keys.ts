@@ -1,6 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
-import type { Dealt, PeriodValues } from '../core/dealing.ts'
+import type { Answer, PeriodValues } from '../core/dealing.ts'
 import type { Claim, Remembered } from '../core/idempotency.ts'
+import type { GroupDealt } from '../core/numberState.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
 
@@ -26,8 +27,10 @@ export function readDone(claims: readonly Claim[]): string {
   lock in share mode`
 }
 
-/** What one operation did, as it is written. */
-type Written = [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
+/** What one operation did, as it is written: for a counter as a list, of which there may be a thousand. */
+type Written =
+  | GroupDealt
+  | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
 /** What `readDone` found. */
 export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
@@ -38,14 +41,7 @@ export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
       fingerprint: fingerprint.toString('hex'),
     },
     at: done_at,
-    answers: JSON.parse(answers.toString('latin1')).map(
-      ([value, previousValue, appliedDelta, valuesIn]: Written): Dealt => ({
-        value,
-        previousValue,
-        appliedDelta,
-        valuesIn,
-      }),
-    ),
+    answers: JSON.parse(answers.toString('utf8')).map(answerIn),
   }))
 }
 
@@ -62,7 +58,15 @@ export function remember(done: readonly Remembered[]): string {
        answers = values(answers)`
 }
 
-function written({ value, previousValue, appliedDelta, valuesIn }: Dealt): Written {
+function answerIn(written: Written): Answer {
+  if (!Array.isArray(written)) return written
+  const [value, previousValue, appliedDelta, valuesIn] = written
+  return { value, previousValue, appliedDelta, valuesIn }
+}
+
+function written(answer: Answer): Written {
+  if ('kind' in answer) return answer
+  const { value, previousValue, appliedDelta, valuesIn } = answer
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]
 }
 

@@ -1,13 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Flush, Found, Lane, Outcome } from '../core/lane.ts'
-import type { CountingRow, CountingTable } from './counting.ts'
+import type { Decision, Flush, Found, Lane, Outcome } from '../core/lane.ts'
+import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
 import { ER, failureOf, hasErrorNumber } from './errors.ts'
 import { readAgain, writeFlush } from './flushing.ts'
+import { noteDealt } from './groupWrites.ts'
 import { type Ledger, look, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { FailedStatement, type Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
+import type { StoredRow } from './storedRow.ts'
 import type { Target } from './target.ts'
 
 /** Between two looks at the ledger that didn't succeed. */
@@ -21,10 +23,11 @@ const DAY_MS = 86_400_000
  * Only the answers OK and "deadlock" settle a COMMIT. After any other the ledger is asked, on a new connection.
  * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
  */
-export function openLane(target: Target, options: LaneOptions): Lane<CountingRow> {
+export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> {
   const { note, idleLimitS } = options
   const line = openLine(target, options)
-  const triggered = new Set<CountingTable>()
+  let isTriggered = false
+  const hidden = new Set<number>()
   let ledger: Ledger | undefined
   let isSingly = false
   let isBusy = false
@@ -45,7 +48,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     },
   }
 
-  async function attempt(flush: Flush<CountingRow>): Promise<Outcome> {
+  async function attempt(flush: Flush<StoredRow>): Promise<Outcome> {
     let session: Session
     let used: Ledger
     try {
@@ -54,14 +57,15 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     } catch (cause) {
       return { kind: 'failed', cause }
     }
-    const form = { isSingly, triggered }
+    const form = { isSingly, isTriggered, hidden }
     let text: FlushText | undefined
     let decided: FlushText
+    let decision: Decision | false
     try {
       text = writeFlush(flush, form)
       const found = await write(session, used, text, flush)
       if (!found) return await giveUp(session, 'A key is neither claimed nor found')
-      const decision = flush.deal(found)
+      decision = flush.deal(found)
       if (!decision) return await withdraw(session)
       decided = writeDecided(flush, found.values, decision, form)
       if (!flush.mayCommit()) return await withdraw(session)
@@ -70,7 +74,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     }
     const outcome = await commit(session, used, decided, flush)
     const mayBeDone = outcome.kind === 'committed' || outcome.kind === 'unknown'
-    if (mayBeDone) options.onChanged(flush.runs.map(({ row }) => row))
+    if (mayBeDone) options.onChanged(flush.counters.map(({ row }) => row))
+    if (outcome.kind === 'committed') noteDealt(flush.groups, decision.groupWrites)
     return outcome
   }
 
@@ -82,7 +87,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     session: Session,
     used: Ledger,
     text: FlushText,
-    { runs, claims }: Flush<CountingRow>,
+    { counters, groups, claims }: Flush<StoredRow>,
   ): Promise<Found | undefined> {
     const [, raised, ...answers] = await session.send(['start transaction', raise(used), ...text.statements])
     if (Array.isArray(raised) || raised?.affectedRows !== 1) {
@@ -90,25 +95,24 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
       throw new Error("The lane's row is missing")
     }
     const finds: Finds = {
-      before: runs.map(() => undefined),
-      tallies: runs.map(() => undefined),
+      before: counters.map(() => undefined),
+      tallies: counters.map(() => undefined),
+      positions: groups.map(() => undefined),
       remembered: [],
       claimed: 0,
     }
     text.read(answers, finds)
-    const { before, tallies, remembered, claimed } = finds
+    const { before, tallies, positions, remembered, claimed } = finds
     if (claimed + remembered.length !== claims.length) return undefined
-    const again = readAgain(runs, finds)
+    const again = readAgain(counters, finds)
     if (again.statements.length > 0) {
       const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
       again.read(await session.send(again.statements), finds)
       // A value other than 0 that the answer didn't tell was kept back by a trigger.
-      for (const index of unsure) {
-        const table = runs[index]?.row.table
-        if (table && before[index] !== 0) triggered.add(table)
-      }
+      isTriggered ||= unsure.some((index) => before[index] !== 0)
     }
-    return { values: before.map((value) => (value === 'unsure' ? undefined : value)), tallies, remembered }
+    const values = before.map((value) => (value === 'unsure' ? undefined : value))
+    return { values, tallies, positions, remembered }
   }
 
   async function withdraw(session: Session): Promise<Outcome> {
@@ -126,7 +130,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
   async function failed(
     session: Session,
     error: unknown,
-    flush: Flush<CountingRow>,
+    flush: Flush<StoredRow>,
     ownerAt: OwnerAt,
   ): Promise<Outcome> {
     const wasSingly = isSingly
@@ -138,7 +142,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     await rollBack(session)
     const { cause } = error
     // No value was given where a sum would be too much. Where all was looked at, it is somebody's trigger.
-    const mayBeFull = flush.runs.some(({ isTold, isForDefinition }) => !isTold || isForDefinition)
+    const mayBeFull = flush.counters.some(({ isTold, isForDefinition }) => !isTold || isForDefinition)
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
@@ -162,7 +166,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
     session: Session,
     used: Ledger,
     decided: FlushText,
-    flush: Flush<CountingRow>,
+    flush: Flush<StoredRow>,
   ): Promise<Outcome> {
     const seq = used.seq + 1
     try {
@@ -192,7 +196,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<CountingRow
   async function settle(
     used: Ledger,
     seq: number,
-    flush: Flush<CountingRow>,
+    flush: Flush<StoredRow>,
     cause: unknown,
   ): Promise<Outcome> {
     while (flush.isAwaited()) {

@@ -81,7 +81,8 @@ function migrator(connection: Connection, migrations: { name: string; statement:
   })
 }
 
-/** MySQL can't be told to add a column only where it is missing. */
+/** MySQL can't be told to add a column only where it is missing, or to drop it only where it is there. */
 function unlessDone(error: unknown): void {
-  if (!hasErrorNumber(error, ER.DUP_FIELDNAME)) throw error
+  const isDone = [ER.DUP_FIELDNAME, ER.CANT_DROP_FIELD_OR_KEY].some((errno) => hasErrorNumber(error, errno))
+  if (!isDone) throw error
 }

@@ -6,7 +6,7 @@ import { openNamespace } from './ids.ts'
 import { keepingIn, periodsText } from './keeping.ts'
 import { bytes, integer } from './literals.ts'
 
-export function openNamespaceStore(database: Database): NamespaceStore {
+export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
   return {
     async read(names) {
       const [rows] = await database.repeatable((connection) =>
@@ -18,7 +18,7 @@ export function openNamespaceStore(database: Database): NamespaceStore {
     },
 
     define: (name, change) =>
-      database.repeatable(async (connection) => {
+      definitions.repeatable(async (connection) => {
         // Made on its own first: several may make it at the same time.
         await openNamespace(connection, name).catch((error) => {
           if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error

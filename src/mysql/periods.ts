@@ -1,4 +1,4 @@
-import { type Run, SMALL_SUM } from '../core/batch.ts'
+import { type CounterRun, SMALL_SUM } from '../core/batch.ts'
 import { startsAt } from '../core/definition.ts'
 import type { CountingRow } from './counting.ts'
 import { PERIOD_CODES } from './keeping.ts'
@@ -6,7 +6,7 @@ import { instant, integer } from './literals.ts'
 
 /** How much is to be added in the running periods of a counter. */
 export interface Addition {
-  run: Run<CountingRow>
+  run: CounterRun<CountingRow>
   added: bigint
 }
 
@@ -38,10 +38,10 @@ export function openFrames(at: Date): (row: CountingRow) => Frame[] {
 
 /** Puts the counters together whose running periods are the same. */
 export function byFrames(
-  runs: readonly Run<CountingRow>[],
+  runs: readonly CounterRun<CountingRow>[],
   framesOf: (row: CountingRow) => Frame[],
-): [Frame[], Run<CountingRow>[]][] {
-  const groups = new Map<Frame[], Run<CountingRow>[]>()
+): [Frame[], CounterRun<CountingRow>[]][] {
+  const groups = new Map<Frame[], CounterRun<CountingRow>[]>()
   for (const run of runs) {
     const frames = framesOf(run.row)
     const others = groups.get(frames)
@@ -52,7 +52,7 @@ export function byFrames(
 }
 
 /** How far from 0 a row of a period may come by additions that are not looked at; undefined: these are. */
-export function guardOf({ isTold }: Run<CountingRow>): number | undefined {
+export function guardOf({ isTold }: CounterRun<CountingRow>): number | undefined {
   return isTold ? undefined : Number.MAX_SAFE_INTEGER - SMALL_SUM
 }
 

@@ -117,7 +117,7 @@ export function openRanking(database: Database, onFault: (error: unknown) => voi
     refresh: () => within(PATIENCE_MS, refresh()).catch(() => undefined),
 
     note(rows) {
-      for (const { table, id } of rows) if (table === 'counter_value') noted.add(id)
+      for (const { id } of rows) noted.add(id)
       if (noted.size > 0) copyLater()
     },
 

@@ -1,39 +1,52 @@
-import type { ResultSetHeader, RowDataPacket } from 'mysql2'
-import {
-  type GroupKey,
-  type GroupState,
-  groupKeyText,
-  type SequenceKey,
-  type SequenceState,
-  type SequenceStore,
-  sequenceKeyText,
-} from '../core/sequences.ts'
-import type { CountingRow } from './counting.ts'
+import type { RowDataPacket } from 'mysql2'
+import { NthError } from '../core/errors.ts'
+import type { Rows } from '../core/lane.ts'
+import { type GroupKey, groupKeyText, type SequenceStore, sequenceKeyText } from '../core/sequenceStore.ts'
 import type { Connection, Database } from './database.ts'
-import { type Identity, openNamespace, openRows } from './ids.ts'
-import { bytes, instant, integer } from './literals.ts'
+import { openRows, openTurns } from './ids.ts'
+import { bytes, integer } from './literals.ts'
+import { type NumberedRow, numberedRow } from './numberedRow.ts'
+import { NUMBERING, numberingIn } from './numbering.ts'
+import { literal, readPresent, reservationIn } from './reservations.ts'
 import { selectByParent } from './selecting.ts'
+import { defineSequence, deleteSequence, sequenceIn } from './sequenceDefining.ts'
+import { listGroups, listSequences, readGroups, readSequences } from './sequenceReads.ts'
 
-export function openSequenceStore(database: Database): SequenceStore<CountingRow> {
+export function openSequenceStore(database: Database, definitions: Database): SequenceStore<NumberedRow> {
+  const rows = openRows(database, { textOf: groupKeyText, find: findGroups, make: makeGroups })
   return {
-    rows: openRows(database, {
-      table: 'sequence_value',
-      textOf: groupKeyText,
-      find: findGroups,
-      make: makeGroups,
-    }),
+    rows,
+    rowsOfReservations: openReservationRows(database, rows),
     readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
-    readGroups: (keys) => database.repeatable((connection) => readGroups(connection, keys)),
+    readGroups: (keys, now) => database.repeatable((connection) => readGroups(connection, keys, now)),
+    list: (namespace, page) =>
+      database.repeatable((connection) => listSequences(connection, namespace, page)),
+    listGroups: (sequence, page, now) =>
+      database.repeatable((connection) => listGroups(connection, sequence, page, now)),
+    async readReservations(tokens) {
+      const [found] = await database.repeatable((connection) =>
+        connection.query<RowDataPacket[]>(readPresent(tokens)),
+      )
+      return found.map(reservationIn)
+    },
+    define: (key, change, at) => defineSequence(definitions, key, change, at),
+    delete: (key) => deleteSequence(definitions, key),
   }
 }
 
-async function findGroups(connection: Connection, keys: readonly GroupKey[]): Promise<Map<string, Identity>> {
+const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, s.id as sequence_id, s.version,
+       ${NUMBERING}`
+
+async function findGroups(
+  connection: Connection,
+  keys: readonly GroupKey[],
+): Promise<Map<string, NumberedRow>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
       keys,
       ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
       (siblings) =>
-        `select n.name as namespace, s.name as sequence, g.name, g.id, s.version
+        `select ${IDENTITY}
            from namespace n
            join sequence s on s.namespace_id = n.id
            join sequence_group g on g.sequence_id = s.id
@@ -41,92 +54,71 @@ async function findGroups(connection: Connection, keys: readonly GroupKey[]): Pr
             and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
     ),
   )
-  return new Map(
-    rows.map((row) => [
-      groupKeyText({
-        namespace: row.namespace.toString('utf8'),
-        sequence: row.sequence.toString('utf8'),
-        group: row.name.toString('utf8'),
-      }),
-      { id: row.id, version: row.version },
-    ]),
-  )
+  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row)]))
 }
 
-/** Makes groups with the rows that hold their last numbers, and each one's sequence if this is its first group. */
+/** Makes groups, and each one's sequence if this is its first. */
 async function makeGroups(connection: Connection, keys: readonly GroupKey[], at: Date): Promise<void> {
   for (const { namespace, sequence, group } of keys) {
-    const { id: namespace_id } = await openNamespace(connection, namespace)
-    const { id, version } = await sequenceIdentity(connection, namespace_id, sequence, at)
-    const [made] = await connection.query<ResultSetHeader>(
-      `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
-    )
+    const id = await sequenceIn(connection, { namespace, name: sequence }, at)
     await connection.query(
-      `insert into sequence_value (group_id, period_label, version)
-       values (${integer(made.insertId)}, 0, ${integer(version)})`,
+      `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
     )
   }
 }
 
-async function sequenceIdentity(
-  connection: Connection,
-  namespace_id: number,
-  name: string,
-  at: Date,
-): Promise<Identity> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    `select id, version from sequence where namespace_id = ${integer(namespace_id)} and name = ${bytes(name)}`,
+/** Finds the groups of reservations, as they are known by their names if they are. */
+function openReservationRows(
+  database: Database,
+  known: Rows<GroupKey, NumberedRow>,
+): Rows<string, NumberedRow> {
+  const find = openTurns<string, NumberedRow>(
+    (token) => token,
+    (asked) => database.repeatable((connection) => findByToken(connection, [...asked.keys()])),
   )
-  const [row] = rows
-  if (row) return { id: row.id, version: row.version }
-  const [made] = await connection.query<ResultSetHeader>(
-    `insert into sequence (namespace_id, name, created_at)
-     values (${integer(namespace_id)}, ${bytes(name)}, ${instant(at)})`,
-  )
-  return { id: made.insertId, version: 1 }
+
+  async function findByToken(
+    connection: Connection,
+    tokens: readonly string[],
+  ): Promise<Map<string, NumberedRow>> {
+    const [rows] = await connection.query<RowDataPacket[]>(
+      `select r.token, ${IDENTITY}
+         from reservation r
+         join sequence_group g on g.id = r.group_id
+         join sequence s on s.id = g.sequence_id
+         join namespace n on n.id = s.namespace_id
+        where r.token in (${tokens.map(literal).join(', ')})`,
+    )
+    return new Map(
+      rows.map((row) => {
+        const found = rowIn(row)
+        const same = known.known(keyIn(row))
+        return [row.token.toString('hex'), same?.key === found.key ? same : found]
+      }),
+    )
+  }
+
+  return {
+    known: () => undefined,
+    find,
+    async findOrMake(token) {
+      const row = await find(token)
+      if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
+      return row
+    },
+    forget: () => undefined,
+  }
 }
 
-async function readSequences(connection: Connection, keys: readonly SequenceKey[]): Promise<SequenceState[]> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    selectByParent(
-      keys,
-      ({ namespace }) => namespace,
-      (siblings) =>
-        `select n.name as namespace, s.name, s.created_at
-           from namespace n
-           join sequence s on s.namespace_id = n.id
-          where n.name = ${bytes(siblings[0].namespace)}
-            and s.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
-    ),
-  )
-  return rows.map((row) => ({
-    namespace: row.namespace.toString('utf8'),
-    name: row.name.toString('utf8'),
-    createdAt: row.created_at,
-  }))
+function rowIn(row: RowDataPacket): NumberedRow {
+  const identity = { id: row.id, sequenceId: row.sequence_id, version: row.version }
+  return numberedRow(identity, row.its_group.toString('utf8'), numberingIn(row))
 }
 
-async function readGroups(connection: Connection, keys: readonly GroupKey[]): Promise<GroupState[]> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    selectByParent(
-      keys,
-      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
-      (siblings) =>
-        `select n.name as namespace, s.name as sequence, g.name, v.value, v.updated_at
-           from namespace n
-           join sequence s on s.namespace_id = n.id
-           join sequence_group g on g.sequence_id = s.id
-           join sequence_value v on v.group_id = g.id and v.period_label = 0
-          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
-            and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})
-            and v.revision > 0`,
-    ),
-  )
-  return rows.map((row) => ({
+function keyIn(row: RowDataPacket): GroupKey {
+  return {
     namespace: row.namespace.toString('utf8'),
     sequence: row.sequence.toString('utf8'),
-    group: row.name.toString('utf8'),
-    lastValue: row.value,
-    updatedAt: row.updated_at,
-  }))
+    group: row.its_group.toString('utf8'),
+  }
 }

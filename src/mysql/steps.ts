@@ -1,6 +1,7 @@
-import type { Run } from '../core/batch.ts'
+import type { CounterRun } from '../core/batch.ts'
 import type { Remembered } from '../core/idempotency.ts'
-import type { CountingRow, CountingTable } from './counting.ts'
+import type { GroupFound } from '../core/numberState.ts'
+import type { CountingRow } from './counting.ts'
 import type { Answer } from './session.ts'
 
 /** Statements of a flush, and how to read their answers. */
@@ -14,10 +15,12 @@ export interface FlushText {
 
 /** What a flush finds. */
 export interface Finds {
-  /** What each run's row held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
+  /** What each counter held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
   before: (number | undefined | 'unsure')[]
-  /** What was added before in the running periods of those runs where it is asked, in the order of their definitions. */
+  /** What was added before in the running periods of those counters where it is asked, in the order of their definitions. */
   tallies: (number[] | undefined)[]
+  /** What each group has dealt before; undefined: there is no such group. */
+  positions: (GroupFound | undefined)[]
   remembered: Remembered[]
   /** How many keys were claimed, as nobody had used them. */
   claimed: number
@@ -26,12 +29,14 @@ export interface Finds {
 export interface FlushForm {
   /** Whether each row and claim has statements of its own, so that a failure has a culprit. */
   isSingly: boolean
-  /** Tables whose triggers keep the value out of the answer. */
-  triggered: ReadonlySet<CountingTable>
+  /** Whether a trigger on counters keeps the value out of the answer. */
+  isTriggered: boolean
+  /** The ids of groups whose last number the answer doesn't tell: a trigger keeps it back, or it was 0. */
+  hidden: Set<number>
 }
 
 export interface Member {
-  run: Run<CountingRow>
+  run: CounterRun<CountingRow>
   index: number
 }
 
@@ -41,6 +46,9 @@ export interface Step {
   owner?: string | undefined
   read?: (answer: Answer, finds: Finds) => void
 }
+
+/** Up to so many rows of a kind, a statement for each is quicker than locking all and then changing all. */
+export const NARROW = 8
 
 /** Stands behind a select, so that it is known whether that one failed or what follows. */
 export const MARK = 'do 0'
@@ -55,7 +63,7 @@ export function textOf(steps: readonly Step[]): FlushText {
   }
 }
 
-export function hasSlots({ row }: Run<CountingRow>): boolean {
+export function hasSlots({ row }: CounterRun<CountingRow>): boolean {
   return row.definition.slots > 1
 }
 

@@ -2,14 +2,15 @@ import { NthError } from '../core/errors.ts'
 import type { Store } from '../core/nth.ts'
 import { openChore } from './chore.ts'
 import { openCounterStore } from './counters.ts'
-import type { CountingRow } from './counting.ts'
 import { type DatabaseOptions, openDatabase } from './database.ts'
 import { sweepKeys } from './keys.ts'
 import { openLane } from './lane.ts'
 import { openNamespaceStore } from './namespaces.ts'
 import { openRanking } from './ranking.ts'
 import { openNote } from './reachability.ts'
+import { sweepSequences } from './sequenceSweep.ts'
 import { openSequenceStore } from './sequences.ts'
+import type { StoredRow } from './storedRow.ts'
 import { sweepPeriods, timeOf } from './sweeping.ts'
 import type { Target } from './target.ts'
 
@@ -17,10 +18,12 @@ import type { Target } from './target.ts'
 const IDLE_LIMIT_S = 3
 /** Twice what waiting for a lock takes at most: InnoDB looks at its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
+/** How many definitions of sequences and namespaces are changed at a time. */
+const DEFINITIONS_AT_ONCE = 2
 /** Between two sweeps of old idempotency keys. */
 const SWEEP_EVERY_MS = 60_000
-/** Between two sweeps of counters' periods. */
-const SWEEP_PERIODS_EVERY_S = 3600
+/** Between two sweeps of counters' periods, and of what sequences have left. */
+const SWEEP_ALL_EVERY_S = 3600
 
 export interface StoreOptions extends Omit<DatabaseOptions, 'note'> {
   /** Told with the reason when the database goes out of reach, and without one when it is back. */
@@ -35,17 +38,25 @@ export interface StoreOptions extends Omit<DatabaseOptions, 'note'> {
 export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, ...limits }: StoreOptions,
-): Store<CountingRow> & { close(): Promise<void> } {
+): Store<StoredRow> & { close(): Promise<void> } {
   const note = openNote(onReachable)
   const database = openDatabase(target, { ...limits, note })
+  // Apart from the others: who waits for a definition that somebody has locked must not keep readers waiting.
+  const definitions = openDatabase(target, { ...limits, note, connections: DEFINITIONS_AT_ONCE })
   const ranking = openRanking(database, onFault)
   const sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref()
 
   const periodSweeper = openChore(database, {
     name: 'sweep periods',
-    everyS: SWEEP_PERIODS_EVERY_S,
+    everyS: SWEEP_ALL_EVERY_S,
     work: async (mayGoOn) => sweepPeriods(database, await timeOf(database), mayGoOn),
     // Also that it took too long, which nobody else would tell.
+    onFailure: onFault,
+  })
+  const sequenceSweeper = openChore(database, {
+    name: 'sweep sequences',
+    everyS: SWEEP_ALL_EVERY_S,
+    work: async (mayGoOn) => sweepSequences(database, await timeOf(database), mayGoOn),
     onFailure: onFault,
   })
 
@@ -60,8 +71,8 @@ export function openStore(
 
   return {
     counters: openCounterStore(database, ranking),
-    namespaces: openNamespaceStore(database),
-    sequences: openSequenceStore(database),
+    namespaces: openNamespaceStore(database, definitions),
+    sequences: openSequenceStore(database, definitions),
     openLane: () =>
       openLane(target, {
         note,
@@ -71,9 +82,9 @@ export function openStore(
       }),
     async close() {
       clearInterval(sweeper)
-      await periodSweeper.close()
+      await Promise.all([periodSweeper.close(), sequenceSweeper.close()])
       await ranking.close()
-      await database.close()
+      await Promise.all([database.close(), definitions.close()])
     },
   }
 }

@@ -32,6 +32,17 @@ async function run({ database: _, ...server }: Target, statement: string): Promi
   await connection.end()
 }
 
+/** Statements that make a table `filled`, whose column `n` has the numbers from 1. */
+export function filledUp(last: number): string[] {
+  const digits = `(${Array.from({ length: 10 }, (_, digit) => `select ${digit} as d`).join(' union all ')})`
+  return [
+    `create table filled as
+     select 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d as n
+       from ${digits} a, ${digits} b, ${digits} c, ${digits} e, ${digits} f
+     having n <= ${last}`,
+  ]
+}
+
 /** The same target in the form that DATABASE_URL takes. */
 export function urlOf({ host = 'localhost', port, socketPath, user, password, database }: Target): string {
   const url = new URL(`mysql://${host}/${database}`)

@@ -1,0 +1,3 @@
+-- A version is that of a sequence; its groups need none.
+alter table sequence_value
+  drop column version

@@ -1,0 +1,64 @@
+import type { Call } from './calls.ts'
+import type { Operation } from './dealing.ts'
+import { labelOf } from './labels.ts'
+import type { GroupRow, Row } from './lane.ts'
+import type { NumberState } from './numberState.ts'
+
+/** One group of a flush. */
+export interface GroupRun<R extends GroupRow> {
+  kind: 'group'
+  row: R
+  /** Of its running period. */
+  label: number
+  /**
+   * By how much its last number rises if all operations on it take numbers, and none comes to an end: so they may be
+   * sent as one. Undefined: they are decided one by one, under lock.
+   */
+  rise: number | undefined
+  /** How many numbers are to be reserved. */
+  reservations: number
+  /** The reservations that are to be confirmed or given back. */
+  tokens: string[]
+  /** What it holds, once that is known; undefined: it is gone. */
+  state: NumberState | undefined
+  /** Whether it was not found to rise; so it is to be looked at. */
+  isMissed: boolean
+}
+
+/** A group as a flush begins with it, for one operation of a call. */
+export function groupRunOf<R extends Row, G extends GroupRow>(
+  call: Call<R>,
+  operation: Operation | undefined,
+  row: G,
+  at: Date,
+): GroupRun<G> {
+  const { restartEvery, timeZone } = row.numbering
+  const label = labelOf(restartEvery, timeZone, at)
+  const run: GroupRun<G> = {
+    kind: 'group',
+    row,
+    label,
+    rise: 0,
+    reservations: 0,
+    tokens: [],
+    state: undefined,
+    isMissed: false,
+  }
+  includeInGroup(run, call, operation)
+  return run
+}
+
+/** Adds an operation to those of a group. */
+export function includeInGroup<R extends Row>(
+  run: GroupRun<GroupRow>,
+  { claim }: Call<R>,
+  operation: Operation | undefined,
+): void {
+  const rise =
+    operation?.kind === 'next' && !claim && run.rise !== undefined
+      ? run.rise + operation.count * run.row.numbering.step
+      : undefined
+  run.rise = Number.isSafeInteger(rise) ? rise : undefined
+  if (operation?.kind === 'reserve') run.reservations += 1
+  if (operation?.kind === 'confirm' || operation?.kind === 'release') run.tokens.push(operation.token)
+}

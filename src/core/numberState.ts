@@ -1,0 +1,150 @@
+import type { Numbering } from './numbering.ts'
+import type { Block, Position } from './numbers.ts'
+
+/** What one caller asks of one group. */
+export type GroupOperation =
+  | { kind: 'next'; count: number }
+  /** Null: at the start. */
+  | { kind: 'restart'; nextValue: number | null }
+  /** `token`: what names the reservation. */
+  | { kind: 'reserve'; token: string; ttlMs: number }
+  | CloseOperation
+
+/** Ends a reservation. */
+export type CloseOperation = { kind: 'confirm' | 'release'; token: string }
+
+/** What one operation did. */
+export type GroupDealt = NumbersDealt | RestartDealt | Reservation
+
+/** Numbers, and how they are written. */
+export interface NumbersDealt extends Block {
+  kind: 'numbers'
+  /** What would come after them; null: there is nothing left. */
+  nextValue: number | null
+  format: string | null
+  timeZone: string
+}
+
+export interface RestartDealt {
+  kind: 'restart'
+  nextValue: number
+}
+
+/** A number that is held until it is confirmed, given back, or its time is over. */
+export interface Reservation {
+  kind: 'reservation'
+  token: string
+  value: number
+  formatted: string
+  state: ReservationState
+  /** In milliseconds since 1970. */
+  expiresAt: number
+}
+
+export type ReservationState = 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED'
+
+export interface StoredReservation extends Reservation {
+  /** The period that its number is of. */
+  label: number
+  /** How often its group had been told to begin elsewhere, in that period. */
+  round: number
+  /** Whether its number was given back and waits to be dealt again, if that is still of the running round. */
+  isFree: boolean
+}
+
+/** What a flush finds of a group. */
+export interface GroupFound extends Position {
+  /** Whether its last number has risen already by what is taken. */
+  isRisen: boolean
+  /** How often it was told to begin elsewhere in the running period. */
+  round: number
+  /** The time by the database's clock, in milliseconds. */
+  now: number
+  /**
+   * Numbers of the running period and round that were given back or have expired, and are within the bounds: those to
+   * be dealt first, as many as may be needed.
+   */
+  free: readonly number[]
+  /** Those that are asked for. */
+  reservations: readonly StoredReservation[]
+}
+
+/** What is to be written of a group. */
+export interface GroupWrite extends Position {
+  /** Whether it has dealt numbers, or was told to begin elsewhere. */
+  isMoved: boolean
+  isDealt: boolean
+  round: number
+  taken: readonly Taken[]
+  reserved: readonly StoredReservation[]
+  closed: readonly StoredReservation[]
+}
+
+/** A number that was free in some round, and is dealt again. */
+export interface Taken {
+  value: number
+  round: number
+}
+
+/** A group, while operations are dealt one after another. */
+export interface NumberState extends Position {
+  numbering: Numbering
+  /** Empty: the sequence without groups. */
+  group: string
+  /** Of its running period. */
+  label: number
+  round: number
+  now: number
+  free: number[]
+  reservations: Map<string, StoredReservation>
+  isMoved: boolean
+  isDealt: boolean
+  taken: Taken[]
+  reserved: Set<StoredReservation>
+  closed: Set<StoredReservation>
+}
+
+/** A group as it was found, before anything is dealt. */
+export function numberState(
+  { numbering, group, label }: Pick<NumberState, 'numbering' | 'group' | 'label'>,
+  { last, next, round, now, free, reservations }: GroupFound,
+): NumberState {
+  return {
+    numbering,
+    group,
+    label,
+    last,
+    next,
+    round,
+    now,
+    free: [...free],
+    reservations: new Map(
+      reservations.map((one) => {
+        // The free numbers were read a moment after the clock: who holds one of them has lost it by then.
+        const isLost = one.label === label && one.round === round && free.includes(one.value)
+        return [one.token, { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }]
+      }),
+    ),
+    isMoved: false,
+    isDealt: false,
+    taken: [],
+    reserved: new Set(),
+    closed: new Set(),
+  }
+}
+
+/** What was changed of a group; undefined: nothing. */
+export function groupWrite(state: NumberState): GroupWrite | undefined {
+  const { last, next, round, isMoved, isDealt, taken, reserved, closed } = state
+  if (!isMoved && closed.size === 0) return undefined
+  return {
+    last,
+    next,
+    round,
+    isMoved,
+    isDealt,
+    taken,
+    reserved: [...reserved],
+    closed: [...closed].filter((one) => !reserved.has(one)),
+  }
+}

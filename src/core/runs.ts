@@ -1,0 +1,72 @@
+import { type CounterRun, isCounter, type Run } from './batch.ts'
+import type { Applied, Call } from './calls.ts'
+import { type Answer, deal, dealAll, isForCounter, type Operation } from './dealing.ts'
+import { dealNumbers } from './dealingNumbers.ts'
+import { NthError } from './errors.ts'
+import type { GroupRun } from './groupRun.ts'
+import type { CounterRow, GroupRow, Row, Write } from './lane.ts'
+import { type GroupFound, numberState } from './numberState.ts'
+
+/** Whether there is no such row any more. */
+export function isGone<R extends Row>(run: Run<R>): boolean {
+  return run.kind === 'group' ? !run.state && !run.isMissed : run.isGone
+}
+
+/** Begins dealing, with what was found of a group. */
+export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFound | undefined): void {
+  const { row, label } = run
+  run.isMissed = !found && run.rise !== undefined
+  run.state = found && numberState({ numbering: row.numbering, group: row.group, label }, found)
+}
+
+/** Begins dealing, with what a row held before. */
+export function begin(
+  run: CounterRun<CounterRow>,
+  value: number | undefined,
+  tallies: readonly number[] | undefined,
+): void {
+  const { definition } = run.row
+  run.isGone = value === undefined
+  run.value = value ?? 0
+  run.definition = definition
+  run.tallies =
+    tallies && definition.periods.map(({ period }, index) => ({ period, value: tallies[index] ?? 0 }))
+  run.counted = 0
+  run.added = 0n
+  run.isDefined = false
+  run.isDeleted = false
+}
+
+/** Does what a call asks on its rows: all of it, or nothing. */
+export function dealCall<R extends Row>(
+  call: Call<R>,
+  runs: readonly Run<R>[],
+  at: Date,
+): Applied | NthError {
+  const { operations, mode } = call
+  const [run] = runs
+  const [operation] = operations
+  if (mode === 'one' && run && operation) {
+    const answer = dealOne(run, operation, at)
+    return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
+  }
+  const answers = dealAll(runs.filter(isCounter), operations.filter(isForCounter), at)
+  return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
+}
+
+function dealOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): Answer | NthError {
+  if (run.kind === 'counter' && isForCounter(operation)) return deal(run, operation, at)
+  if (run.kind === 'group' && run.state && !isForCounter(operation)) {
+    return dealNumbers(run.state, operation, at)
+  }
+  throw new Error('An operation on a row of another kind')
+}
+
+/** What is to become of a counter, if it is not written already. */
+export function writeOf({ merged, ...state }: CounterRun<CounterRow>): Write | undefined {
+  const { value, counted, isDefined, isDeleted, definition } = state
+  if (merged) return undefined
+  if (isDeleted) return 'deleted'
+  if (counted === 0 && !isDefined) return undefined
+  return { value, isCounted: counted > 0, definition: isDefined ? definition : undefined }
+}

@@ -1,0 +1,77 @@
+import type { Row, Rows } from './lane.ts'
+import type { PageByName } from './listing.ts'
+import { joinNames } from './names.ts'
+import type { Era, History, Numbering } from './numbering.ts'
+import type { Reservation } from './numberState.ts'
+import type { Position } from './numbers.ts'
+
+export interface SequenceKey {
+  namespace: string
+  name: string
+}
+
+export interface GroupKey {
+  namespace: string
+  sequence: string
+  /** May be empty: the sequence without groups. */
+  group: string
+}
+
+export interface SequenceState extends SequenceKey {
+  /** Undefined: neither used nor defined, so that it would be as its namespace says. */
+  numbering: Numbering | undefined
+  /** When it was first used or defined; null: neither yet. */
+  createdAt: Date | null
+}
+
+export interface GroupState extends GroupKey {
+  /** The last number dealt, of a gapless sequence the furthest; null: none yet. */
+  lastValue: number | null
+  lastFormatted: string | null
+  /** What would be dealt now; null: there is nothing left. */
+  nextValue: number | null
+  updatedAt: Date | null
+}
+
+/** A group as it is stored. */
+export interface StoredGroup extends GroupKey {
+  numbering: Numbering
+  /** What it has dealt last, and how that was written; undefined: nothing yet. */
+  latest: { value: number; at: Date; format: string | null; timeZone: string } | undefined
+  /** Where it stands in the running period. */
+  position: Position
+  /** The number that was given back and is to be dealt first; null: none. */
+  free: number | null
+}
+
+/** Where sequences are kept. */
+export interface SequenceStore<R extends Row> {
+  rows: Rows<GroupKey, R>
+  /** The groups of reservations, by what names these. They can't be made. */
+  rowsOfReservations: Rows<string, R>
+  /** The sequences that were ever used or defined, of those asked for, in any order, by one statement. */
+  readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
+  /** The groups, used or not, of the sequences that are there, of those asked for, in any order, as of an instant. */
+  readGroups(keys: readonly GroupKey[], now: Date): Promise<StoredGroup[]>
+  /** Those that there are, in any order, by one statement. */
+  readReservations(tokens: readonly string[]): Promise<Reservation[]>
+  list(namespace: string, page: PageByName): Promise<SequenceState[]>
+  listGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredGroup[]>
+  /** Changes what a sequence is, one caller at a time, while nothing is dealt. Makes it where it isn't there. */
+  define(
+    key: SequenceKey,
+    change: (history: History) => { numbering: Numbering; eras: readonly Era[] },
+    at: Date,
+  ): Promise<SequenceState>
+  delete(key: SequenceKey): Promise<void>
+}
+
+/** A key as one text. */
+export function sequenceKeyText({ namespace, name }: SequenceKey): string {
+  return joinNames(namespace, name)
+}
+
+/** A key as one text. */
+export function groupKeyText({ namespace, sequence, group }: GroupKey): string {
+  return joinNames(namespace, sequence, group)
+}

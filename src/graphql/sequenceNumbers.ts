@@ -1,0 +1,132 @@
+import type { GraphQLResolveInfo } from 'graphql'
+import { MAX_BLOCK, numbersOf } from '../core/numbers.ts'
+import type { GroupKey } from '../core/sequenceStore.ts'
+import { groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
+import { spend } from './budget.ts'
+import { builder, type Context } from './builder.ts'
+import * as checks from './checks.ts'
+import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
+import {
+  type GroupSource,
+  groupArgument,
+  SequenceGroup,
+  sequenceNameArgument,
+  sequenceNamespaceArgument,
+} from './sequence.ts'
+
+/** The longest block whose numbers are listed one by one. */
+const MAX_LISTED = 10_000
+
+const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
+  description: 'The numbers one call took.',
+  fields: (t) => ({
+    value: t.field({
+      type: 'SafeInt',
+      description: 'Your number; of a block, the first.',
+      resolve: ({ dealt }) => dealt.value,
+    }),
+    formatted: t.string({
+      description: 'Your number as text: MYBOARD-1.',
+      resolve: (numbers) => writerFor(numbers)(numbers.dealt.value),
+    }),
+    count: t.int({ description: 'How many were taken.', resolve: ({ dealt }) => dealt.count }),
+    step: t.field({
+      type: 'SafeInt',
+      description: 'From one to the next.',
+      resolve: ({ dealt }) => dealt.step,
+    }),
+    lastValue: t.field({
+      type: 'SafeInt',
+      description: 'Last one of the block.',
+      resolve: ({ dealt }) => dealt.lastValue,
+    }),
+    values: t.field({
+      type: ['SafeInt'],
+      nullable: true,
+      description: 'All of them; null above 10 000: count from `value` by `step`.',
+      resolve: (numbers, _, context, info) => listed(numbers, context, info),
+    }),
+    formattedValues: t.stringList({
+      nullable: true,
+      description: 'All of them as text; null above 10 000.',
+      resolve: (numbers, _, context, info) => listed(numbers, context, info)?.map(writerFor(numbers)) ?? null,
+    }),
+    at: t.expose('at', {
+      type: 'DateTime',
+      description: 'When they were dealt; decides the date in the text.',
+    }),
+    replayed: t.boolean({
+      description: 'An earlier call with this key took them; this is its answer.',
+      resolve: ({ isReplayed }) => isReplayed,
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      description: 'The group now, for client caches. Null only beside an error of its own.',
+      resolve: (numbers, _, { nth }): GroupSource | Promise<GroupSource> =>
+        numbers.isReplayed ? nth.sequences.readGroup(numbers.key) : groupAfter(numbers),
+    }),
+  }),
+})
+
+function listed({ dealt }: SequenceNumbers, context: Context, info: GraphQLResolveInfo): number[] | null {
+  if (dealt.count > MAX_LISTED) return null
+  spend(context, dealt.count, info)
+  return numbersOf(dealt)
+}
+
+builder.mutationFields((t) => ({
+  nextInSequence: t.field({
+    type: SequenceNumbersRef,
+    nullable: true,
+    description: 'Takes the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
+    args: {
+      name: t.arg.string(sequenceNameArgument),
+      group: t.arg.string(groupArgument),
+      count: t.arg.int({
+        required: true,
+        defaultValue: 1,
+        description: `How many numbers to take, from 1 to ${MAX_BLOCK}; all of them or none.`,
+        validate: checks.count,
+      }),
+      namespace: t.arg.string(sequenceNamespaceArgument),
+      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+    },
+    resolve: (_, args, context, info) =>
+      context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info)),
+  }),
+  restartSequence: t.field({
+    type: SequenceGroup,
+    nullable: true,
+    description:
+      'Says which number comes next in a group: continues numbers from elsewhere, or repeats some on purpose. Of a sequence that begins again with each period, in the running one.',
+    args: {
+      name: t.arg.string(sequenceNameArgument),
+      group: t.arg.string(groupArgument),
+      nextValue: t.arg({ type: 'SafeInt', description: 'The next number. Default: `startValue`.' }),
+      namespace: t.arg.string(sequenceNamespaceArgument),
+      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+    },
+    async resolve(_, args, context, info): Promise<GroupSource> {
+      const claim = claimFor(args, context, info)
+      const { key, nextValue, isReplayed } = await context.nth.sequences.restart(
+        groupIn(args),
+        args.nextValue,
+        claim,
+      )
+      return isReplayed ? key : { ...key, nextValue }
+    },
+  }),
+}))
+
+export function groupIn({
+  namespace,
+  name,
+  group,
+}: {
+  namespace: string
+  name: string
+  group: string
+}): GroupKey {
+  return { namespace, sequence: name, group }
+}

@@ -1,0 +1,220 @@
+import type { RowDataPacket } from 'mysql2'
+import type { GroupFound } from '../core/numberState.ts'
+import { instant, integer } from './literals.ts'
+import { inOrder, isRenewed, keysOf, type NumberedRun } from './numberedRow.ts'
+import { NUMBERING } from './numbering.ts'
+import { inOrder as inDealingOrder, readFree, readTokens, reservationIn } from './reservations.ts'
+import { type Answer, firstRow } from './session.ts'
+import { type Finds, type FlushForm, MARK, NARROW, ownerOf, type Step } from './steps.ts'
+
+/** How many groups are remembered whose last number the answers don't tell. */
+const MOST_HIDDEN = 10_000
+
+interface Member {
+  run: NumberedRun
+  index: number
+}
+
+/**
+ * Locks groups and reads where they stand: their sequences, shared, so that these stay what they are; of gapless
+ * ones the group itself, as reservations of past periods are closed beside those of the running one; and the rows of
+ * the running periods. Each kind in one order.
+ */
+export function groupSteps(groups: readonly NumberedRun[], at: Date, form: FlushForm): Step[] {
+  if (groups.length === 0) return []
+  const { isSingly } = form
+  const members = groups.map((run, index) => ({ run, index })).sort(inOrder)
+  const gapless = members
+    .filter(({ run }) => run.row.numbering.gapless)
+    .toSorted((a, b) => a.run.row.id - b.run.row.id)
+  const together = (some: Member[]) => (isSingly ? some.map((one) => [one]) : some.length > 0 ? [some] : [])
+  return [
+    ...together(members).flatMap((some) =>
+      select(lockSequences(some), ownerOf(sequenceKeys(some)), readVersions(some)),
+    ),
+    ...(members.length <= NARROW && members.every((member) => mayRise(member, form))
+      ? members.map((member) => riseStep(member, at, form))
+      : [
+          ...together(gapless).flatMap((some) => select(lockGroups(some), ownerOf(keysOf(some)))),
+          ...together(members).flatMap(positionSteps),
+          ...gapless.flatMap(reservationSteps),
+        ]),
+  ]
+}
+
+function sequenceKeys(some: readonly Member[]): string[] {
+  return [...new Set(some.map(({ run }) => run.row.sequenceKey))]
+}
+
+function select(statement: string, owner: string | undefined, read?: Step['read']): Step[] {
+  return [{ statement, owner, ...(read && { read }) }, { statement: MARK }]
+}
+
+function lockSequences(some: readonly Member[]): string {
+  return `select s.id, s.version, ${NUMBERING}
+  from sequence s force index (primary)
+ where s.id in (${idsOf(some.map(({ run }) => run.row.sequenceId))})
+ order by s.id
+  lock in share mode`
+}
+
+/**
+ * A group of a sequence that is there stands where its row will tell. One that was defined anew meanwhile is dealt by
+ * that, unless another row, or other statements, were needed: so that who defines it again and again can't keep others
+ * from their numbers.
+ */
+function readVersions(some: readonly Member[]) {
+  return (answer: Answer, { positions }: Finds): void => {
+    if (!Array.isArray(answer)) return
+    const found = new Map(answer.map((row) => [row.id, row]))
+    for (const { run, index } of some) {
+      const row = found.get(run.row.sequenceId)
+      if (!row || (row.version !== run.row.version && !isRenewed(run.row, row))) continue
+      positions[index] = {
+        isRisen: false,
+        last: null,
+        next: null,
+        round: 0,
+        now: 0,
+        free: [],
+        reservations: [],
+      }
+    }
+  }
+}
+
+function lockGroups(some: readonly Member[]): string {
+  return `select id
+  from sequence_group force index (primary)
+ where id in (${idsOf(some.map(({ run }) => run.row.id))})
+ order by id
+   for update`
+}
+
+/** Whether a row is known to be there, and its numbers follow from one another as far as is known. */
+function mayRise({ run: { row, label, rise } }: Member, { hidden }: FlushForm): boolean {
+  const { dealtIn, numbering, id } = row
+  const isKnown = dealtIn?.label === label && dealtIn.numbering === numbering
+  return isKnown && rise !== undefined && !numbering.gapless && !hidden.has(id)
+}
+
+/**
+ * Has a row rise by all that is taken, unless it was told to begin elsewhere, and the answer carry the last number
+ * before: MySQL Cookbook, "single-row sequence generators". Less work for the server than to lock, read and
+ * write it. (With 20 callers of two groups, a flush took 0.50 ms rather than 0.59 on a machine of two cores.)
+ */
+function riseStep({ run, index }: Member, at: Date, { hidden }: FlushForm): Step {
+  const { row, label, rise = 0 } = run
+  const { id, version, key: owner } = row
+  const statement = `update sequence_value
+   set revision = revision + 1,
+       updated_at = ${instant(at)},
+       value = cast(last_insert_id(value) as signed) + ${integer(rise)}
+ where group_id = ${integer(id)} and period_label = ${integer(label)} and value is not null and next_value is null`
+  return {
+    statement,
+    owner,
+    read(answer, { positions }) {
+      const position = positions[index]
+      positions[index] = undefined
+      // By a version that is no longer so, it has risen by what is not so either.
+      if (Array.isArray(answer) || !position || row.version !== version || answer.affectedRows === 0) return
+      if (answer.insertId === 0) hide(id, hidden)
+      else positions[index] = { ...position, last: Number(answer.insertId), isRisen: true }
+    },
+  }
+}
+
+/** Of very many, they are found out once more. */
+function hide(id: number, hidden: Set<number>): void {
+  if (hidden.size >= MOST_HIDDEN) hidden.clear()
+  hidden.add(id)
+}
+
+/** A row that isn't there is made. All are locked by that, then, so that there is one order. */
+function positionSteps(some: Member[]): Step[] {
+  const owner = ownerOf(keysOf(some))
+  const isMaking = some.some(({ run }) => run.row.dealtIn?.label !== run.label)
+  const labels = [...new Set(some.map(({ run }) => run.label))]
+  return [
+    ...(isMaking ? [{ statement: makePositions(some), owner }] : []),
+    ...labels.flatMap((label) => {
+      const same = some.filter(({ run }) => run.label === label)
+      return select(lockPositions(same, label), owner, readPositions(same))
+    }),
+  ]
+}
+
+function makePositions(some: readonly Member[]): string {
+  const keys = some.map(({ run }) => `(${integer(run.row.id)}, ${integer(run.label)})`)
+  return `insert into sequence_value (group_id, period_label)
+values ${keys.join(', ')}
+on duplicate key update revision = revision`
+}
+
+function lockPositions(some: readonly Member[], label: number): string {
+  return `select group_id, value, next_value, round
+  from sequence_value force index (primary)
+ where group_id in (${idsOf(some.map(({ run }) => run.row.id))}) and period_label = ${integer(label)}
+ order by group_id
+   for update`
+}
+
+function readPositions(some: readonly Member[]) {
+  return (answer: Answer, { positions }: Finds): void => {
+    if (!Array.isArray(answer)) return
+    const found = new Map(answer.map((row) => [row.group_id, row]))
+    for (const { run, index } of some) {
+      const row = found.get(run.row.id)
+      const position = positions[index]
+      if (!position) continue
+      if (row) positions[index] = { ...position, last: row.value, next: row.next_value, round: row.round }
+      else throw new Error(`The group ${run.row.id} has no row for ${run.label}, though it was made`)
+    }
+  }
+}
+
+function reservationSteps({ run, index }: Member): Step[] {
+  const { row, label, reservations, tokens } = run
+  const { id, numbering, key: owner } = row
+  const free = reservations > 0 ? readFree({ id, label, numbering }, reservations) : []
+  return [
+    ...select(
+      'select utc_timestamp(3) as now',
+      owner,
+      note((answer) => ({ now: firstRow(answer)?.now.getTime() })),
+    ),
+    ...free.flatMap((statement) =>
+      select(
+        statement,
+        owner,
+        note((answer, { free }) => {
+          const found = rowsOf(answer).map(({ value }): number => value)
+          return { free: inDealingOrder([...free, ...found], numbering) }
+        }),
+      ),
+    ),
+    ...(tokens.length > 0
+      ? select(
+          readTokens(tokens),
+          owner,
+          note((answer) => ({ reservations: rowsOf(answer).map(reservationIn) })),
+        )
+      : []),
+  ]
+
+  function note(found: (answer: Answer, position: GroupFound) => Partial<GroupFound>) {
+    return (answer: Answer, { positions }: Finds): void => {
+      const position = positions[index]
+      if (position) positions[index] = { ...position, ...found(answer, position) }
+    }
+  }
+}
+
+function rowsOf(answer: Answer): RowDataPacket[] {
+  return Array.isArray(answer) ? answer : []
+}
+
+function idsOf(ids: readonly number[]): string {
+  return [...new Set(ids)].map(integer).join(', ')
+}

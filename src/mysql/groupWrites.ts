@@ -1,0 +1,90 @@
+import type { GroupWrite } from '../core/numberState.ts'
+import { bytes, instant, integer } from './literals.ts'
+import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
+import { bytesOrNull, integerOrNull } from './numbering.ts'
+import { closeReservation, insertReservations, takeFree } from './reservations.ts'
+import { type FlushForm, ownerOf, type Step } from './steps.ts'
+
+/** Writes what was decided of groups. */
+export function groupWriteSteps(
+  groups: readonly NumberedRun[],
+  writes: readonly (GroupWrite | undefined)[],
+  at: Date,
+  { isSingly }: FlushForm,
+): Step[] {
+  const written = groups
+    .flatMap((run, index): Written[] => {
+      const write = writes[index]
+      return write ? [{ run, write }] : []
+    })
+    .sort(inOrder)
+  const moved = written.filter(({ write }) => write.isMoved)
+  const parts = isSingly ? moved.map((one) => [one]) : moved.length > 0 ? [moved] : []
+  return [
+    ...parts.map((some) => ({ statement: writePositions(some, at), owner: ownerOf(keysOf(some)) })),
+    ...written.flatMap(({ run, write }) => {
+      const statements = [...(isNews(run, write) ? [noteLatest(run)] : []), ...reservationWrites(run, write)]
+      return statements.map((statement) => ({ statement, owner: run.row.key }))
+    }),
+  ]
+}
+
+/** Notes of groups that dealt what the next flush need not do again. */
+export function noteDealt(groups: readonly NumberedRun[], writes: readonly (GroupWrite | undefined)[]): void {
+  for (const [index, { row, label, state }] of groups.entries()) {
+    if (state && writes[index]?.isDealt) row.dealtIn = { label, numbering: state.numbering }
+  }
+}
+
+interface Written {
+  run: NumberedRun
+  write: GroupWrite
+}
+
+function writePositions(some: readonly Written[], at: Date): string {
+  const values = some.map(({ run, write }) => {
+    const { last, next, round, isDealt } = write
+    const key = `${integer(run.row.id)}, ${integer(run.label)}`
+    const dealtAt = isDealt ? instant(at) : 'null'
+    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(round)}, 1, ${instant(at)}, ${dealtAt})`
+  })
+  return `insert into sequence_value
+  (group_id, period_label, value, next_value, round, revision, created_at, updated_at)
+values ${values.join(', ')}
+on duplicate key update
+       value = values(value),
+       next_value = values(next_value),
+       round = values(round),
+       revision = revision + 1,
+       created_at = coalesce(created_at, values(created_at)),
+       updated_at = coalesce(values(updated_at), updated_at)`
+}
+
+function isNews({ row, label, state }: NumberedRun, { isDealt }: GroupWrite): boolean {
+  const { dealtIn } = row
+  return isDealt && (dealtIn?.label !== label || dealtIn.numbering !== state?.numbering)
+}
+
+/** Of another process whose clock is behind, the later period stays the latest. */
+function noteLatest({ row, label }: NumberedRun): string {
+  const { id, version, numbering } = row
+  return `update sequence_group
+   set latest_label = if(version = ${integer(version)}, greatest(latest_label, ${integer(label)}), ${integer(label)}),
+       version = ${integer(version)},
+       format = ${bytesOrNull(numbering.format)},
+       time_zone = ${bytes(numbering.timeZone)}
+ where id = ${integer(id)}`
+}
+
+function reservationWrites({ row, label }: NumberedRun, { taken, reserved, closed }: GroupWrite): string[] {
+  const { id, numbering } = row
+  const rounds = [...new Set(taken.map(({ round }) => round))]
+  return [
+    ...rounds.map((round) => {
+      const values = taken.filter((one) => one.round === round).map(({ value }) => value)
+      return takeFree({ id, label, numbering }, round, values)
+    }),
+    ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
+    ...closed.map(closeReservation),
+  ]
+}

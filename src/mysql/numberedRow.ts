@@ -1,0 +1,59 @@
+import type { RowDataPacket } from 'mysql2'
+import type { GroupRun } from '../core/groupRun.ts'
+import type { GroupRow } from '../core/lane.ts'
+import type { Numbering } from '../core/numbering.ts'
+import { numberingIn } from './numbering.ts'
+
+/** A group of a sequence, as a flush names it. */
+export interface NumberedRow extends GroupRow {
+  id: number
+  sequenceId: number
+  /** Of the sequence, as it was looked up or found since. */
+  version: number
+  /** The period of which it is known that its row is there, and noted as the latest; and how it was numbered then. */
+  dealtIn: { label: number; numbering: Numbering } | undefined
+}
+
+/** A group, by what its sequence is in some version. */
+export function numberedRow(
+  { id, sequenceId, version }: Pick<NumberedRow, 'id' | 'sequenceId' | 'version'>,
+  group: string,
+  numbering: Numbering,
+): NumberedRow {
+  return {
+    kind: 'group',
+    key: keyOf(id, version, numbering),
+    sequenceKey: `sequence ${sequenceId}`,
+    group,
+    numbering,
+    id,
+    sequenceId,
+    version,
+    dealtIn: undefined,
+  }
+}
+
+/** Where that is the same, the same statements read the same rows. */
+function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }: Numbering): string {
+  return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
+}
+
+/** Takes over what the sequence of a group is now. Returns whether that is enough. */
+export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
+  const numbering = numberingIn(found)
+  if (keyOf(group.id, found.version, numbering) !== group.key) return false
+  group.numbering = numbering
+  group.version = found.version
+  return true
+}
+
+export type NumberedRun = GroupRun<NumberedRow>
+
+/** By period, then by group: that is how their rows are locked. */
+export function inOrder({ run: a }: { run: NumberedRun }, { run: b }: { run: NumberedRun }): number {
+  return a.label - b.label || a.row.id - b.row.id
+}
+
+export function keysOf(some: readonly { run: NumberedRun }[]): string[] {
+  return some.map(({ run }) => run.row.key)
+}

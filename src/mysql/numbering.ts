@@ -1,0 +1,53 @@
+import type { RowDataPacket } from 'mysql2'
+import { PERIODS } from '../core/calendar.ts'
+import type { Era, Numbering } from '../core/numbering.ts'
+import { PERIOD_CODES } from './keeping.ts'
+import { bytes, integer } from './literals.ts'
+
+/** What a statement reads of what a sequence is, by the table called s. */
+export const NUMBERING = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
+       s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`
+
+/** A sequence as a statement has read it. */
+export function numberingIn(row: RowDataPacket): Numbering {
+  return {
+    startValue: row.start_value,
+    step: row.step,
+    minValue: row.min_value,
+    maxValue: row.max_value,
+    cycle: row.cycles === 1,
+    format: row.its_format?.toString('utf8') ?? null,
+    restartEvery: PERIODS.find((period) => PERIOD_CODES[period] === row.restart_every) ?? null,
+    allowRepeats: row.allow_repeats === 1,
+    timeZone: row.its_zone.toString('latin1'),
+    gapless: row.gapless === 1,
+  }
+}
+
+/** What sets the columns of a sequence. */
+export function numberingSet(numbering: Numbering, eras: readonly Era[]): string {
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = numbering
+  return `start_value = ${integer(startValue)},
+       step = ${integer(step)},
+       min_value = ${integerOrNull(minValue)},
+       max_value = ${integerOrNull(maxValue)},
+       cycles = ${cycle},
+       format = ${bytesOrNull(format)},
+       restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
+       allow_repeats = ${numbering.allowRepeats},
+       time_zone = ${bytes(numbering.timeZone)},
+       gapless = ${numbering.gapless},
+       eras = ${eras.length === 0 ? 'null' : bytes(JSON.stringify(eras))}`
+}
+
+export function erasIn(eras: Buffer | null): Era[] {
+  return eras ? JSON.parse(eras.toString('utf8')) : []
+}
+
+export function integerOrNull(value: number | null): string {
+  return value === null ? 'null' : integer(value)
+}
+
+export function bytesOrNull(text: string | null): string {
+  return text === null ? 'null' : bytes(text)
+}

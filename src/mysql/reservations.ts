@@ -1,0 +1,149 @@
+import type { RowDataPacket } from 'mysql2'
+import { isDescending, type Numbering } from '../core/numbering.ts'
+import type { ReservationState, StoredReservation } from '../core/numberState.ts'
+import { bytes, instant, integer } from './literals.ts'
+
+/** How states are numbered in the database. */
+export const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
+
+const OPEN = codeOf('RESERVED')
+const EXPIRED = codeOf('EXPIRED')
+
+/** A group in a period. */
+export interface Place {
+  id: number
+  label: number
+  numbering: Numbering
+}
+
+/**
+ * Reads the numbers of a running round that were released, and those that have expired, by the database's clock: of
+ * each those that are to be dealt first. Locked, this and all below is for who holds the lock on the group's row.
+ *
+ * Those that have expired are looked for among all that are open, in the order of their numbers, and only if there
+ * are any: so a great many of them take no longer than one.
+ */
+export function readFree(place: Place, count: number): string[] {
+  return [
+    freeIn(place, 'reservation_free', RELEASED, { count, lock: 'for update' }),
+    freeIn(place, 'reservation_held', expired(place), { count, lock: 'for update' }),
+  ]
+}
+
+/** Reads the same without locks: the first of each kind. */
+export function readFirstFree(place: Place): string {
+  return `(${freeIn(place, 'reservation_free', RELEASED, { count: 1, lock: '' })})
+union all
+(${freeIn(place, 'reservation_held', expired(place), { count: 1, lock: '' })})`
+}
+
+/** The numbers of which each is to be dealt before those behind it. */
+export function inOrder(numbers: readonly number[], numbering: Numbering): number[] {
+  return numbers.toSorted((a, b) => (isDescending(numbering) ? b - a : a - b))
+}
+
+/** The round is asked for like this, as the server finds the order of a join's rows by no index. */
+function freeIn(
+  { id, label, numbering }: Place,
+  index: string,
+  condition: string,
+  { count, lock }: { count: number; lock: string },
+): string {
+  const { minValue, maxValue } = numbering
+  const place = `group_id = ${integer(id)} and period_label = ${integer(label)}`
+  return `select group_id, value
+  from reservation force index (${index})
+ where ${place} and round = (select round from sequence_value where ${place} ${lock})
+   and ${condition}
+   and value between ${integer(minValue ?? Number.MIN_SAFE_INTEGER)} and ${integer(maxValue ?? Number.MAX_SAFE_INTEGER)}
+ order by value ${isDescending(numbering) ? 'desc' : 'asc'}
+ limit ${integer(count)} ${lock}`
+}
+
+const RELEASED = 'is_free = 1'
+
+function expired({ id }: Place): string {
+  return `state = ${OPEN} and expires_at <= utc_timestamp(3)
+   and (select min(o.expires_at)
+          from reservation o force index (reservation_open)
+         where o.group_id = ${integer(id)} and o.state = ${OPEN}) <= utc_timestamp(3)`
+}
+
+/** Reads reservations, locked. */
+export function readTokens(tokens: readonly string[]): string {
+  return `select token, period_label, round, value, formatted, state, is_free, expires_at
+  from reservation force index (primary)
+ where token in (${tokens.map(literal).join(', ')})
+ order by token
+   for update`
+}
+
+/** Reads reservations as they stand now, those of sequences that are there. */
+export function readPresent(tokens: readonly string[]): string {
+  return `select r.token, r.period_label, r.round, r.value, r.formatted, r.is_free, r.expires_at,
+       if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state
+  from reservation r
+  join sequence_group g on g.id = r.group_id
+  join sequence s on s.id = g.sequence_id
+ where r.token in (${tokens.map(literal).join(', ')})`
+}
+
+/** Notes that free numbers are dealt again: those who held them have lost them. */
+export function takeFree({ id, label }: Place, round: number, values: readonly number[]): string {
+  return `update reservation force index (reservation_held)
+   set closed_at = coalesce(closed_at, expires_at),
+       is_free = false,
+       state = if(state = ${OPEN}, ${EXPIRED}, state)
+ where group_id = ${integer(id)} and period_label = ${integer(label)} and round = ${integer(round)}
+   and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
+   and value in (${values.map(integer).join(', ')})`
+}
+
+/** Writes reservations that were made, and perhaps are closed again. */
+export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
+  const values = made.map((one) => {
+    const { token, label, round, value, formatted, state, isFree, expiresAt } = one
+    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
+    const number = `${integer(label)}, ${integer(round)}, ${integer(value)}, ${bytes(formatted)}`
+    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(new Date(expiresAt))}, ${closedAt})`
+  })
+  return `insert into reservation
+  (token, group_id, period_label, round, value, formatted, state, is_free, expires_at, closed_at)
+values ${values.join(', ')}`
+}
+
+/** Writes what has become of a reservation. */
+export function closeReservation({ token, state, isFree }: StoredReservation): string {
+  return `update reservation
+   set state = ${codeOf(state)},
+       is_free = ${isFree},
+       closed_at = utc_timestamp(3)
+ where token = ${literal(token)}`
+}
+
+/** A reservation as a statement has read it. */
+export function reservationIn(row: RowDataPacket): StoredReservation {
+  return {
+    kind: 'reservation',
+    token: row.token.toString('hex'),
+    value: row.value,
+    formatted: row.formatted.toString('utf8'),
+    state: STATES[row.state] ?? 'EXPIRED',
+    expiresAt: row.expires_at.getTime(),
+    label: row.period_label,
+    round: row.round,
+    isFree: row.is_free === 1,
+  }
+}
+
+const TOKEN = /^[0-9a-f]{32}$/
+
+/** What names a reservation. */
+export function literal(token: string): string {
+  if (!TOKEN.test(token)) throw new RangeError(`${token} is not a token`)
+  return `x'${token}'`
+}
+
+function codeOf(state: ReservationState): number {
+  return STATES.indexOf(state)
+}

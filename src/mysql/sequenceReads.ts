@@ -1,0 +1,202 @@
+import type { RowDataPacket } from 'mysql2'
+import { labelOf } from '../core/labels.ts'
+import type { PageByName } from '../core/listing.ts'
+import {
+  type GroupKey,
+  type SequenceKey,
+  type SequenceState,
+  type StoredGroup,
+  sequenceKeyText,
+} from '../core/sequenceStore.ts'
+import type { Connection } from './database.ts'
+import { bytes, integer } from './literals.ts'
+import { NUMBERING, numberingIn } from './numbering.ts'
+import { onPage, pageOf } from './paging.ts'
+import { inOrder, readFirstFree } from './reservations.ts'
+import { selectByParent } from './selecting.ts'
+
+const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${NUMBERING}`
+
+/** A sequence is there for readers once it is defined, or one of its groups has dealt a number. */
+const IS_THERE = `(s.is_defined or exists (
+              select 1
+                from sequence_group u
+               where u.sequence_id = s.id and u.version > 0))`
+
+export async function readSequences(
+  connection: Connection,
+  keys: readonly SequenceKey[],
+): Promise<SequenceState[]> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    selectByParent(
+      keys,
+      ({ namespace }) => namespace,
+      (siblings) =>
+        `select ${SEQUENCE}
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+          where n.name = ${bytes(siblings[0].namespace)}
+            and s.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})
+            and ${IS_THERE}`,
+    ),
+  )
+  return rows.map(sequenceFrom)
+}
+
+export async function listSequences(
+  connection: Connection,
+  namespace: string,
+  page: PageByName,
+): Promise<SequenceState[]> {
+  const conditions = [`n.name = ${bytes(namespace)}`, ...onPage('s.name', page), IS_THERE]
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select ${SEQUENCE}
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+      where ${conditions.join(' and ')}
+      ${pageOf('s.name', page)}`,
+  )
+  return rows.map(sequenceFrom)
+}
+
+function sequenceFrom(row: RowDataPacket): SequenceState {
+  return {
+    namespace: row.namespace.toString('utf8'),
+    name: row.name.toString('utf8'),
+    numbering: numberingIn(row),
+    createdAt: row.created_at,
+  }
+}
+
+const LATEST = `g.id, g.latest_label, g.format as latest_format, g.time_zone as latest_zone,
+       v.value, v.next_value, v.updated_at`
+
+const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_label = g.latest_label'
+
+/** Reads groups that were asked for, also those that aren't there of sequences that are. */
+export async function readGroups(
+  connection: Connection,
+  keys: readonly GroupKey[],
+  now: Date,
+): Promise<StoredGroup[]> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    selectByParent(
+      keys,
+      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      (siblings) =>
+        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${NUMBERING}, ${LATEST}
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+           join (${siblings.map(({ group }) => `select ${bytes(group)} as name`).join(' union all ')}) asked
+           left join sequence_group g on g.sequence_id = s.id and g.name = asked.name
+           left join ${JOIN_LATEST}
+          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}`,
+    ),
+  )
+  return groupsFrom(connection, rows, now)
+}
+
+export async function listGroups(
+  connection: Connection,
+  { namespace, name }: SequenceKey,
+  page: PageByName,
+  now: Date,
+): Promise<StoredGroup[]> {
+  const conditions = [
+    `n.name = ${bytes(namespace)}`,
+    `s.name = ${bytes(name)}`,
+    ...onPage('g.name', page),
+    'g.version > 0',
+  ]
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select n.name as namespace, s.name as sequence, g.name as its_group, ${NUMBERING}, ${LATEST}
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
+       join ${JOIN_LATEST}
+      where ${conditions.join(' and ')}
+      ${pageOf('g.name', page)}`,
+  )
+  return groupsFrom(connection, rows, now)
+}
+
+/** A group as it was read, and where it stands in the running period. */
+interface Standing {
+  id: number | null
+  label: number
+  latestLabel: number | null
+  stored: StoredGroup
+}
+
+async function groupsFrom(
+  connection: Connection,
+  rows: readonly RowDataPacket[],
+  now: Date,
+): Promise<StoredGroup[]> {
+  const standings = rows.map((row) => standingIn(row, now))
+  await readPositions(connection, standings)
+  await readFreeNumbers(connection, standings)
+  return standings.map(({ stored }) => stored)
+}
+
+function standingIn(row: RowDataPacket, now: Date): Standing {
+  const numbering = numberingIn(row)
+  const label = labelOf(numbering.restartEvery, numbering.timeZone, now)
+  const isRunning = row.latest_label === label
+  return {
+    id: row.id,
+    label,
+    latestLabel: row.latest_label,
+    stored: {
+      namespace: row.namespace.toString('utf8'),
+      sequence: row.sequence.toString('utf8'),
+      group: row.its_group.toString('utf8'),
+      numbering,
+      latest:
+        row.latest_label === null || row.value === null
+          ? undefined
+          : {
+              value: row.value,
+              at: row.updated_at,
+              format: row.latest_format?.toString('utf8') ?? null,
+              timeZone: row.latest_zone.toString('latin1'),
+            },
+      position: { last: isRunning ? row.value : null, next: isRunning ? row.next_value : null },
+      free: null,
+    },
+  }
+}
+
+/** Of groups that have dealt their latest number in another period, or were told to begin elsewhere before any. */
+async function readPositions(connection: Connection, standings: readonly Standing[]): Promise<void> {
+  const others = standings.filter(({ id, label, latestLabel }) => id !== null && label !== latestLabel)
+  for (const label of new Set(others.map((one) => one.label))) {
+    const same = others.filter((one) => one.label === label)
+    const [rows] = await connection.query<RowDataPacket[]>(
+      `select group_id, value, next_value
+         from sequence_value force index (primary)
+        where group_id in (${same.map(({ id }) => integer(id ?? 0)).join(', ')}) and period_label = ${integer(label)}`,
+    )
+    const found = new Map(rows.map((row) => [row.group_id, row]))
+    for (const { id, stored } of same) {
+      const row = found.get(id)
+      if (row) stored.position = { last: row.value, next: row.next_value }
+    }
+  }
+}
+
+async function readFreeNumbers(connection: Connection, standings: readonly Standing[]): Promise<void> {
+  const gapless = standings.flatMap(({ id, label, stored }) =>
+    id !== null && stored.numbering.gapless ? [{ id, label, stored }] : [],
+  )
+  if (gapless.length === 0) return
+  const [rows] = await connection.query<RowDataPacket[]>(
+    gapless
+      .map(({ id, label, stored }) => readFirstFree({ id, label, numbering: stored.numbering }))
+      .join('\nunion all\n'),
+  )
+  for (const { id, stored } of gapless) {
+    const free = rows.filter(({ group_id }) => group_id === id).map(({ value }): number => value)
+    stored.free = inOrder(free, stored.numbering)[0] ?? null
+  }
+}

@@ -1,0 +1,103 @@
+import type { RowDataPacket } from 'mysql2'
+import type { ReservationState } from '../core/numberState.ts'
+import { type Connection, type Database, inTransaction } from './database.ts'
+import { instant, integer } from './literals.ts'
+import { literal, STATES } from './reservations.ts'
+
+/** How many rows one transaction removes: it takes some milliseconds. */
+const BITE = 500
+const DAY_MS = 86_400_000
+/** For how long it is remembered what became of a number that was given back, in days. */
+const KEPT_DAYS = 30
+
+const GIVEN_BACK: readonly ReservationState[] = ['RELEASED', 'EXPIRED']
+
+/**
+ * Removes what deleted sequences have left, and reservations that ended long ago without a number of their own. In
+ * bites, each a transaction of its own, of rows that nobody writes any more, each by its whole key: a server may
+ * read, and lock, a small table from one end to the other otherwise.
+ *
+ * @param now by the database's clock
+ * @param mayGoOn asked between bites
+ */
+export async function sweepSequences(database: Database, now: Date, mayGoOn: () => boolean): Promise<void> {
+  const before = new Date(now.getTime() - KEPT_DAYS * DAY_MS)
+  for (const state of GIVEN_BACK) {
+    const old = `select token
+       from reservation force index (reservation_closed)
+      where state = ${STATES.indexOf(state)} and not is_free and closed_at < ${instant(before)}
+      limit ${BITE}`
+    await removeAll(database, mayGoOn, old, reservation)
+  }
+  while (mayGoOn()) {
+    const [[deleted]] = await database.repeatable((connection) =>
+      connection.query<RowDataPacket[]>('select id from deleted_sequence order by id limit 1'),
+    )
+    if (!deleted) return
+    await removeGroups(database, mayGoOn, deleted.id)
+    if (!mayGoOn()) return
+    await database.repeatable((connection) =>
+      connection.query(`delete from deleted_sequence where id = ${integer(deleted.id)}`),
+    )
+  }
+}
+
+/** The groups last: by them the others are found. */
+async function removeGroups(database: Database, mayGoOn: () => boolean, sequenceId: number): Promise<void> {
+  while (mayGoOn()) {
+    const [groups] = await database.repeatable((connection) =>
+      connection.query<RowDataPacket[]>(
+        `select id
+           from sequence_group force index (sequence_group_version)
+          where sequence_id = ${integer(sequenceId)}
+          limit ${BITE}`,
+      ),
+    )
+    if (groups.length === 0) return
+    const ids = groups.map(({ id }) => integer(id)).join(', ')
+    const reservations = `select token from reservation where group_id in (${ids}) limit ${BITE}`
+    await removeAll(database, mayGoOn, reservations, reservation)
+    const values = `select group_id, period_label
+       from sequence_value force index (primary)
+      where group_id in (${ids})
+      limit ${BITE}`
+    await removeAll(database, mayGoOn, values, value)
+    if (!mayGoOn()) return
+    await database.repeatable((connection) => removeRows(connection, groups.map(group)))
+  }
+}
+
+/** Removes what a statement finds, until it finds less than a bite. */
+async function removeAll(
+  database: Database,
+  mayGoOn: () => boolean,
+  find: string,
+  removal: (row: RowDataPacket) => string,
+): Promise<void> {
+  for (let found = BITE; found === BITE && mayGoOn(); ) {
+    found = await database.repeatable(async (connection) => {
+      const [rows] = await connection.query<RowDataPacket[]>(find)
+      await removeRows(connection, rows.map(removal))
+      return rows.length
+    })
+  }
+}
+
+async function removeRows(connection: Connection, statements: readonly string[]): Promise<void> {
+  if (statements.length === 0) return
+  await inTransaction(connection, async () => {
+    for (const statement of statements) await connection.query(statement)
+  })
+}
+
+function reservation({ token }: RowDataPacket): string {
+  return `delete from reservation where token = ${literal(token.toString('hex'))}`
+}
+
+function value({ group_id, period_label }: RowDataPacket): string {
+  return `delete from sequence_value where group_id = ${integer(group_id)} and period_label = ${integer(period_label)}`
+}
+
+function group({ id }: RowDataPacket): string {
+  return `delete from sequence_group where id = ${integer(id)}`
+}

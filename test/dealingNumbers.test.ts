@@ -1,0 +1,51 @@
+import { expect, it } from 'vitest'
+import { dealNumbers } from '../src/core/dealingNumbers.ts'
+import { NthError } from '../src/core/errors.ts'
+import { type NumberState, numberState, type StoredReservation } from '../src/core/numberState.ts'
+import { defaults } from './support/sequenceModel.ts'
+
+const AT = new Date(0)
+
+/** One that expires between the moment at which the clock is read, and that at which the free numbers are. */
+const justExpired: StoredReservation = {
+  kind: 'reservation',
+  token: 'first',
+  value: 5,
+  formatted: '5',
+  state: 'RESERVED',
+  expiresAt: 1001,
+  label: 0,
+  round: 0,
+  isFree: false,
+}
+
+function found(reservation: StoredReservation): NumberState {
+  const numbering = { ...defaults, gapless: true }
+  const position = { isRisen: false, last: 9, next: null, round: 0, now: 1000, free: [5] }
+  return numberState({ numbering, group: '', label: 0 }, { ...position, reservations: [reservation] })
+}
+
+it.each([
+  ['before', ['confirm', 'reserve']],
+  ['after', ['reserve', 'confirm']],
+] as const)('deals no number that is confirmed %s it in the same flush', (_, kinds) => {
+  const state = found(justExpired)
+  const answers = kinds.map((kind) =>
+    kind === 'confirm'
+      ? dealNumbers(state, { kind, token: 'first' }, AT)
+      : dealNumbers(state, { kind, token: 'second', ttlMs: 60_000 }, AT),
+  )
+  const refusal = answers.find((answer) => answer instanceof NthError)
+  expect(refusal).toMatchObject({ code: 'RESERVATION_CLOSED', details: { state: 'EXPIRED' } })
+  expect(answers.find((answer) => !(answer instanceof NthError))).toMatchObject({
+    value: 5,
+    state: 'RESERVED',
+  })
+})
+
+it('leaves alone who holds the same number of another round or period', () => {
+  for (const other of [{ round: 1 }, { label: 2025 }]) {
+    const state = found({ ...justExpired, ...other })
+    expect(dealNumbers(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({ state: 'CONFIRMED' })
+  }
+})

@@ -1,0 +1,225 @@
+import fc from 'fast-check'
+import { Temporal } from 'temporal-polyfill'
+import { expect, it } from 'vitest'
+import { PERIODS } from '../src/core/calendar.ts'
+import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/format.ts'
+import { labelOf } from '../src/core/labels.ts'
+import { couldLookAlike } from '../src/core/likeness.ts'
+import { defaults, textOf } from './support/sequenceModel.ts'
+
+const AT = new Date('2026-01-01T00:30:00Z')
+
+it.each([
+  [null, '', 7, '7'],
+  [null, 'BOARD', 7, 'BOARD-7'],
+  ['{value:5}', '', 42, '00042'],
+  ['{value:3}', '', 12345, '12345'],
+  ['{value:3}', '', -7, '-007'],
+  ['INV-{yyyy}-{value:5}', '', 1, 'INV-2026-00001'],
+  ['{group}/{yy}{MM}{dd}-{value}', 'Köln', 9, 'Köln/260101-9'],
+  ['{week} #{value}', '', 3, '2026-W01 #3'],
+  ['{{{value}}}', '', 3, '{3}'],
+  ['}}{{{value} 😀', '', 3, '}{3 😀'],
+  ['{HH}h {value}', '', 3, '00h 3'],
+])('writes by %s', (format, group, value, text) => {
+  expect(writerOf({ format, timeZone: 'UTC' }, group, AT)(value)).toBe(text)
+})
+
+it('writes dates of the time zone', () => {
+  const format = '{yyyy}-{MM}-{dd} {HH} {week} {value}'
+  expect(writerOf({ format, timeZone: 'America/New_York' }, '', AT)(1)).toBe('2025-12-31 19 2026-W01 1')
+  expect(writerOf({ format, timeZone: 'Asia/Kathmandu' }, '', AT)(1)).toBe('2026-01-01 06 2026-W01 1')
+})
+
+it.each([
+  ['', undefined, /must hold \{value\} once/],
+  ['INV-{yyyy}', undefined, /must hold \{value\} once/],
+  ['{value}-{value}', 9, /twice/],
+  ['{group}{value}{group}', 15, /twice/],
+  ['INV-{vlue}', 5, /unknown field \{vlue\}/],
+  ['{value:0}', 1, /unknown field \{value:0\}/],
+  ['{value:17}', 1, /unknown field/],
+  ['{value:05}', 1, /unknown field/],
+  ['{constructor} {value}', 1, /unknown field/],
+  ['{ value }', 1, /unknown field/],
+  ['{}{value}', 1, /unknown field \{\}/],
+  ['INV-{value', 5, /not closed/],
+  ['😀{value}}', 9, /closes nothing/],
+  ['{yyyy}{value}', 7, /directly beside/],
+  ['{value}{week}', 8, /directly beside/],
+  [`${'x'.repeat(185)}{value}`, 192, /at most 191/],
+])('refuses %s, and says where', (format, position, message) => {
+  const fault = parseFormat(format)
+  expect(fault).toMatchObject({ message: expect.stringMatching(message) })
+  expect('position' in fault ? fault.position : undefined).toBe(position)
+})
+
+it.each([
+  ['{value}', 'YEAR', ['{yyyy}']],
+  ['{yy}/{value}', 'YEAR', []],
+  ['{week}/{value}', 'YEAR', ['{yyyy}']],
+  ['{value}', 'MONTH', ['{yyyy}', '{MM}']],
+  ['{yyyy}{MM}-{value}', 'MONTH', []],
+  ['{yyyy}{MM}-{value}', 'WEEK', ['{week}']],
+  ['{week}-{value}', 'WEEK', []],
+  ['{dd}.{MM}.{yy} {value}', 'WEEK', []],
+  ['{week}-{value}', 'DAY', ['{yyyy}', '{MM}', '{dd}']],
+  ['{yyyy}-{MM}-{dd} {value}', 'HOUR', ['{HH}']],
+  ['{yyyy}-{MM}-{dd} {HH} {value}', 'HOUR', []],
+] as const)('knows what %s hides of a %s', (format, period, hidden) => {
+  expect(hiddenOf(formatOf(format, false), period)).toEqual(hidden)
+})
+
+const ZONES = [
+  'UTC',
+  'Europe/Berlin',
+  'Pacific/Apia',
+  'America/New_York',
+  'Asia/Kathmandu',
+  'Australia/Lord_Howe',
+]
+
+it('gives periods the same label where the calendar shows the same one, and then only', () => {
+  const instant = fc.integer({ min: Date.UTC(1990, 0), max: Date.UTC(2050, 0) })
+  const near = fc.oneof(
+    fc.integer({ min: -3, max: 3 }).map((days) => days * 86_400_000),
+    fc.integer({ min: -4e6, max: 4e6 }),
+  )
+  const name = (at: number, zone: string, period: (typeof PERIODS)[number]) => {
+    const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(zone)
+    if (period === 'WEEK') return `${date.yearOfWeek} ${date.weekOfYear}`
+    const length = { YEAR: 4, MONTH: 7, DAY: 10, HOUR: 13 }[period]
+    return date.toPlainDateTime().toString().slice(0, length)
+  }
+  let same = 0
+  fc.assert(
+    fc.property(
+      instant,
+      near,
+      fc.constantFrom(...ZONES),
+      fc.constantFrom(...PERIODS),
+      (at, later, zone, period) => {
+        const isSame = name(at, zone, period) === name(at + later, zone, period)
+        if (isSame) same++
+        const labels = [at, at + later].map((one) => labelOf(period, zone, new Date(one)))
+        expect(labels[0] === labels[1]).toBe(isSame)
+        expect(labels[0]).toBeLessThan(2 ** 32)
+        if (later >= 0 && period !== 'HOUR') expect(labels[0]).toBeLessThanOrEqual(labels[1] ?? 0)
+      },
+    ),
+    { numRuns: 5000 },
+  )
+  expect(same).toBeGreaterThan(1000)
+})
+
+const part = fc.constantFrom(
+  '-',
+  '/',
+  '0',
+  '1',
+  '20',
+  'A',
+  '{group}',
+  '{yyyy}',
+  '{yy}',
+  '{MM}',
+  '{dd}',
+  '{week}',
+  '{{',
+  '}}',
+)
+const value = fc.constantFrom('{value}', '{value}', '{value:2}', '{value:4}')
+const format = fc
+  .tuple(fc.array(part, { maxLength: 4 }), value, fc.array(part, { maxLength: 3 }))
+  .map(([before, number, after]) => [...before, number, ...after].join(''))
+  .filter((text) => isFormat(parseFormat(text)))
+
+/** Some numbers, written in some years, of groups whose names may be taken for parts of them. */
+function textsOf(format: string, group: string): Map<string, { value: number; year: number }[]> {
+  const texts = new Map<string, { value: number; year: number }[]>()
+  for (const year of [2001, 2010, 2011, 2012, 2020]) {
+    for (const value of [-1, 0, 1, 2, 5, 10, 11, 12, 20, 101, 110, 120, 201, 1001, 2001, 2010, 20_101]) {
+      for (const month of [0, 9, 10]) {
+        const at = Date.UTC(year, month, 11)
+        const text = textOf({ ...defaults, format }, group, value, at)
+        texts.set(text, [...(texts.get(text) ?? []), { value, year }])
+      }
+    }
+  }
+  return texts
+}
+
+/** Numbers below 0, and groups with and without a name. */
+const ALL = {
+  isSigned: true,
+  groups: { isNamed: true, isUnnamed: true },
+  get effort() {
+    return { left: 1_000_000 }
+  },
+}
+
+it('never takes formats for different that write the same', () => {
+  const seen = { alike: 0, different: 0 }
+  fc.assert(
+    fc.property(
+      format,
+      fc.oneof(format, fc.constantFrom('{value}', '{group}-{value}')),
+      fc.constantFrom('', 'A', '1', '0A', 'A-', '-', '20'),
+      fc.boolean(),
+      (one, other, group, carriesOn) => {
+        const isAlike = couldLookAlike(one, other, { ...ALL, carriesOn, isDated: carriesOn })
+        seen[isAlike ? 'alike' : 'different'] += 1
+        if (isAlike) return
+        const others = textsOf(other, group)
+        for (const [text, meant] of textsOf(one, group)) {
+          for (const second of others.get(text) ?? []) {
+            const isSame = meant.some(({ value, year }) => value === second.value && year === second.year)
+            expect([one, other, group, text, carriesOn && isSame]).toEqual([one, other, group, text, true])
+          }
+        }
+      },
+    ),
+    { numRuns: 1000 },
+  )
+  expect(Math.min(seen.alike, seen.different)).toBeGreaterThan(60)
+})
+
+it.each([
+  [null, null],
+  [null, '{value:4}'],
+  [null, 'T-{group}-{value}'],
+  ['{value}', 'INV-{value}'],
+  ['INV-{yyyy}-{value:5}', 'INV-{yyyy}-{value:6}'],
+  ['INV-{value}', 'RE-{value}'],
+  ['{group}{value}', '{group}/{value}'],
+  ['{value}{group}', '{value:3}{group}'],
+])('lets %s be followed by %s', (before, after) => {
+  expect(couldLookAlike(before, after, { ...ALL, carriesOn: true, isDated: true })).toBe(false)
+})
+
+it('takes formats to look alike when comparing them takes too long', () => {
+  const wish = { ...ALL, carriesOn: true, isDated: true }
+  const [one, other] = ['{group}xxxxxxxx-{value}a', '{group}xxxxxxxx-{value}b']
+  expect(couldLookAlike(one, other, wish)).toBe(false)
+  expect(couldLookAlike(one, other, { ...wish, effort: { left: 5 } })).toBe(true)
+})
+
+it('knows what circumstances keep from looking alike', () => {
+  const carriesOn = { carriesOn: true, isDated: true }
+  expect(couldLookAlike(null, 'INV-{value}', { ...ALL, ...carriesOn })).toBe(true)
+  expect(couldLookAlike(null, 'INV-{value}', { ...ALL, ...carriesOn, isSigned: false })).toBe(false)
+  const unnamed = { isNamed: false, isUnnamed: true }
+  expect(couldLookAlike(null, '{value}-{yyyy}', { ...ALL, ...carriesOn })).toBe(true)
+  expect(
+    couldLookAlike(null, '{value}-{yyyy}', { ...ALL, ...carriesOn, isSigned: false, groups: unnamed }),
+  ).toBe(false)
+})
+
+it.each([
+  ['10{value}', '{value}'],
+  ['{yyyy}-{value}', '{value}-{yyyy}'],
+  ['{value}', '{value}0'],
+  ['A-{value}', '{group}-{value}'],
+])('does not let %s be followed by %s, as other numbers could look the same', (before, after) => {
+  expect(couldLookAlike(before, after, { ...ALL, carriesOn: true, isDated: true })).toBe(true)
+})

@@ -1,0 +1,76 @@
+import { expect, it } from 'vitest'
+import { writerFor } from '../src/core/sequences.ts'
+import { inParallel, upTo } from './support/client.ts'
+import { freshDatabase } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+
+/** The last year of each zone ends at this instant. */
+const NEW_YEARS: [zone: string, at: number][] = [
+  ['Pacific/Auckland', Date.UTC(2025, 11, 31, 11)],
+  ['Europe/Berlin', Date.UTC(2025, 11, 31, 23)],
+  ['America/New_York', Date.UTC(2026, 0, 1, 5)],
+]
+const CALLS = 1200
+/** By how much the clock of the second process is behind, in milliseconds. */
+const SKEW_MS = 300
+
+it("begins every year at its start on New Year's Eve in three time zones under load, and repeats no number", async () => {
+  const clock = { at: 0 }
+  const target = await freshDatabase()
+  const processes = [
+    openTestNth(target, { now: () => new Date(clock.at) }),
+    openTestNth(target, { now: () => new Date(clock.at - SKEW_MS) }),
+  ]
+  const [first] = processes
+  if (!first) throw new Error('There are two')
+  for (const [timeZone] of NEW_YEARS) {
+    const definition = { format: 'INV-{yyyy}-{value:5}', restartEvery: 'YEAR', timeZone } as const
+    await first.sequences.define({ namespace: 'n', name: timeZone }, definition)
+  }
+  const dealt = new Map(NEW_YEARS.map(([zone]) => [zone, [] as { text: string; value: number; at: Date }[]]))
+  for (const [, midnight] of NEW_YEARS) {
+    clock.at = midnight - CALLS / 2
+    await inParallel(40, CALLS, async (index) => {
+      clock.at += 1
+      const [zone] = NEW_YEARS[index % 3] ?? ['']
+      const { sequences } = processes[Math.floor(Math.random() * 2)] ?? first
+      const count = index % 7 === 0 ? 3 : 1
+      const numbers = await sequences.next({ namespace: 'n', sequence: zone, group: '' }, count)
+      for (const offset of upTo(count)) {
+        const value = numbers.dealt.value + offset - 1
+        dealt.get(zone)?.push({ text: writerFor(numbers)(value), value, at: numbers.at })
+      }
+    })
+  }
+  for (const [timeZone, midnight] of NEW_YEARS) {
+    const numbers = dealt.get(timeZone) ?? []
+    expect(new Set(numbers.map(({ text }) => text)).size).toBe(numbers.length)
+    for (const year of [2025, 2026]) {
+      const ofYear = numbers.filter(({ at }) => (at.getTime() < midnight ? 2025 : 2026) === year)
+      const texts = upTo(ofYear.length).map((value) => `INV-${year}-${String(value).padStart(5, '0')}`)
+      expect(ofYear.length).toBeGreaterThan(100)
+      expect(ofYear.map(({ text }) => text).toSorted()).toEqual(texts)
+    }
+  }
+  for (const { faults } of processes) expect(faults).toEqual([])
+})
+
+it('goes on after INV-2025-00917 with INV-2026-00001 by itself, and shows both', async () => {
+  const clock = { at: Date.UTC(2025, 11, 31, 22, 59, 59, 999) }
+  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
+  const key = { namespace: 'n', sequence: 'invoice', group: '' }
+  const definition = {
+    format: 'INV-{yyyy}-{value:5}',
+    restartEvery: 'YEAR',
+    timeZone: 'Europe/Berlin',
+  } as const
+  await sequences.define({ namespace: 'n', name: 'invoice' }, definition)
+  const block = await sequences.next(key, 917)
+  expect(writerFor(block)(block.dealt.lastValue)).toBe('INV-2025-00917')
+  expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2025-00917', nextValue: 918 })
+  clock.at += 1
+  expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2025-00917', nextValue: 1 })
+  const next = await sequences.next(key, 1)
+  expect(writerFor(next)(next.dealt.value)).toBe('INV-2026-00001')
+  expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2026-00001', nextValue: 2 })
+})

@@ -1,0 +1,359 @@
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { PERIODS } from '../src/core/calendar.ts'
+import { NthError } from '../src/core/errors.ts'
+import { claimOf } from '../src/core/idempotency.ts'
+import type { NumberingChange } from '../src/core/numbering.ts'
+import { numbersOf } from '../src/core/numbers.ts'
+import { type Sequences, writerFor } from '../src/core/sequences.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { type Event, isExplained } from './support/history.ts'
+import { openTestNth } from './support/nth.ts'
+import { startProxy } from './support/proxy.ts'
+import {
+  defaults,
+  emptySequence,
+  forecast,
+  type SequenceModel,
+  type SequenceOperation,
+  type SequenceOutcome,
+  stepSequence,
+} from './support/sequenceModel.ts'
+
+const START = Date.UTC(2026, 10, 21)
+/** No key is forgotten, however far the clock is put forward: some thirty years. */
+const FOR_EVER = 10 ** 12
+const GROUPS = ['', 'A', '7']
+const MAX = Number.MAX_SAFE_INTEGER
+const HOUR = 3_600_000
+
+const number = fc.oneof(
+  { weight: 8, arbitrary: fc.integer({ min: -9, max: 30 }) },
+  { weight: 1, arbitrary: fc.constantFrom(MAX, -MAX, MAX - 20, 20 - MAX, 2 ** 52) },
+)
+
+/** What is left out as often as not. */
+function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | undefined> {
+  return fc.oneof(
+    { weight: 6, arbitrary: fc.constant(undefined) },
+    { weight: 2, arbitrary },
+    { weight: 1, arbitrary: fc.constant(null) },
+  )
+}
+
+const change: fc.Arbitrary<NumberingChange> = fc.record({
+  startValue: some(number),
+  step: some(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
+  minValue: some(number),
+  maxValue: some(number),
+  cycle: some(fc.boolean()),
+  format: some(
+    fc.constantFrom(
+      '{value}',
+      '{value:3}',
+      '1{value}',
+      '{value}0',
+      'A-{value}',
+      '{group}-{value}',
+      '{yyyy}-{value}',
+      '{yy}/{value}',
+      '20{yy}/{value}',
+      '{yyyy}{MM}-{value:2}',
+      '{MM}{yyyy}-{value:2}',
+      '{yyyy}-{MM}-{dd} {value}',
+      '{dd}.{MM}.{yyyy}: {value}',
+      '{week}/{value}',
+      '{yyyy}-{MM}-{dd}T{HH} {value}',
+      '{{{value}}}',
+      'T-{group}-{value}',
+      '{value:2}{group}',
+      '{group}{value}',
+    ),
+  ),
+  restartEvery: some(fc.constantFrom(...PERIODS)),
+  allowRepeats: fc.oneof(
+    { weight: 9, arbitrary: fc.constant(undefined) },
+    { weight: 2, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: fc.constant(true) },
+  ),
+  timeZone: some(fc.constantFrom('Europe/Berlin', 'Pacific/Apia', 'America/New_York', 'Asia/Kathmandu')),
+})
+
+const operation: fc.Arbitrary<SequenceOperation> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('next' as const),
+      group: fc.constantFrom(...GROUPS),
+      count: fc.oneof(
+        { weight: 3, arbitrary: fc.constant(1) },
+        { weight: 1, arbitrary: fc.integer({ min: 1, max: 25 }) },
+      ),
+      key: fc.option(fc.constantFrom('k1', 'k2', 'k3'), { nil: undefined, freq: 3 }),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('restart' as const),
+      group: fc.constantFrom(...GROUPS),
+      nextValue: fc.option(number),
+    }),
+  },
+)
+
+/** Ends a sequence, once in a while: else most would be worn out. */
+const deletion: fc.Arbitrary<SequenceOperation> = fc.constant({ kind: 'delete' as const })
+
+async function ask(
+  sequences: Sequences,
+  namespace: string,
+  asked: SequenceOperation,
+): Promise<SequenceOutcome> {
+  try {
+    switch (asked.kind) {
+      case 'next': {
+        const { group, count, key } = asked
+        const claim = key === undefined ? undefined : claimOf(namespace, key, [group, count])
+        const numbers = await sequences.next({ namespace, sequence: 's', group }, count, claim)
+        const { isReplayed, dealt } = numbers
+        const texts = numbersOf(dealt).map(writerFor(numbers))
+        const { value, lastValue } = dealt
+        return { numbers: { value, lastValue, texts }, isReplayed }
+      }
+      case 'restart':
+        await sequences.restart({ namespace, sequence: 's', group: asked.group }, asked.nextValue)
+        return { done: true }
+      case 'define':
+        await sequences.define({ namespace, name: 's' }, asked.change)
+        return { done: true }
+      case 'delete':
+        await sequences.delete({ namespace, name: 's' })
+        return { done: true }
+    }
+  } catch (error) {
+    if (!(error instanceof NthError)) throw error
+    const mayRepeat = error.message.includes('could repeat numbers')
+    return { code: error.code, ...(mayRepeat && { mayRepeat }) }
+  }
+}
+
+/** Whether a change leaves alone how numbers look, which come again, and whether there are some below 0. */
+function isHarmless({ maxValue: _, timeZone: __, ...others }: NumberingChange): boolean {
+  return Object.values(others).every((part) => part === undefined)
+}
+
+/** What was asked, told and found so: undefined if it can't be. */
+function after(
+  model: SequenceModel,
+  asked: SequenceOperation,
+  told: SequenceOutcome,
+  at: number,
+): SequenceModel | undefined {
+  const [next, expected] = stepSequence(model, asked, at)
+  if (asked.kind === 'define' && 'code' in told && told.mayRepeat) {
+    const isUsed = Object.values(model.groups).some(({ latest }) => latest)
+    return isUsed && !('code' in expected) && !isHarmless(asked.change) ? model : undefined
+  }
+  return isDeepStrictEqual(told, expected) ? next : undefined
+}
+
+/** The texts that were dealt although they had been before, where nobody has wished for that. */
+function repeats(before: SequenceModel, asked: SequenceOperation, told: SequenceOutcome): string[] {
+  if (asked.kind !== 'next' || !('numbers' in told) || told.isReplayed) return []
+  const { cycle, allowRepeats } = before.numbering
+  const group = before.groups[asked.group]
+  if (cycle || allowRepeats || !group || group.isRestarted) return []
+  return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
+}
+
+it('agrees with a model over 5 000 random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
+  const clock = { at: START }
+  const { sequences, faults } = openTestNth(await freshDatabase(), {
+    now: () => new Date(clock.at),
+    keyTtlMs: FOR_EVER,
+  })
+  let run = 0
+  const seen = new Map<string, number>()
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(
+        fc.record({
+          asked: fc.oneof({ weight: 25, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
+          later: fc.constantFrom(0, 0, 0, 0, 0, 0, 0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
+        }),
+        { minLength: 100, maxLength: 100 },
+      ),
+      async (steps) => {
+        clock.at = START
+        let model = emptySequence
+        const namespace = `n ${++run}`
+        for (const { asked, later } of steps) {
+          clock.at += later
+          const told = await ask(sequences, namespace, asked)
+          const next = after(model, asked, told, clock.at)
+          if (!next) expect([asked, model.numbering, told]).toEqual(stepSequence(model, asked, clock.at)[1])
+          expect(repeats(model, asked, told)).toEqual([])
+          model = next ?? model
+          const what = 'code' in told ? (told.mayRepeat ? 'mayRepeat' : told.code) : asked.kind
+          seen.set(what, (seen.get(what) ?? 0) + 1)
+          for (const group of GROUPS) {
+            const { lastValue, lastFormatted, nextValue } = await sequences.readGroup({
+              namespace,
+              sequence: 's',
+              group,
+            })
+            const latest = model.groups[group]?.latest
+            expect([lastValue, lastFormatted]).toEqual([latest?.value ?? null, latest?.text ?? null])
+            expect(nextValue).toBe(forecast(model, group, clock.at))
+          }
+        }
+      },
+    ),
+    { numRuns: 50, endOnFailure: true },
+  )
+  expect(faults).toEqual([])
+  const codes = [
+    'BAD_USER_INPUT',
+    'SEQUENCE_EXHAUSTED',
+    'OUT_OF_RANGE',
+    'LIMIT_REACHED',
+    'IDEMPOTENCY_KEY_REUSED',
+  ]
+  for (const what of ['next', 'define', 'restart', 'delete', 'mayRepeat', ...codes]) {
+    expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
+  }
+})
+
+it.each([
+  ['', 0, 60],
+  [', while connections are cut', 0.04, 15],
+])(
+  'gives answers that some order explains, whatever is asked of two processes at the same time%s',
+  async (_, share, numRuns) => {
+    const clock = { at: START }
+    const options = { now: () => new Date(clock.at), keyTtlMs: FOR_EVER }
+    const target = await freshDatabase()
+    const cut = await startProxy(target, () => {
+      if (Math.random() > share) return 'passes'
+      return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
+    })
+    const processes = [openTestNth(share > 0 ? cut : target, options), openTestNth(target, options)]
+    let ticks = 0
+    let model = emptySequence
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({
+            asked: fc.oneof({ weight: 40, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
+            process: fc.nat({ max: 1 }),
+            turn: fc.nat({ max: 3 }),
+          }),
+          { minLength: 24, maxLength: 24 },
+        ),
+        fc.constantFrom(0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
+        async (asked, later) => {
+          clock.at += later
+          const { at } = clock
+          const events = await Promise.all(
+            asked.map(async ({ asked, process, turn }): Promise<Event<SequenceModel> | undefined> => {
+              const sequences = processes[process]?.sequences
+              if (!sequences) throw new Error('There are two')
+              for (const _ of upTo(turn)) await sequences.read({ namespace: 'n', name: 's' })
+              const from = ++ticks
+              const told = await ask(sequences, 'n', asked)
+              const to = ++ticks
+              const code = 'code' in told ? told.code : undefined
+              const isDoubtful = code === 'OUTCOME_UNKNOWN'
+              if (code === 'UNAVAILABLE') return undefined
+              return {
+                from,
+                to,
+                isDoubtful,
+                apply: (before) =>
+                  isDoubtful ? stepSequence(before, asked, at)[0] : after(before, asked, told, at),
+              }
+            }),
+          )
+          const found = await present(target, processes[1]?.sequences)
+          let end: SequenceModel | undefined
+          const isFound = (candidate: SequenceModel) => {
+            end = candidate
+            return isDeepStrictEqual(found, held(candidate, at))
+          }
+          expect(
+            isExplained(
+              events.flatMap((event) => event ?? []),
+              model,
+              isFound,
+            ),
+          ).toBe(true)
+          model = end ?? model
+        },
+      ),
+      { numRuns, endOnFailure: true },
+    )
+  },
+)
+
+/** All that is there of the sequence, so that nothing of it is left to be guessed. */
+async function present(target: Target, sequences: Sequences | undefined) {
+  if (!sequences) throw new Error('There are two')
+  const { numbering } = await sequences.read({ namespace: 'n', name: 's' })
+  const groups = await Promise.all(
+    GROUPS.map(async (group) => {
+      const { lastValue, lastFormatted, nextValue } = await sequences.readGroup({
+        namespace: 'n',
+        sequence: 's',
+        group,
+      })
+      return [lastValue, lastFormatted, nextValue]
+    }),
+  )
+  const rows = await query(
+    target,
+    `select g.name, v.period_label, v.value, v.next_value
+       from sequence s
+       join sequence_group g on g.sequence_id = s.id
+       join sequence_value v on v.group_id = g.id
+      where coalesce(v.value, v.next_value) is not null`,
+  )
+  const positions = rows.map(({ name, period_label, value, next_value }) => [
+    `${name.toString('utf8')} ${labelText(period_label)}`,
+    value,
+    next_value,
+  ])
+  return {
+    numbering: numbering ?? defaults,
+    groups,
+    positions: new Map(positions.map(([key, ...rest]) => [key, rest])),
+  }
+}
+
+/** The same of a model's. */
+function held(model: SequenceModel, at: number) {
+  return {
+    numbering: model.numbering,
+    groups: GROUPS.map((group) => {
+      const latest = model.groups[group]?.latest
+      return [latest?.value ?? null, latest?.text ?? null, forecast(model, group, at)]
+    }),
+    positions: new Map(
+      Object.entries(model.groups).flatMap(([group, { rows }]) =>
+        Object.entries(rows).map(([label, { last, next }]) => [`${group} ${label}`, [last, next]]),
+      ),
+    ),
+  }
+}
+
+/** A period's label as the model writes it. */
+function labelText(label: number): string {
+  const digits = String(label)
+  if (digits.length === 7) return `${digits.slice(0, 4)} week ${Number(digits.slice(4))}`
+  const shapes: Record<number, string> = { 4: '$1', 6: '$1-$2', 8: '$1-$2-$3', 10: '$1-$2-$3T$4' }
+  return digits.replace(/^(\d{4})?(\d\d)?(\d\d)?(\d\d)?.*$/, shapes[digits.length] ?? '')
+}
