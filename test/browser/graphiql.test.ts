@@ -17,6 +17,7 @@ it('opens with prepared tabs that run one after another, without any outside add
     '"replayed": false',
     '"maxValue": 3',
     '"formatted": "MYBOARD-1"',
+    '"state": "RESERVED"',
     '"nodes"',
     '"previousValue": 15',
   ]

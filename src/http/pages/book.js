@@ -1,17 +1,8 @@
 // The page of one book: how many were sold, by hour and by day, and a button that buys.
 
+import { ask, keepFresh } from './api.js'
 import { bars } from './chart.js'
-import {
-  ask,
-  boughtText,
-  buy,
-  copiesText,
-  keepFresh,
-  leftOf,
-  leftText,
-  soldText,
-  troubleText,
-} from './sales.js'
+import { boughtText, buy, copiesText, leftOf, leftText, soldText, troubleText } from './sales.js'
 
 const title = new URLSearchParams(location.search).get('title') || 'Red Horse Hill'
 

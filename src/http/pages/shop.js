@@ -1,6 +1,7 @@
 // The shop's first page: all books, how many of each were sold, and a button that buys.
 
-import { ask, boughtText, buy, keepFresh, leftOf, leftText, soldText, troubleText } from './sales.js'
+import { ask, keepFresh } from './api.js'
+import { boughtText, buy, leftOf, leftText, soldText, troubleText } from './sales.js'
 
 /** A book of which there are only so many copies. */
 const edition = { title: 'Red Horse Hill, signed', copies: 100 }

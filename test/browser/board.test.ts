@@ -1,0 +1,95 @@
+import { expect, it } from 'vitest'
+import { openBrowser, type Window } from '../support/browser.ts'
+import { sorted, upTo } from '../support/client.ts'
+import { startService } from '../support/service.ts'
+
+const board = (window: Window, name: string) => window.getByRole('region', { name })
+
+async function write(window: Window, name: string, text: string): Promise<string> {
+  const one = board(window, name)
+  const before = await one.getByRole('listitem').count()
+  await one.getByRole('textbox').fill(text)
+  await one.getByRole('button', { name: 'New ticket' }).click()
+  await expect.poll(() => one.getByRole('listitem').count()).toBe(before + 1)
+  return (await one.getByRole('listitem').first().locator('strong').textContent()) ?? ''
+}
+
+it('numbers the tickets of two boards, each from 1', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`)
+  await board(window, 'NINJA').getByText('0 tickets').waitFor()
+  expect(await write(window, 'NINJA', 'Sharpen the sword')).toBe('NINJA-1')
+  expect(await write(window, 'ROCK', 'Tune the guitar')).toBe('ROCK-1')
+  expect(await write(window, 'NINJA', '<b>Vanish</b>')).toBe('NINJA-2')
+  await board(window, 'NINJA').getByText('Your ticket is NINJA-2.').waitFor()
+  await board(window, 'NINJA').getByText('<b>Vanish</b>').waitFor()
+  await board(window, 'NINJA').getByText('2 tickets').waitFor()
+  await board(window, 'ROCK').getByText('1 ticket', { exact: true }).waitFor()
+  expect([window.outside, window.complaints]).toEqual([[], []])
+})
+
+it('gives every ticket of many windows a number of its own', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const windows = await Promise.all(upTo(4).map(() => openWindow(`${url}/board`)))
+  const numbers = { NINJA: [] as number[], ROCK: [] as number[] }
+  await Promise.all(
+    windows.map(async (window, index) => {
+      for (const time of upTo(5)) {
+        const name = (index + time) % 2 ? 'NINJA' : 'ROCK'
+        const slug = await write(window, name, `Ticket ${time} of window ${index}`)
+        expect(slug).toMatch(new RegExp(`^${name}-\\d+$`))
+        numbers[name].push(Number(slug.split('-')[1]))
+      }
+    }),
+  )
+  expect(sorted(numbers.NINJA)).toEqual(upTo(10))
+  expect(sorted(numbers.ROCK)).toEqual(upTo(10))
+  for (const window of windows) {
+    for (const name of ['NINJA', 'ROCK']) await board(window, name).getByText('10 tickets').waitFor()
+  }
+  const { sequence } = await ask(
+    '{ sequence(name: "ticket", namespace: "boards") { groups { nodes { name lastFormatted } } } }',
+  )
+  expect(sequence.groups.nodes).toEqual([
+    { name: 'NINJA', lastFormatted: 'NINJA-10' },
+    { name: 'ROCK', lastFormatted: 'ROCK-10' },
+  ])
+})
+
+it('takes one number for one ticket, also when the answer is lost, and by keyboard alone', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`)
+  await board(window, 'ROCK').getByText('0 tickets').waitFor()
+  let lost = 0
+  await window.route('**/graphql', async (route) => {
+    if (!route.request().postData()?.includes('mutation NewTicket') || lost === 2) return route.continue()
+    lost += 1
+    await route.fetch()
+    return route.abort()
+  })
+  await board(window, 'ROCK').getByRole('textbox').focus()
+  await window.keyboard.type('Roll')
+  await window.keyboard.press('Enter')
+  await board(window, 'ROCK').getByText('Your ticket is ROCK-1.').waitFor()
+  await window.keyboard.type('Roll again')
+  await window.keyboard.press('Enter')
+  await board(window, 'ROCK').getByText('Your ticket is ROCK-2.').waitFor()
+  expect(lost).toBe(2)
+})
+
+it('says that there is no ticket when there is none', async () => {
+  const { url, ask } = await startService()
+  await ask(
+    'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',
+  )
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`)
+  expect(await write(window, 'NINJA', 'The only one')).toBe('NINJA-1')
+  await board(window, 'NINJA').getByRole('textbox').fill('One more')
+  await board(window, 'NINJA').getByRole('button').click()
+  await window.getByRole('alert').getByText('No ticket: This sequence does not have a number left').waitFor()
+  expect(await board(window, 'NINJA').getByRole('textbox').inputValue()).toBe('One more')
+})
