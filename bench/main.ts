@@ -1,6 +1,7 @@
 import { bench } from './bench.ts'
 import { HELP, type Options, readOptions } from './options.ts'
 import { report } from './report.ts'
+import { tickets } from './tickets.ts'
 
 const ending = new AbortController()
 
@@ -18,6 +19,10 @@ async function main(): Promise<number> {
 }
 
 async function run(options: Options): Promise<void> {
+  if (options.tickets) {
+    console.log(await tickets({ rounds: options.rounds, say: console.error, signal: ending.signal }))
+    return
+  }
   const { results, machine } = await bench({ ...options, say: console.error, signal: ending.signal })
   console.log(report(options, machine, results))
 }

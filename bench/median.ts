@@ -5,8 +5,13 @@ export type Figure = keyof Figures
 
 /** The median of a figure over all rounds. */
 export function medianOf({ rounds }: Result, figure: Figure): number {
-  const values = rounds.map((figures) => figures[figure]).sort((a, b) => a - b)
-  const middle = (values.length - 1) / 2
-  const [low = Number.NaN, high = Number.NaN] = [values[Math.floor(middle)], values[Math.ceil(middle)]]
+  return middleOf(rounds.map((figures) => figures[figure]))
+}
+
+/** The median of some values. */
+export function middleOf(values: readonly number[]): number {
+  const inOrder = values.toSorted((a, b) => a - b)
+  const middle = (inOrder.length - 1) / 2
+  const [low = Number.NaN, high = Number.NaN] = [inOrder[Math.floor(middle)], inOrder[Math.ceil(middle)]]
   return (low + high) / 2
 }

@@ -8,6 +8,8 @@ export interface Options {
   warmupSeconds: number
   systems: System[]
   workloads: Workload[]
+  /** Whether only the tickets of two boards are measured, without HTTP. */
+  tickets: boolean
 }
 
 export const HELP = `Measures Nth beside other ways to count, all in one run, and checks every number they hand out.
@@ -19,6 +21,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --seconds <s>    how long each measurement takes (4)
   --warmup <s>     how long each runs before that (1)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
+  --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
 Systems:   ${systems.map(({ id }) => id).join(' ')}
@@ -39,6 +42,7 @@ export function readOptions(args: string[]): Options | undefined {
       seconds: { type: 'string', default: '4' },
       warmup: { type: 'string', default: '1' },
       only: { type: 'string', multiple: true, default: [] },
+      tickets: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
@@ -47,6 +51,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
   return {
     rounds,
+    tickets: values.tickets,
     seconds: positive('--seconds', values.seconds),
     warmupSeconds: positive('--warmup', values.warmup),
     ...chosen(values.only.flatMap((ids) => ids.split(','))),

@@ -22,6 +22,12 @@ const targets: Target[] = [
   { ...ofNth('ceiling'), text: `Nth / ceiling ${HOT}`, workload: 'hot@64', atLeast: 0.9 },
   { ...ofNth('textbook'), text: `Nth / textbook ${HOT}`, workload: 'hot@64', atLeast: 15 },
   { ...ofNth('recipe'), text: `Nth / recipe ${HOT}`, workload: 'hot@64', atLeast: 3 },
+  {
+    ...ofNth('textbook'),
+    text: 'Nth / textbook at 20 connections, two boards',
+    workload: 'boards@20',
+    atLeast: 10,
+  },
   { ...ofNth('redis'), text: `Nth / mercurius + Redis ${HOT}`, workload: 'hot@64', atLeast: 0.95 },
   {
     ...ofNth('ceiling'),

@@ -177,8 +177,18 @@ export const workloads: readonly Workload[] = [
     systems: nthOnly,
   },
   {
+    id: 'boards@20',
+    title: 'The next number of one of two boards, 20 connections',
+    connections: 20,
+    kind: 'group',
+    names: boards,
+    readShare: 0,
+    systems: durable,
+  },
+  {
     id: 'sequence@64',
     title: 'The next number of one of two boards, 64 connections',
+
     connections: 64,
     kind: 'group',
     names: boards,

@@ -1,6 +1,6 @@
 import type { CounterChange, CounterKey, CounterState } from '../../src/core/counters.ts'
 import type { Nth } from '../../src/core/nth.ts'
-import type { GroupState } from '../../src/core/sequences.ts'
+import type { GroupKey, GroupState } from '../../src/core/sequenceStore.ts'
 import { built } from '../built.ts'
 
 const { DEFAULT_KEEPING, PLAIN } =
@@ -66,23 +66,41 @@ export function openMemoryNth(): Nth {
       async next(key, count) {
         const at = new Date()
         const text = `${key.namespace}\n${key.sequence}\n${key.group}`
-        const group = kept(groups, text, () => ({ ...key, lastValue: 0, updatedAt: at }))
+        const group = kept(groups, text, () => ({ ...unused(key), lastValue: 0 }))
         const before = group.lastValue ?? 0
-        group.lastValue = before + count
+        const lastValue = before + count
+        group.lastValue = lastValue
         group.updatedAt = at
-        return { key, value: before + 1, lastValue: before + count, count, step: 1, at, isReplayed: false }
+        const dealt = {
+          kind: 'numbers',
+          value: before + 1,
+          lastValue,
+          count,
+          step: 1,
+          nextValue: lastValue + 1,
+          format: null,
+          timeZone: 'UTC',
+        } as const
+        return { key, dealt, at, isReplayed: false }
       },
 
-      async readGroup(key) {
-        const unwritten = { ...key, lastValue: null, updatedAt: null }
-        return groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unwritten
-      },
-
-      async read(key) {
-        return { ...key, createdAt: null }
-      },
+      readGroup: async (key) => groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
+      read: async (key) => ({ ...key, numbering: undefined, createdAt: null }),
+      restart: notMeasured,
+      reserve: notMeasured,
+      confirm: notMeasured,
+      release: notMeasured,
+      reservation: notMeasured,
+      define: notMeasured,
+      delete: notMeasured,
+      list: notMeasured,
+      listGroups: notMeasured,
     },
   }
+}
+
+function unused(key: GroupKey): GroupState {
+  return { ...key, lastValue: null, lastFormatted: null, nextValue: 1, updatedAt: null }
 }
 
 function kept<State>(states: Map<string, State>, key: string, make: () => State): State {
