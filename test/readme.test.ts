@@ -11,7 +11,7 @@ it('shows what its commands print', async () => {
   const { url } = await startService()
   const text = await readFile(README, 'utf8')
   const examples = [...text.matchAll(/```sh\n(curl [^`]+)```\n\n```json\n([^`]+)```/g)]
-  expect(examples).toHaveLength(8)
+  expect(examples).toHaveLength(10)
   for (const [, command = '', answer] of examples) {
     const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('http://127.0.0.1:4000', url)])
     expect(`${stdout}\n`).toBe(answer)
