@@ -74,3 +74,27 @@ it('goes on after INV-2025-00917 with INV-2026-00001 by itself, and shows both',
   expect(writerFor(next)(next.dealt.value)).toBe('INV-2026-00001')
   expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2026-00001', nextValue: 2 })
 })
+
+it('shows the latest period of a group, also after a process whose clock is behind has dealt a number', async () => {
+  const midnight = Date.UTC(2026, 0, 1)
+  const target = await freshDatabase()
+  const ahead = openTestNth(target, { now: () => new Date(midnight + 1) })
+  const behind = openTestNth(target, { now: () => new Date(midnight - 1) })
+  const key = { namespace: 'n', sequence: 's', group: '' }
+  await ahead.sequences.define(
+    { namespace: 'n', name: 's' },
+    { format: '{yyyy}-{value}', restartEvery: 'YEAR' },
+  )
+  for (const [{ sequences }, text] of [
+    [behind, '2025-1'],
+    [ahead, '2026-1'],
+    [behind, '2025-2'],
+    [ahead, '2026-2'],
+  ] as const) {
+    const numbers = await sequences.next(key, 1)
+    expect(writerFor(numbers)(numbers.dealt.value)).toBe(text)
+  }
+  const { sequences } = openTestNth(target, { now: () => new Date(midnight - 1) })
+  await sequences.next(key, 1)
+  expect(await ahead.sequences.readGroup(key)).toMatchObject({ lastFormatted: '2026-2', nextValue: 3 })
+})

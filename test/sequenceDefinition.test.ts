@@ -1,8 +1,11 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
+import { type Sequences, writerFor } from '../src/core/sequences.ts'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
+import { startProxy } from './support/proxy.ts'
+import { defaults } from './support/sequenceModel.ts'
 import { type Service, startService } from './support/service.ts'
 import { soon } from './support/soon.ts'
 
@@ -18,19 +21,6 @@ const NEXT = `mutation($name: String! = "s", $group: String! = "", $count: Int! 
   nextInSequence(name: $name, group: $group, count: $count) { value values formatted lastValue group { nextValue lastFormatted } }
 }`
 
-const defaults = {
-  startValue: 1,
-  step: 1,
-  minValue: null,
-  maxValue: null,
-  cycle: false,
-  format: null,
-  restartEvery: null,
-  allowRepeats: false,
-  timeZone: 'UTC',
-  gapless: false,
-}
-
 const whole = {
   startValue: 100,
   step: -10,
@@ -43,6 +33,11 @@ const whole = {
   timeZone: 'Europe/Berlin',
   gapless: false,
 }
+
+/** How long a database may take to be where it is waited for. */
+const PATIENCE = { timeout: 20_000, interval: 20 }
+
+const KEY = { namespace: 'n', name: 's' }
 
 const define = ({ ask }: Service, definition: object, name = 's') => ask(DEFINE, { name, definition })
 const next = async ({ ask }: Service, variables: object = {}) =>
@@ -187,6 +182,33 @@ it('refuses to take back what has mixed its numbers up, unless they look differe
   expect((await next(service)).formatted).toBe('y3')
 })
 
+it('takes numbers below 0 for what they look like', async () => {
+  const service = await startService()
+  await define(service, { startValue: -5, format: 'A{value}' })
+  expect((await next(service, { count: 2 })).formatted).toBe('A-5')
+  const minus = { format: 'A-{value}' }
+  expect(await service.refusal(DEFINE, { definition: minus })).toMatchObject({
+    argument: 'definition.format',
+  })
+  await define(service, { format: 'A{value}' }, 'positive')
+  await next(service, { name: 'positive' })
+  await define(service, minus, 'positive')
+  expect((await next(service, { name: 'positive' })).formatted).toBe('A-2')
+})
+
+it('refuses to turn round twice and write as at first, as it would come by the same numbers', async () => {
+  const service = await startService()
+  await next(service, { count: 9 })
+  await define(service, { step: -1, format: 'down {value}' })
+  await next(service, { count: 5 })
+  const again = { step: 1, format: null }
+  expect(await service.refusal(DEFINE, { definition: again })).toMatchObject({
+    argument: 'definition.format',
+  })
+  await define(service, { step: 1, format: 'up {value}' })
+  expect((await next(service)).formatted).toBe('up 5')
+})
+
 it('takes back a change by which nothing was dealt', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
@@ -302,6 +324,42 @@ it('deals by a new definition in another process from its answer on', async () =
   await expect(other.sequences.next(key, 1)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
 })
 
+it('has a definition wait for numbers that are being dealt, so that none is dealt by the old one after its answer', async () => {
+  const target = await freshDatabase()
+  const [one, other] = [openTestNth(target), openTestNth(target)]
+  const key = { namespace: 'n', sequence: 's', group: '' }
+  await one.sequences.next(key, 1)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.end())
+  await holder.query('start transaction')
+  await holder.query('select * from sequence_value for update')
+  const waiting = async () => {
+    const [row] = await query(
+      target,
+      `select count(*) as waiting
+         from information_schema.innodb_trx t
+         join information_schema.processlist p on p.id = t.trx_mysql_thread_id
+        where p.db = '${target.database}' and t.trx_state = 'LOCK WAIT'`,
+    )
+    return Number(row?.waiting)
+  }
+  const dealt = one.sequences.next(key, 1)
+  await expect.poll(waiting, PATIENCE).toBe(1)
+  let isDefined = false
+  const defined = other.sequences.define(KEY, { format: 'new {value}' }).then(() => {
+    isDefined = true
+  })
+  await expect.poll(async () => isDefined || (await waiting()) === 2, PATIENCE).toBe(true)
+  const mustBeNew = isDefined
+  await holder.query('rollback')
+  const numbers = await dealt
+  if (mustBeNew) expect(writerFor(numbers)(numbers.dealt.value)).toBe('new 2')
+  expect(numbers.dealt.value).toBe(2)
+  await defined
+  const last = await one.sequences.next(key, 1)
+  expect(writerFor(last)(last.dealt.value)).toBe('new 3')
+})
+
 it('deals every number once while its definition is changed again and again', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
@@ -322,6 +380,36 @@ it('deals every number once while its definition is changed again and again', as
   expect(new Set(dealt).size).toBe(2000)
   for (const { faults } of processes) expect(faults).toEqual([])
 })
+
+it.each([
+  ['changed', (sequences: Sequences) => sequences.define(KEY, { format: 'later {value}' }), 'later {value}'],
+  ['deleted', (sequences: Sequences) => sequences.delete(KEY), undefined],
+])(
+  'makes a change once whose COMMIT was not answered, though the sequence was %s before that was noticed',
+  async (_, meddle, format) => {
+    const target = await freshDatabase()
+    const { sequences } = openTestNth(target)
+    await sequences.define(KEY, { startValue: 10, maxValue: 20 })
+    const meddling: Promise<unknown>[] = []
+    let isDown = false
+    const cut = await startProxy(target, (statement) => {
+      if (isDown) return 'is cut off'
+      if (statement !== 'commit') return 'passes'
+      isDown = true
+      const meddled = meddle(sequences).finally(() => {
+        isDown = false
+      })
+      meddling.push(meddled)
+      return 'stays unanswered'
+    })
+    // Of a sequence as it is by default, it would be refused.
+    const told = await openTestNth(cut).sequences.define(KEY, { minValue: 5, format: 'earlier {value}' })
+    expect(told.numbering).toMatchObject({ minValue: 5, maxValue: 20, format: 'earlier {value}' })
+    expect(meddling.length).toBe(1)
+    await Promise.all(meddling)
+    expect((await sequences.read(KEY)).numbering?.format).toBe(format)
+  },
+)
 
 it('continues numbers from elsewhere, in a group or from the start', async () => {
   const service = await startService()

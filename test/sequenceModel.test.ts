@@ -27,6 +27,7 @@ const START = Date.UTC(2026, 10, 21)
 /** No key is forgotten, however far the clock is put forward: some thirty years. */
 const FOR_EVER = 10 ** 12
 const GROUPS = ['', 'A', '7']
+const KEYS = ['k1', 'k2', 'k3']
 const MAX = Number.MAX_SAFE_INTEGER
 const HOUR = 3_600_000
 
@@ -92,7 +93,7 @@ const operation: fc.Arbitrary<SequenceOperation> = fc.oneof(
         { weight: 3, arbitrary: fc.constant(1) },
         { weight: 1, arbitrary: fc.integer({ min: 1, max: 25 }) },
       ),
-      key: fc.option(fc.constantFrom('k1', 'k2', 'k3'), { nil: undefined, freq: 3 }),
+      key: fc.option(fc.constantFrom(...KEYS), { nil: undefined, freq: 3 }),
     }),
   },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
@@ -260,7 +261,7 @@ it.each([
           clock.at += later
           const { at } = clock
           const events = await Promise.all(
-            asked.map(async ({ asked, process, turn }): Promise<Event<SequenceModel> | undefined> => {
+            asked.map(async ({ asked, process, turn }): Promise<Told | undefined> => {
               const sequences = processes[process]?.sequences
               if (!sequences) throw new Error('There are two')
               for (const _ of upTo(turn)) await sequences.read({ namespace: 'n', name: 's' })
@@ -271,27 +272,30 @@ it.each([
               const isDoubtful = code === 'OUTCOME_UNKNOWN'
               if (code === 'UNAVAILABLE') return undefined
               return {
+                asked,
+                told,
                 from,
                 to,
                 isDoubtful,
-                apply: (before) =>
-                  isDoubtful ? stepSequence(before, asked, at)[0] : after(before, asked, told, at),
+                apply: (before) => {
+                  const state = isDoubtful
+                    ? stepSequence(before, asked, at)[0]
+                    : after(before, asked, told, at)
+                  return state && state !== before ? comparable(state) : state
+                },
               }
             }),
           )
+          const done = events.flatMap((event) => event ?? [])
           const found = await present(target, processes[1]?.sequences)
           let end: SequenceModel | undefined
           const isFound = (candidate: SequenceModel) => {
             end = candidate
             return isDeepStrictEqual(found, held(candidate, at))
           }
-          expect(
-            isExplained(
-              events.flatMap((event) => event ?? []),
-              model,
-              isFound,
-            ),
-          ).toBe(true)
+          // What it takes to find out by hand why no order is found, as nothing of it comes a second time.
+          const batch = JSON.stringify({ at, model, found, done })
+          expect(isExplained(done, model, isFound), batch).toBe(true)
           model = end ?? model
         },
       ),
@@ -299,6 +303,33 @@ it.each([
     )
   },
 )
+
+interface Told extends Event<SequenceModel> {
+  asked: SequenceOperation
+  told: SequenceOutcome
+}
+
+/** A model without what it doesn't take to explain answers, and in one order: the search remembers where it has been. */
+function comparable({ numbering, groups, keys }: SequenceModel): SequenceModel {
+  return {
+    numbering,
+    groups: inOrder(groups, ({ rows, latest }) => ({
+      rows: inOrder(rows, (row) => row),
+      latest,
+      texts: {},
+      isRestarted: false,
+    })),
+    keys: inOrder(keys, (key) => key),
+  }
+}
+
+function inOrder<Part>(parts: Record<string, Part>, each: (part: Part) => Part): Record<string, Part> {
+  return Object.fromEntries(
+    Object.entries(parts)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, part]) => [name, each(part)]),
+  )
+}
 
 /** All that is there of the sequence, so that nothing of it is left to be guessed. */
 async function present(target: Target, sequences: Sequences | undefined) {
@@ -322,6 +353,10 @@ async function present(target: Target, sequences: Sequences | undefined) {
        join sequence_value v on v.group_id = g.id
       where coalesce(v.value, v.next_value) is not null`,
   )
+  const keys = await query(
+    target,
+    'select lower(hex(hash)) hash, answers from idempotency_key where answers is not null',
+  )
   const positions = rows.map(({ name, period_label, value, next_value }) => [
     `${name.toString('utf8')} ${labelText(period_label)}`,
     value,
@@ -331,6 +366,12 @@ async function present(target: Target, sequences: Sequences | undefined) {
     numbering: numbering ?? defaults,
     groups,
     positions: new Map(positions.map(([key, ...rest]) => [key, rest])),
+    keys: KEYS.map((key) => {
+      const { hash } = claimOf('n', key, [])
+      const answers = keys.find((row) => row.hash === hash)?.answers
+      const [dealt] = answers ? JSON.parse(answers) : []
+      return dealt && [dealt.value, dealt.lastValue]
+    }),
   }
 }
 
@@ -347,6 +388,10 @@ function held(model: SequenceModel, at: number) {
         Object.entries(rows).map(([label, { last, next }]) => [`${group} ${label}`, [last, next]]),
       ),
     ),
+    keys: KEYS.map((key) => {
+      const answer = model.keys[key]?.answer
+      return answer && [answer.value, answer.lastValue]
+    }),
   }
 }
 

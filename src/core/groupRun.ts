@@ -19,10 +19,8 @@ export interface GroupRun<R extends GroupRow> {
   reservations: number
   /** The reservations that are to be confirmed or given back. */
   tokens: string[]
-  /** What it holds, once that is known; undefined: it is gone. */
+  /** What it holds, once that is known; undefined: it is gone, or did not rise as it was to. */
   state: NumberState | undefined
-  /** Whether it was not found to rise; so it is to be looked at. */
-  isMissed: boolean
 }
 
 /** A group as a flush begins with it, for one operation of a call. */
@@ -42,7 +40,6 @@ export function groupRunOf<R extends Row, G extends GroupRow>(
     reservations: 0,
     tokens: [],
     state: undefined,
-    isMissed: false,
   }
   includeInGroup(run, call, operation)
   return run

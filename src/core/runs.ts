@@ -7,15 +7,14 @@ import type { GroupRun } from './groupRun.ts'
 import type { CounterRow, GroupRow, Row, Write } from './lane.ts'
 import { type GroupFound, numberState } from './numberState.ts'
 
-/** Whether there is no such row any more. */
+/** Whether there is no such row any more, or it is not as it was known: then it is to be looked up. */
 export function isGone<R extends Row>(run: Run<R>): boolean {
-  return run.kind === 'group' ? !run.state && !run.isMissed : run.isGone
+  return run.kind === 'group' ? !run.state : run.isGone
 }
 
 /** Begins dealing, with what was found of a group. */
 export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFound | undefined): void {
   const { row, label } = run
-  run.isMissed = !found && run.rise !== undefined
   run.state = found && numberState({ numbering: row.numbering, group: row.group, label }, found)
 }
 

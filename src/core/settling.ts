@@ -138,8 +138,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
     const { calls: all, runs, counters, groups, parts, claims } = batch
     for (const [index, run] of counters.entries()) begin(run, found.values[index], found.tallies[index])
     for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
-    for (const { row, isMissed } of groups) if (isMissed) careful.add(row.key)
-    if (groups.some(({ isMissed }) => isMissed) || runs.some(isGone)) return false
+    if (runs.some(isGone)) return false
     const tight = counters.filter(isTight)
     for (const { row } of tight) careful.add(row.key)
     if (tight.length > 0) return false
