@@ -49,3 +49,13 @@ it('leaves alone who holds the same number of another round or period', () => {
     expect(dealNumbers(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({ state: 'CONFIRMED' })
   }
 })
+
+it('does not deal a number anew that is given back of another round or period', () => {
+  for (const other of [{ round: 1 }, { label: 2025 }]) {
+    const state = found({ ...justExpired, value: 3, expiresAt: 2000, ...other })
+    expect(dealNumbers(state, { kind: 'release', token: 'first' }, AT)).toMatchObject({ state: 'RELEASED' })
+    expect(dealNumbers(state, { kind: 'reserve', token: 'second', ttlMs: 60_000 }, AT)).toMatchObject({
+      value: 5,
+    })
+  }
+})

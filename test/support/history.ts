@@ -5,7 +5,10 @@ export interface Event<State> {
   to: number
   /** Whether nobody knows if it took effect. */
   isDoubtful: boolean
-  /** The state after it; undefined if the answer doesn't fit what it would have done there. */
+  /**
+   * The state after it; undefined if the answer doesn't fit what it would have done there. The same object if it has no
+   * effect, wherever it fits.
+   */
   apply(state: State): State | undefined
 }
 
@@ -19,26 +22,63 @@ export function isExplained<State>(
   initial: State,
   isFound: (state: State) => boolean,
 ): boolean {
+  // A state is met by many ways: it is written out once, and each event tried on it once.
+  const places = new Map<string, Place<State>>()
   const seen = new Set<string>()
   return search(
-    initial,
-    events.toSorted((a, b) => a.to - b.to),
+    placeOf(initial),
+    events.map((_, index) => index).toSorted((a, b) => eventAt(a).to - eventAt(b).to),
   )
 
-  function search(state: State, open: readonly Event<State>[]): boolean {
-    if (open.every(({ isDoubtful }) => isDoubtful) && isFound(state)) return true
-    const place = `${open.map((event) => events.indexOf(event))} ${JSON.stringify(state)}`
-    if (seen.has(place)) return false
-    seen.add(place)
-    const firstAnswer = Math.min(...open.filter(({ isDoubtful }) => !isDoubtful).map(({ to }) => to))
-    const without = (event: Event<State>) => open.filter((other) => other !== event)
-    const next = open.flatMap((event) => {
-      const after = event.from < firstAnswer ? event.apply(state) : undefined
-      return after === undefined ? [] : [{ event, after }]
+  function search(place: Place<State>, open: readonly number[]): boolean {
+    const certain = open.filter((index) => !eventAt(index).isDoubtful)
+    if (certain.length === 0 && isFound(place.state)) return true
+    const node = `${place.id} ${open}`
+    if (seen.has(node)) return false
+    seen.add(node)
+    const firstAnswer = Math.min(...certain.map((index) => eventAt(index).to))
+    const next = open.flatMap((index) => {
+      const move = eventAt(index).from < firstAnswer ? moveBy(index, place) : undefined
+      return move ? [{ index, ...move }] : []
     })
-    // What fits here and changes nothing may as well come now: no other choice leaves more room.
-    const idle = next.find(({ event, after }) => after === state && !event.isDoubtful)
-    if (idle) return search(state, without(idle.event))
-    return next.some(({ event, after }) => search(after, without(event)))
+    const without = (index: number) => open.filter((other) => other !== index)
+    // What fits here and has no effect may as well come now: no other choice leaves more room.
+    const idle = next.find(({ index, isIdle }) => isIdle && !eventAt(index).isDoubtful)
+    if (idle) return search(place, without(idle.index))
+    return next.some(({ index, after }) => search(after, without(index)))
   }
+
+  function moveBy(index: number, place: Place<State>): Move<State> | null {
+    const known = place.moves.get(index)
+    if (known !== undefined) return known
+    const state = eventAt(index).apply(place.state)
+    const move = state === undefined ? null : { after: placeOf(state), isIdle: state === place.state }
+    place.moves.set(index, move)
+    return move
+  }
+
+  function placeOf(state: State): Place<State> {
+    const text = JSON.stringify(state)
+    const place = places.get(text) ?? { id: places.size, state, moves: new Map() }
+    places.set(text, place)
+    return place
+  }
+
+  function eventAt(index: number): Event<State> {
+    const event = events[index]
+    if (!event) throw new Error(`There is no event ${index}`)
+    return event
+  }
+}
+
+interface Place<State> {
+  id: number
+  state: State
+  /** By the index of an event; null: it doesn't fit. */
+  moves: Map<number, Move<State> | null>
+}
+
+interface Move<State> {
+  after: Place<State>
+  isIdle: boolean
 }
