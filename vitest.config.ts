@@ -15,7 +15,8 @@ export default defineConfig({
     globalSetup: ['test/support/globalSetup.ts'],
     // Files run side by side, on databases of their own; two of them keep two cores busy.
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // For a machine that has much else to do: some of them take a minute of two cores.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 })
