@@ -1,19 +1,16 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Decision, Flush, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
 import { ER, failureOf, hasErrorNumber } from './errors.ts'
 import { readAgain, writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
-import { type Ledger, look, openLedger, raise, sweep, touch } from './ledger.ts'
+import { hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { FailedStatement, type Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 import type { Target } from './target.ts'
 
-/** Between two looks at the ledger that didn't succeed. */
-const LOOK_PAUSE_MS = 50
 const DAY_MS = 86_400_000
 
 /**
@@ -168,7 +165,6 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     decided: FlushText,
     flush: Flush<StoredRow>,
   ): Promise<Outcome> {
-    const seq = used.seq + 1
     try {
       await session.send([...decided.statements, 'commit'])
     } catch (error) {
@@ -184,35 +180,20 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
         return { kind: 'failed', cause }
       }
       session.drop()
-      return settle(used, seq, flush, cause)
+      return settle(used, flush, cause)
     }
     isSingly = false
-    used.seq = seq
+    used.seq += 1
     note(true)
     return { kind: 'committed' }
   }
 
-  /** Finds out whether a COMMIT took effect, for as long as anybody waits for it. */
-  async function settle(
-    used: Ledger,
-    seq: number,
-    flush: Flush<StoredRow>,
-    cause: unknown,
-  ): Promise<Outcome> {
-    while (flush.isAwaited()) {
-      let session: Session | undefined
-      try {
-        session = await line.session()
-        const found = await look(session, used)
-        if (found === seq - 1) return { kind: 'failed', cause }
-        if (found !== seq) break
-        used.seq = seq
-        return { kind: 'committed' }
-      } catch {
-        // A look that failed says nothing. The next one has a connection of its own.
-        session?.drop()
-        await pause(LOOK_PAUSE_MS)
-      }
+  async function settle(used: Ledger, flush: Flush<StoredRow>, cause: unknown): Promise<Outcome> {
+    const isCommitted = await hasRisen(line, used, flush.isAwaited)
+    if (isCommitted === false) return { kind: 'failed', cause }
+    if (isCommitted) {
+      used.seq += 1
+      return { kind: 'committed' }
     }
     // Whatever becomes of that transaction, it is no longer this lane's.
     ledger = undefined

@@ -1,4 +1,6 @@
 import { randomInt } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Line } from './line.ts'
 import { integer } from './literals.ts'
 import { type Answer, firstRow, type Session } from './session.ts'
 
@@ -15,6 +17,8 @@ const IDS = 2 ** 48 - 1
 /** A row is swept when it was not touched for so long. */
 const KEPT_DAYS = 7
 const SWEPT_AT_ONCE = 500
+/** Between two looks that didn't succeed. */
+const LOOK_PAUSE_MS = 50
 
 /** A ledger of its own for a lane of one run of a process: its id was never used before. */
 export async function openLedger(session: Session): Promise<Ledger> {
@@ -37,6 +41,31 @@ export function touch({ id }: Ledger): string {
 }
 
 /**
+ * Finds out whether the transaction that was to raise the ledger took effect, for as long as anybody waits for it.
+ * Undefined: nobody can say.
+ */
+export async function hasRisen(
+  line: Line,
+  ledger: Ledger,
+  isAwaited: () => boolean,
+): Promise<boolean | undefined> {
+  const { seq } = ledger
+  while (isAwaited()) {
+    let session: Session | undefined
+    try {
+      session = await line.session()
+      const found = await look(session, ledger)
+      return found === seq || found === seq + 1 ? found > seq : undefined
+    } catch {
+      // A look that failed says nothing. The next one has a connection of its own.
+      session?.drop()
+      await pause(LOOK_PAUSE_MS)
+    }
+  }
+  return undefined
+}
+
+/**
  * Asks which transaction took effect last; `undefined` if the row is gone.
  *
  * The look is a write: it waits for a transaction that is still under way, and on a cluster one that another
@@ -44,7 +73,7 @@ export function touch({ id }: Ledger): string {
  *
  * @throws what keeps it from committing; then it says nothing
  */
-export async function look(session: Session, { id }: Ledger): Promise<number | undefined> {
+async function look(session: Session, { id }: Ledger): Promise<number | undefined> {
   const causally = session.isClustered ? ['set session wsrep_sync_wait = 7'] : []
   const asBefore = session.isClustered ? ['set session wsrep_sync_wait = 0'] : []
   const answers: Answer[] = await session.send([
