@@ -46,17 +46,19 @@ let isBusy = false
 async function sell() {
   button.disabled = true
   isBusy = true
+  let sales
   try {
-    const sales = await buy(title)
+    sales = await buy(title)
     purchases += 1
     find('.bought').textContent = boughtText(title, sales)
     trouble.textContent = ''
-    show(sales)
   } catch (error) {
     trouble.textContent = troubleText(title, error)
   } finally {
     isBusy = false
     button.disabled = false
+    // Not for sale any more if that was the last copy.
+    if (sales) show(sales)
   }
   await refresh()
   button.focus()
