@@ -20,6 +20,8 @@ export interface ChoreOptions {
 
 /** How often a process looks whether it is time, in parts of the time between. */
 const LOOKS = 4
+/** Half of it is waited at least. */
+const LATEST_FIRST_LOOK_MS = 60_000
 /** How long who closes it waits for what is under way. */
 const PATIENCE_MS = 1000
 
@@ -28,8 +30,9 @@ export function openChore(database: Database, { name, everyS, work, onFailure }:
   const lookEveryMs = (everyS * 1000) / LOOKS
   let isClosed = false
   let underWay: Promise<void> | undefined
-  // Processes that were started together look apart.
-  let timer = setTimeout(begin, Math.random() * Math.min(lookEveryMs, 60_000)).unref()
+  // Not while a process begins its work; and those that were started together look apart.
+  const firstLookMs = Math.min(lookEveryMs, LATEST_FIRST_LOOK_MS) * (0.5 + Math.random() / 2)
+  let timer = setTimeout(begin, firstLookMs).unref()
 
   function begin(): void {
     underWay = attempt()
