@@ -39,7 +39,7 @@ create table namespace (
   unique key namespace_name (name)
 ) engine = InnoDB;
 
--- What a counter is. `version` is that of its definition; the rows that count carry it too. What its value may
+-- What a counter is. `version` is that of its definition, from a random one on; the rows that count carry it too. What its value may
 -- be: null is no bound. `saturates`: an addition that would cross a bound is applied as far as it fits.
 -- Over how many rows it is spread, now and at most so far; the IANA name of the zone in which its periods begin; and
 -- the periods of which it is kept what was added: for how many days, if not for ever (`:90`), and from when on they
@@ -106,7 +106,7 @@ create table chore (
 -- How the numbers of a sequence follow one another, and are written. Null is no bound, no format, and no period after
 -- which it begins again. `eras` is a JSON list of the ways in which it has written numbers before it was changed.
 -- Who deals numbers holds a shared lock on this row, who changes it an exclusive one: so nobody deals by an old
--- definition.
+-- definition. `version` begins at random. `uses` is raised on a cluster, where shared locks hold on one node only.
 create table sequence (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
@@ -125,12 +125,14 @@ create table sequence (
   time_zone varbinary(64) not null default 'UTC',
   gapless boolean not null default false,
   eras mediumblob null,
+  uses int unsigned not null default 0,
   primary key (id),
   unique key sequence_name (namespace_id, name)
 ) engine = InnoDB;
 
 -- The period in which a group has dealt numbers last, the version of its sequence then, and how they were written.
--- Null: it has dealt none yet.
+-- Null: it has dealt none yet. `identity` is drawn at random when it is made: after a failover that lost groups their
+-- ids are given to others, and whoever still knows a lost one by its id must not meet its identity there.
 create table sequence_group (
   id bigint unsigned not null auto_increment,
   sequence_id bigint unsigned not null,
@@ -139,6 +141,7 @@ create table sequence_group (
   version int unsigned null,
   format varbinary(764) null,
   time_zone varbinary(64) null,
+  identity int unsigned not null default 0,
   primary key (id),
   unique key sequence_group_name (sequence_id, name),
   key sequence_group_version (sequence_id, version)
@@ -146,7 +149,8 @@ create table sequence_group (
 
 -- The last number that a group has dealt, one row for each period in which it began anew: 2026, 202611, 20261121,
 -- 2026112118, or 2026047 for a week. Label 0 is the row of a sequence that never does. `next_value` is the next number
--- where it does not follow from the last. `round` counts how often a group was told to begin elsewhere.
+-- where it does not follow from the last. `round` counts how often a group was told to begin elsewhere. `identity` is
+-- that of the group.
 create table sequence_value (
   group_id bigint unsigned not null,
   period_label int unsigned not null,
@@ -156,6 +160,7 @@ create table sequence_value (
   updated_at datetime(3) null,
   next_value bigint null,
   round int unsigned not null default 0,
+  identity int unsigned not null default 0,
   primary key (group_id, period_label)
 ) engine = InnoDB;
 

@@ -44,6 +44,8 @@ export interface Care {
   careful: ReadonlySet<string>
   /** What was added in their running periods is to be looked at. */
   told: ReadonlySet<string>
+  /** The slot that was drawn for each that has slots. */
+  slots: Map<string, number>
 }
 
 /** The most rows and keys that one transaction touches, if a single call doesn't touch more. */
@@ -88,7 +90,7 @@ export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care, at
         include(run, call, index)
         parts.push(run)
       } else {
-        const opened = runOf(call, index, row, at)
+        const opened = runOf(call, index, row, { at, slots: care.slots })
         if (opened.kind === 'counter') beCareful(opened, care)
         else if (care.careful.has(row.key)) opened.rise = undefined
         runs.set(row.key, opened)
@@ -120,10 +122,15 @@ export function isOf(row: Row, key: string): boolean {
 }
 
 /** A row as a flush begins with it, for one operation of a call. */
-export function runOf<R extends Row>(call: Call<R>, index: number, row: R, at: Date): Run<R> {
+export function runOf<R extends Row>(
+  call: Call<R>,
+  index: number,
+  row: R,
+  { at, slots }: { at: Date; slots: Map<string, number> },
+): Run<R> {
   const operation = call.operations[index]
   if (isGroupRow(row)) return groupRunOf(call, operation, row, at)
-  if (isCounterRow(row)) return counterRunOf(call, operation, row)
+  if (isCounterRow(row)) return counterRunOf(call, operation, row, slots)
   throw new Error('A row of no kind')
 }
 
@@ -147,6 +154,7 @@ function counterRunOf<R extends Row, C extends CounterRow>(
   call: Call<R>,
   operation: Operation | undefined,
   row: C,
+  drawn: Map<string, number>,
 ): CounterRun<C> {
   const { slots } = row.definition
   const run: CounterRun<C> = {
@@ -156,7 +164,7 @@ function counterRunOf<R extends Row, C extends CounterRow>(
     isForDefinition: isForDefinition(operation),
     // Whether there is room for more, one slot alone doesn't tell.
     isTold: slots > 1 || isTold(call, operation),
-    slot: slots === 1 ? 0 : Math.floor(Math.random() * slots),
+    slot: slots === 1 ? 0 : slotOf(row, drawn),
     value: 0,
     definition: row.definition,
     tallies: undefined,
@@ -168,6 +176,13 @@ function counterRunOf<R extends Row, C extends CounterRow>(
   }
   if (slots > 1 && !isForOneSlot(operation)) takeAllSlots(run)
   return run
+}
+
+/** The same as long as a call is tried again: others may hold another one locked. */
+function slotOf({ key, definition }: CounterRow, drawn: Map<string, number>): number {
+  const slot = drawn.get(key) ?? Math.floor(Math.random() * definition.slots)
+  drawn.set(key, slot)
+  return slot
 }
 
 function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void {

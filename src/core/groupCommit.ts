@@ -1,5 +1,5 @@
 import { firstOf, touches } from './batch.ts'
-import { type Applied, type Call, type CallsOptions, openCalls, type Request } from './calls.ts'
+import { type Applied, type Call, type CallsOptions, doubtful, openCalls, type Request } from './calls.ts'
 import type { Answer, Operation } from './dealing.ts'
 import { unavailable } from './errors.ts'
 import type { Lane, Row, Rows } from './lane.ts'
@@ -22,7 +22,8 @@ import { openSuspects } from './suspects.ts'
  *   finding → waiting → sent → committing → answered: the ordinary way
  *   sent → sent          rolled back: with a neighbour that is at fault, or for a conflict
  *   sent → waiting       a row or claim of its own is at fault: that is tried apart, on a side lane
- *   sent → finding       a row of it is gone
+ *   sent → finding       a row of it is gone, or was read from another database
+ *   sent → answered      INTERNAL_SERVER_ERROR: it can't be written or read for an exception of our own
  *   committing → sent    the connection was lost, and the ledger says that COMMIT took no effect
  *   finding, waiting, sent → answered   UNAVAILABLE, at its deadline
  *   committing → answered               OUTCOME_UNKNOWN, at its deadline or if the ledger cannot tell
@@ -70,7 +71,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
   const { openLane, onFault, now } = options
   const calls = openCalls<R>(options)
   const { settle, probe } = openSettling({ ...options, calls })
-  const seekerOf = openSeeking({ calls, now, place })
+  const seekerOf = openSeeking({ calls, now, place, onFault })
   const suspects = openSuspects<R>(firstOf)
   const lanes: Lane<R>[] = []
   const main = openMain()
@@ -104,6 +105,15 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     const lane = openLane()
     lanes.push(lane)
     return lane
+  }
+
+  /** Ends calls for an exception that nobody has foreseen. What flushes goes on. */
+  function fail(open: readonly Call<R>[], error: unknown): false {
+    onFault(error)
+    const reason = 'An error of the server came between'
+    const failure = error instanceof Error ? error : new Error(String(error))
+    for (const call of open) calls.answer(call, call.isCommitting ? doubtful(call, reason, error) : failure)
+    return false
   }
 
   function place(call: Call<R>): void {
@@ -146,12 +156,15 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       isRunning = true
       while (waiting.size > 0) {
         await endOfTurn()
-        await settle(lane, take(firstOf(waiting)), (key, blamed) => {
-          const others = take([...waiting].filter((call) => touches(call, key)))
-          suspect(key, [...blamed, ...others], true)
-        })
+        const cut = take(firstOf(waiting))
+        await settle(lane, cut, apart).catch((error) => fail(cut, error))
       }
       isRunning = false
+    }
+
+    function apart(key: string, blamed: readonly Call<R>[]): void {
+      const others = take([...waiting].filter((call) => touches(call, key)))
+      suspect(key, [...blamed, ...others], true)
     }
 
     return {
@@ -172,7 +185,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       isRunning = true
       for (let tried = suspects.next(); tried; tried = suspects.next()) {
         const { key } = tried
-        const isDone = await attempt(tried)
+        const isDone = await attempt(tried).catch((error) => fail(tried.calls, error))
         if (isDone) for (const call of suspects.clear(key)) place(call)
         else suspects.putBack(key)
       }

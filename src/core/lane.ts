@@ -45,8 +45,19 @@ export interface Lane<R extends Row> {
   close(): Promise<void>
 }
 
+/** What goes into one transaction, and what may be taken out of it. */
+export interface Flush<R extends Row> extends FlushBody<R> {
+  /** Whether to find out first which rows others hold locked, so that nothing waits for more than one lock. */
+  isImpatient: boolean
+  /**
+   * Takes out what is on rows or claims of some keys, which others hold locked or which are gone. Returns the rest;
+   * undefined: nothing is left.
+   */
+  without(keys: Unavailable): FlushBody<R> | undefined
+}
+
 /** What goes into one transaction. */
-export interface Flush<R extends Row> {
+export interface FlushBody<R extends Row> {
   /** One for each counter. */
   counters: readonly CounterRun<R & CounterRow>[]
   /** One for each group. */
@@ -60,6 +71,12 @@ export interface Flush<R extends Row> {
   mayCommit(): boolean
   /** Whether anybody still waits for it. */
   isAwaited(): boolean
+}
+
+/** Keys of rows and claims that a flush can't have. */
+export interface Unavailable {
+  locked: readonly string[]
+  gone: readonly string[]
 }
 
 /** What a flush finds in the database. */
@@ -96,9 +113,21 @@ export type Outcome =
   /** Rolled back as `deal` or `mayCommit` wished. */
   | { kind: 'withdrawn' }
   /**
-   * Certainly not done. `culprit` is the key of the row or claim that failed, if one did: locked, or refused for
-   * good (`isFault`). `isFull`: what was to be added in a period, without a look at it, would leave the safe range.
+   * Certainly not done. `culprit` is the key of the row or claim that failed, if one did: locked (`isLocked`), or
+   * refused for good (`isFault`). `isFull`: what was to be added in a period, without a look at it, would leave the
+   * safe range.
    */
-  | { kind: 'failed'; cause: unknown; culprit?: string; isFault?: boolean; isFull?: boolean }
+  | {
+      kind: 'failed'
+      cause: unknown
+      culprit?: string | undefined
+      isLocked?: boolean
+      isFault?: boolean
+      isFull?: boolean
+    }
+  /** Certainly not done: its rows were read from another database, or an earlier state of it. */
+  | { kind: 'stale' }
+  /** Certainly not done, for an exception of Nth's own in making, writing or reading it. */
+  | { kind: 'broken'; cause: unknown }
   /** Nobody can say whether it was done. */
   | { kind: 'unknown'; cause: unknown }

@@ -6,16 +6,23 @@ export interface SeekingOptions<R extends Row> {
   now: () => Date
   /** Has a call wait whose rows are found. */
   place: (call: Call<R>) => void
+  /** Told of failures that an operator should see. */
+  onFault: (error: unknown) => void
 }
 
 /** There is no row, and none was to be made. */
 export class MissingRow extends Error {}
 
-/** A row that is gone was deleted or defined anew; one that is found again as it was, time and again, was never made. */
-const MOST_SEEKS = 5
+/**
+ * A row that is gone was deleted or defined anew, and its key is another one then. One that is found again as it was
+ * is not seen yet by the connection that is to change it, or was taken away by somebody: an operator is told, once.
+ */
+const SEEKS_UNTIL_TOLD = 6
+const SHORTEST_PAUSE_MS = 20
+const LONGEST_PAUSE_MS = 200
 
 /** Makes the function that makes what looks for a call's rows. */
-export function openSeeking<R extends Row>({ calls, now, place }: SeekingOptions<R>) {
+export function openSeeking<R extends Row>({ calls, now, place, onFault }: SeekingOptions<R>) {
   /** Looks for the rows behind keys, in memory and then in the database, and has them made if that is wished. */
   return function seekerOf<Key>(
     rows: Rows<Key, R>,
@@ -26,13 +33,17 @@ export function openSeeking<R extends Row>({ calls, now, place }: SeekingOptions
 
     function found(call: Call<R>, again: readonly R[]): void {
       const isAsBefore = again.every(({ key }, index) => key === call.rows[index]?.key)
-      if (isAsBefore && ++fruitless > MOST_SEEKS) {
-        const missing = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
-        calls.answer(call, missing)
-        return
-      }
       call.rows = again
-      place(call)
+      // Not after the first time: a sequence that was defined anew is found like this.
+      if (isAsBefore && ++fruitless > 1) placeLater(call)
+      else place(call)
+    }
+
+    function placeLater(call: Call<R>): void {
+      call.obstacle = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
+      if (fruitless === SEEKS_UNTIL_TOLD) onFault(call.obstacle)
+      const pauseMs = Math.random() * Math.min(SHORTEST_PAUSE_MS * 2 ** fruitless, LONGEST_PAUSE_MS)
+      setTimeout(place, pauseMs, call)
     }
 
     return (call) => {

@@ -7,14 +7,20 @@ import type { Connection, Database } from './database.ts'
 import { readHistory } from './history.ts'
 import { openNamespace, openRows } from './ids.ts'
 import { bytes, integer } from './literals.ts'
+import type { Origin } from './origin.ts'
 import { onPage, pageOf } from './paging.ts'
 import { listRanked } from './ranked.ts'
 import type { Ranking } from './ranking.ts'
 import { selectByParent } from './selecting.ts'
+import { firstVersion } from './versions.ts'
 
-export function openCounterStore(database: Database, ranking: Ranking): CounterStore<CountingRow> {
+export function openCounterStore(
+  database: Database,
+  origin: Origin,
+  ranking: Ranking,
+): CounterStore<CountingRow> {
   return {
-    rows: openRows(database, {
+    rows: openRows(database, origin, {
       textOf: keyText,
       find: findCounters,
       make: makeCounters,
@@ -32,6 +38,7 @@ export function openCounterStore(database: Database, ranking: Ranking): CounterS
 async function findCounters(
   connection: Connection,
   keys: readonly CounterKey[],
+  generation: number,
 ): Promise<Map<string, CountingRow>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
@@ -48,7 +55,7 @@ async function findCounters(
   return new Map(
     rows.map((row) => [
       keyText({ namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }),
-      countingRow(row.id, row.version, definitionIn(row)),
+      countingRow({ id: row.id, version: row.version, generation }, definitionIn(row)),
     ]),
   )
 }
@@ -61,8 +68,8 @@ async function makeCounters(connection: Connection, keys: readonly CounterKey[])
     const id = integer(opened.id)
     const keeping = `x'${opened.time_zone.toString('hex')}', x'${opened.periods.toString('hex')}'`
     await connection.query(
-      `insert into counter (namespace_id, name, time_zone, periods)
-       values ${names.map((name) => `(${id}, ${name}, ${keeping})`).join(', ')}`,
+      `insert into counter (namespace_id, name, version, time_zone, periods)
+       values ${names.map((name) => `(${id}, ${name}, ${integer(firstVersion())}, ${keeping})`).join(', ')}`,
     )
     await connection.query(
       `insert into counter_value (counter_id, period, starts_at, slot, version)

@@ -11,6 +11,8 @@ export interface CountingRow extends CounterRow {
   id: number
   /** Of the definition that it was looked up with. */
   version: number
+  /** Of the origin, when it was looked up. */
+  generation: number
 }
 
 /** The rest of the key of a counter's row of all time. */
@@ -19,8 +21,11 @@ export function allTime(slot: number): string {
 }
 
 /** The row of a counter, by the definition of a version. */
-export function countingRow(id: number, version: number, definition: Definition): CountingRow {
-  return { kind: 'counter', key: `counter ${id} ${version}`, id, version, definition }
+export function countingRow(
+  { id, version, generation }: Pick<CountingRow, 'id' | 'version' | 'generation'>,
+  definition: Definition,
+): CountingRow {
+  return { kind: 'counter', key: `counter ${id} ${version}`, id, version, generation, definition }
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
-import type { Decision, Flush } from '../core/lane.ts'
+import type { Decision, FlushBody } from '../core/lane.ts'
 import { type CountingRow, change } from './counting.ts'
 import { redefine, remove } from './defining.ts'
 import { groupWriteSteps } from './groupWrites.ts'
@@ -12,7 +12,7 @@ import type { StoredRow } from './storedRow.ts'
 
 /** Writes what was decided: what careful rows are to be, what is added in periods, and what is remembered of claims. */
 export function writeDecided(
-  { counters, groups, at }: Flush<StoredRow>,
+  { counters, groups, at }: FlushBody<StoredRow>,
   found: readonly (number | undefined)[],
   { writes, groupWrites, added, remember: done, forget }: Decision,
   form: FlushForm,

@@ -15,6 +15,7 @@ export const ER = {
   ERROR_DURING_COMMIT: 1180,
   LOCK_WAIT_TIMEOUT: 1205,
   LOCK_DEADLOCK: 1213,
+  SUBQUERY_NO_1_ROW: 1242,
   OPTION_PREVENTS_STATEMENT: 1290,
   QUERY_INTERRUPTED: 1317,
   READ_ONLY_TRANSACTION: 1792,
@@ -22,6 +23,7 @@ export const ER = {
   CONNECTION_KILLED: 1927,
   STATEMENT_TIMEOUT: 1969,
   TRANSACTION_ROLLBACK_DURING_COMMIT: 3101,
+  LOCK_NOWAIT: 3572,
   CLIENT_INTERACTION_TIMEOUT: 4031,
 } as const
 
@@ -40,6 +42,7 @@ const CONFLICTS = new Set<number>([
   ER.CHECKREAD,
   ER.LOCK_WAIT_TIMEOUT,
   ER.LOCK_DEADLOCK,
+  ER.LOCK_NOWAIT,
   ER.TRANSACTION_ROLLBACK_DURING_COMMIT,
 ])
 
@@ -87,6 +90,11 @@ export function failureOf(error: unknown): Failure {
 /** Whether the connection can be used after an error: the server refused something, and goes on listening. */
 export function leavesConnection(error: unknown): boolean {
   return isServersWord(error) && failureOf(error) !== 'lost'
+}
+
+/** Whether it is an exception of our own, which neither the server nor the connection has caused. */
+export function isOwnFault(error: unknown): boolean {
+  return failureOf(error) === 'fault' && !isServersWord(error)
 }
 
 /** A packet of the server carries its error number, which is positive; errors of sockets have negative ones. */

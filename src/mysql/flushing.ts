@@ -1,7 +1,7 @@
 import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim } from '../core/idempotency.ts'
-import type { Flush } from '../core/lane.ts'
+import type { FlushBody } from '../core/lane.ts'
 import { addReturningOld, type CountingRow, change, lock } from './counting.ts'
 import { lockDefinition } from './defining.ts'
 import { groupSteps } from './groupSteps.ts'
@@ -26,7 +26,10 @@ import { tallySteps } from './tallying.ts'
  * Writes what a flush changes or locks. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock.
  */
-export function writeFlush({ counters, groups, claims, at }: Flush<StoredRow>, form: FlushForm): FlushText {
+export function writeFlush(
+  { counters, groups, claims, at }: FlushBody<StoredRow>,
+  form: FlushForm,
+): FlushText {
   const members = counters.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
   const spread = members.filter(({ run }) => hasSlots(run))
   const single = members.filter(({ run }) => !hasSlots(run))

@@ -1,10 +1,9 @@
-import type { RowDataPacket } from 'mysql2'
 import type { GroupFound } from '../core/numberState.ts'
 import { instant, integer } from './literals.ts'
 import { inOrder, isRenewed, keysOf, type NumberedRun } from './numberedRow.ts'
 import { NUMBERING } from './numbering.ts'
 import { inOrder as inDealingOrder, readFree, readTokens, reservationIn } from './reservations.ts'
-import { type Answer, firstRow } from './session.ts'
+import { type Answer, firstRow, rowsOf } from './session.ts'
 import { type Finds, type FlushForm, MARK, NARROW, ownerOf, type Step } from './steps.ts'
 
 /** How many groups are remembered whose last number the answers don't tell. */
@@ -105,12 +104,13 @@ function mayRise({ run: { row, label, rise } }: Member, { hidden }: FlushForm): 
  */
 function riseStep({ run, index }: Member, at: Date, { hidden }: FlushForm): Step {
   const { row, label, rise = 0 } = run
-  const { id, version, key: owner } = row
+  const { id, identity, version, key: owner } = row
   const statement = `update sequence_value
    set revision = revision + 1,
        updated_at = ${instant(at)},
        value = cast(last_insert_id(value) as signed) + ${integer(rise)}
- where group_id = ${integer(id)} and period_label = ${integer(label)} and value is not null and next_value is null`
+ where group_id = ${integer(id)} and period_label = ${integer(label)} and identity = ${integer(identity)}
+   and value is not null and next_value is null`
   return {
     statement,
     owner,
@@ -137,23 +137,27 @@ function positionSteps(some: Member[]): Step[] {
   const isMaking = some.some(({ run }) => run.row.dealtIn?.label !== run.label)
   const labels = [...new Set(some.map(({ run }) => run.label))]
   return [
-    ...(isMaking ? [{ statement: makePositions(some), owner }] : []),
     ...labels.flatMap((label) => {
       const same = some.filter(({ run }) => run.label === label)
-      return select(lockPositions(same, label), owner, readPositions(same))
+      return [
+        ...(isMaking ? [{ statement: makePositions(same, label), owner }] : []),
+        ...select(lockPositions(same, label), owner, readPositions(same)),
+      ]
     }),
   ]
 }
 
-function makePositions(some: readonly Member[]): string {
-  const keys = some.map(({ run }) => `(${integer(run.row.id)}, ${integer(run.label)})`)
-  return `insert into sequence_value (group_id, period_label)
-values ${keys.join(', ')}
-on duplicate key update revision = revision`
+function makePositions(some: readonly Member[], label: number): string {
+  return `insert into sequence_value (group_id, period_label, identity)
+select id, ${integer(label)}, identity
+  from sequence_group force index (primary)
+ where id in (${idsOf(some.map(({ run }) => run.row.id))})
+ order by id
+    on duplicate key update revision = sequence_value.revision`
 }
 
 function lockPositions(some: readonly Member[], label: number): string {
-  return `select group_id, value, next_value, round
+  return `select group_id, identity, value, next_value, round
   from sequence_value force index (primary)
  where group_id in (${idsOf(some.map(({ run }) => run.row.id))}) and period_label = ${integer(label)}
  order by group_id
@@ -167,9 +171,10 @@ function readPositions(some: readonly Member[]) {
     for (const { run, index } of some) {
       const row = found.get(run.row.id)
       const position = positions[index]
-      if (!position) continue
-      if (row) positions[index] = { ...position, last: row.value, next: row.next_value, round: row.round }
-      else throw new Error(`The group ${run.row.id} has no row for ${run.label}, though it was made`)
+      const isThere = position && row?.identity === run.row.identity
+      positions[index] = isThere
+        ? { ...position, last: row.value, next: row.next_value, round: row.round }
+        : undefined
     }
   }
 }
@@ -209,10 +214,6 @@ function reservationSteps({ run, index }: Member): Step[] {
       if (position) positions[index] = { ...position, ...found(answer, position) }
     }
   }
-}
-
-function rowsOf(answer: Answer): RowDataPacket[] {
-  return Array.isArray(answer) ? answer : []
 }
 
 function idsOf(ids: readonly number[]): string {

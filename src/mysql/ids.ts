@@ -2,8 +2,9 @@ import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
 import type { Rows } from '../core/lane.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
-import { ER, hasErrorNumber, leavesConnection } from './errors.ts'
+import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './errors.ts'
 import { bytes } from './literals.ts'
+import type { Origin } from './origin.ts'
 
 /** How many rows a process remembers: about 30 MB at most. */
 const REMEMBERED = 100_000
@@ -12,8 +13,8 @@ const BATCH = 250
 
 export interface RowsOptions<Key, R> {
   textOf: (key: Key) => string
-  /** Finds those that are there, by their texts. */
-  find: (connection: Connection, keys: readonly Key[]) => Promise<Map<string, R>>
+  /** Finds those that are there, by their texts, in a generation of the origin. */
+  find: (connection: Connection, keys: readonly Key[], generation: number) => Promise<Map<string, R>>
   /** Runs in a transaction of its own. */
   make: (connection: Connection, keys: readonly Key[], at: Date) => Promise<void>
 }
@@ -25,14 +26,15 @@ interface Wish<Key> {
 }
 
 /** Finds the rows behind names, and makes those that aren't there: all that are asked for in one turn together. */
-export function openRows<Key, R extends object>(
+export function openRows<Key, R extends { generation: number }>(
   database: Database,
+  origin: Origin,
   options: RowsOptions<Key, R>,
 ): Rows<Key, R> {
   const { textOf, find, make } = options
   const known = new LRUCache<string, R>({ max: REMEMBERED })
   const look = openTurns<Key, R>(textOf, async (asked) =>
-    keep(await database.repeatable((connection) => find(connection, [...asked.values()]))),
+    keep(await database.repeatable((connection) => find(connection, [...asked.values()], origin.generation))),
   )
   const makeTogether = openTurns<Wish<Key>, R>(
     ({ key }) => textOf(key),
@@ -49,10 +51,8 @@ export function openRows<Key, R extends object>(
   /** Makes what is missing, if all of it can be made at once. Returns what is there then. */
   async function makeMissing(connection: Connection, asked: Map<string, Wish<Key>>): Promise<Map<string, R>> {
     while (true) {
-      const found = await find(
-        connection,
-        [...asked.values()].map(({ key }) => key),
-      )
+      const keys = [...asked.values()].map(({ key }) => key)
+      const found = await find(connection, keys, origin.generation)
       const missing = [...asked].flatMap(([text, wish]) => (found.has(text) ? [] : [wish]))
       const [first] = missing
       if (!first) return found
@@ -82,7 +82,11 @@ export function openRows<Key, R extends object>(
   }
 
   return {
-    known: (key) => known.get(textOf(key)),
+    known(key) {
+      const row = known.get(textOf(key))
+      return row?.generation === origin.generation ? row : undefined
+    },
+
     find: look,
 
     async findOrMake(key, at) {
@@ -100,23 +104,36 @@ export function openRows<Key, R extends object>(
   }
 }
 
-/** Makes one piece of work of what is asked for in one turn of the event loop, in one order of the keys' texts. */
+type Found<Value> = { value: Value } | { error: unknown }
+
+/**
+ * Makes one piece of work of what is asked for in one turn of the event loop, in one order of the keys' texts. What
+ * can't be understood of one fails that one only.
+ */
 export function openTurns<Key, Value>(
   textOf: (key: Key) => string,
   work: (asked: Map<string, Key>) => Promise<Map<string, Value>>,
 ): (key: Key) => Promise<Value | undefined> {
   let asked: Map<string, Key> | undefined
-  let done: Promise<Map<string, Value>>
+  let done: Promise<Map<string, Found<Value>>>
 
-  async function workAll(all: Map<string, Key>): Promise<Map<string, Value>> {
+  async function workAll(all: Map<string, Key>): Promise<Map<string, Found<Value>>> {
     // Of two processes that make the same at the same time, one waits for the other.
     const ordered = [...all].sort(([a], [b]) => (a < b ? -1 : 1))
-    const values = new Map<string, Value>()
+    const found = new Map<string, Found<Value>>()
     for (let from = 0; from < ordered.length; from += BATCH) {
-      const some = await work(new Map(ordered.slice(from, from + BATCH)))
-      for (const [text, value] of some) values.set(text, value)
+      await workOn(ordered.slice(from, from + BATCH), found)
     }
-    return values
+    return found
+  }
+
+  async function workOn(batch: [string, Key][], found: Map<string, Found<Value>>): Promise<void> {
+    try {
+      for (const [text, value] of await work(new Map(batch))) found.set(text, { value })
+    } catch (error) {
+      if (batch.length > 1 && isOwnFault(error)) for (const one of batch) await workOn([one], found)
+      else for (const [text] of batch) found.set(text, { error })
+    }
   }
 
   return async (key) => {
@@ -132,7 +149,9 @@ export function openTurns<Key, Value>(
     }
     const text = textOf(key)
     asked.set(text, key)
-    return (await done).get(text)
+    const found = (await done).get(text)
+    if (found && 'error' in found) throw found.error
+    return found?.value
   }
 }
 

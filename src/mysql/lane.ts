@@ -1,15 +1,16 @@
-import type { Decision, Flush, Found, Lane, Outcome } from '../core/lane.ts'
+import type { Decision, Flush, FlushBody, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
-import { ER, failureOf, hasErrorNumber } from './errors.ts'
+import { ER, failureOf, hasErrorNumber, isOwnFault } from './errors.ts'
 import { readAgain, writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
-import { hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
+import { guard, hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
-import { FailedStatement, type Session } from './session.ts'
+import { type Answer, FailedStatement, type Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 import type { Target } from './target.ts'
+import { readMissing, tryLocks } from './tryLocks.ts'
 
 const DAY_MS = 86_400_000
 
@@ -21,7 +22,7 @@ const DAY_MS = 86_400_000
  * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
  */
 export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> {
-  const { note, idleLimitS } = options
+  const { note, origin, idleLimitS } = options
   const line = openLine(target, options)
   let isTriggered = false
   const hidden = new Set<number>()
@@ -54,43 +55,107 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     } catch (cause) {
       return { kind: 'failed', cause }
     }
-    const form = { isSingly, isTriggered, hidden }
-    let text: FlushText | undefined
+    if (isStale(flush)) return { kind: 'stale' }
+    const form = { isSingly, isTriggered, hidden, isClustered: session.isClustered }
+    let left: FlushBody<StoredRow> | undefined = flush
+    let ownerAt: OwnerAt = () => undefined
     let decided: FlushText
     let decision: Decision | false
     try {
-      text = writeFlush(flush, form)
-      const found = await write(session, used, text, flush)
+      if (flush.isImpatient) {
+        const locks = tryLocks(flush)
+        ownerAt = locks.ownerAt
+        const answers = await begin(session, used, locks.statements)
+        if (!answers) return await lose(session)
+        left = await withoutMissing(session, flush, locks.missing(answers))
+        if (!left) return await withdraw(session)
+      }
+      const text = writeFlush(left, form)
+      ownerAt = text.ownerAt
+      const answers = await (flush.isImpatient
+        ? session.send(text.statements)
+        : begin(session, used, text.statements))
+      if (!answers) return await lose(session)
+      const found = await read(session, text, answers, left)
       if (!found) return await giveUp(session, 'A key is neither claimed nor found')
-      decision = flush.deal(found)
+      decision = left.deal(found)
       if (!decision) return await withdraw(session)
-      decided = writeDecided(flush, found.values, decision, form)
-      if (!flush.mayCommit()) return await withdraw(session)
+      decided = writeDecided(left, found.values, decision, form)
+      if (!left.mayCommit()) return await withdraw(session)
     } catch (error) {
-      return failed(session, error, flush, (index) => text?.ownerAt(index - LEADING_STATEMENTS))
+      return failed(session, error, left ?? flush, ownerAt)
     }
-    const outcome = await commit(session, used, decided, flush)
-    const mayBeDone = outcome.kind === 'committed' || outcome.kind === 'unknown'
-    if (mayBeDone) options.onChanged(flush.counters.map(({ row }) => row))
-    if (outcome.kind === 'committed') noteDealt(flush.groups, decision.groupWrites)
+    const outcome = await commit(session, used, decided, left)
+    try {
+      const mayBeDone = outcome.kind === 'committed' || outcome.kind === 'unknown'
+      if (mayBeDone) options.onChanged(left.counters.map(({ row }) => row))
+      if (outcome.kind === 'committed') noteDealt(left.groups, decision.groupWrites)
+    } catch (error) {
+      // What was committed is told, whatever comes of it here.
+      options.onFault(error)
+    }
     return outcome
   }
 
+  /** Whether a flush has rows that were read before the database became another one. */
+  function isStale({ counters, groups }: FlushBody<StoredRow>): boolean {
+    const { generation } = origin
+    return [...counters, ...groups].some(({ row }) => row.generation !== generation)
+  }
+
   /**
-   * The first trip: everything that is to be changed or locked. Returns what was there before; undefined if that
-   * doesn't tell of every key whether it was used.
+   * Begins a transaction: raises the ledger and sends statements. Returns their answers; undefined if the ledger is
+   * not as this lane has left it.
+   *
+   * On a cluster without START TRANSACTION: `autocommit` is 0 there, and what an earlier one has left must not be
+   * committed by this one.
    */
-  async function write(
+  async function begin(
     session: Session,
     used: Ledger,
-    text: FlushText,
-    { counters, groups, claims }: Flush<StoredRow>,
-  ): Promise<Found | undefined> {
-    const [, raised, ...answers] = await session.send(['start transaction', raise(used), ...text.statements])
-    if (Array.isArray(raised) || raised?.affectedRows !== 1) {
-      ledger = undefined
-      throw new Error("The lane's row is missing")
+    statements: readonly string[],
+  ): Promise<Answer[] | undefined> {
+    const start = session.isClustered ? 'rollback' : 'start transaction'
+    try {
+      const [, raised, ...answers] = await session.send([start, raise(used), ...statements])
+      return !Array.isArray(raised) && raised?.affectedRows === 1 ? answers : undefined
+    } catch (error) {
+      throw error instanceof FailedStatement
+        ? new FailedStatement(error.index - LEADING_STATEMENTS, error.cause)
+        : error
     }
+  }
+
+  /** The database lacks what this lane has committed there. */
+  async function lose(session: Session): Promise<Outcome> {
+    ledger = undefined
+    origin.lost()
+    await rollBack(session)
+    return { kind: 'stale' }
+  }
+
+  /** Has taken out what can't be had. */
+  async function withoutMissing(
+    session: Session,
+    flush: Flush<StoredRow>,
+    missing: readonly string[],
+  ): Promise<FlushBody<StoredRow> | undefined> {
+    if (missing.length === 0) return flush
+    const { statement, read } = readMissing(flush, missing)
+    const [answer] = await session.send([statement])
+    return flush.without(read(answer))
+  }
+
+  /**
+   * Reads what the first trip has found, and what its answers didn't tell. Undefined if they don't tell of every key
+   * whether it was used.
+   */
+  async function read(
+    session: Session,
+    text: FlushText,
+    answers: readonly Answer[],
+    { counters, groups, claims }: FlushBody<StoredRow>,
+  ): Promise<Found | undefined> {
     const finds: Finds = {
       before: counters.map(() => undefined),
       tallies: counters.map(() => undefined),
@@ -127,14 +192,18 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
   async function failed(
     session: Session,
     error: unknown,
-    flush: Flush<StoredRow>,
+    flush: FlushBody<StoredRow>,
     ownerAt: OwnerAt,
   ): Promise<Outcome> {
     const wasSingly = isSingly
     isSingly = false
     if (!(error instanceof FailedStatement)) {
-      session.drop()
-      return { kind: 'failed', cause: error }
+      if (!isOwnFault(error)) {
+        session.drop()
+        return { kind: 'failed', cause: error }
+      }
+      await rollBack(session)
+      return { kind: 'broken', cause: error }
     }
     await rollBack(session)
     const { cause } = error
@@ -143,14 +212,15 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
-    if (isFault || hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) {
+    const isLocked = LOCKED.some((errno) => hasErrorNumber(cause, errno))
+    if (isFault || isLocked) {
       const culprit = ownerAt(error.index)
-      if (culprit !== undefined) return { kind: 'failed', cause, culprit, isFault }
+      if (culprit !== undefined) return { kind: 'failed', cause, culprit, isFault, isLocked }
       // Once more with a statement for each row, to find out which one it is.
       isSingly = !wasSingly
     }
     if (isFault || failure === 'refused') note(false, cause)
-    return { kind: 'failed', cause }
+    return { kind: 'failed', cause, isLocked }
   }
 
   async function rollBack(session: Session): Promise<void> {
@@ -163,10 +233,11 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     session: Session,
     used: Ledger,
     decided: FlushText,
-    flush: Flush<StoredRow>,
+    flush: FlushBody<StoredRow>,
   ): Promise<Outcome> {
+    const guards = session.isClustered ? [guard(used)] : []
     try {
-      await session.send([...decided.statements, 'commit'])
+      await session.send([...decided.statements, ...guards, 'commit'])
     } catch (error) {
       const isFailed = error instanceof FailedStatement
       if (isFailed && error.index < decided.statements.length) {
@@ -180,7 +251,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
         return { kind: 'failed', cause }
       }
       session.drop()
-      return settle(used, flush, cause)
+      return settle(session, used, flush, cause)
     }
     isSingly = false
     used.seq += 1
@@ -188,8 +259,13 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     return { kind: 'committed' }
   }
 
-  async function settle(used: Ledger, flush: Flush<StoredRow>, cause: unknown): Promise<Outcome> {
-    const isCommitted = await hasRisen(line, used, flush.isAwaited)
+  async function settle(
+    { place }: Session,
+    used: Ledger,
+    flush: FlushBody<StoredRow>,
+    cause: unknown,
+  ): Promise<Outcome> {
+    const isCommitted = await hasRisen(line, used, place, flush.isAwaited)
     if (isCommitted === false) return { kind: 'failed', cause }
     if (isCommitted) {
       used.seq += 1
@@ -214,7 +290,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     const isDue = ledger && performance.now() - touchedAt > DAY_MS
     if (isDue) touchedAt = performance.now()
     const care = async () => {
-      await session.send([ledger && isDue ? touch(ledger) : 'do 0'])
+      await session.send(ledger && isDue ? [touch(ledger), 'commit'] : ['do 0'])
       if (isDue) await sweep(session)
     }
     care().catch(session.drop)
@@ -227,13 +303,18 @@ type OwnerAt = (index: number) => string | undefined
 export interface LaneOptions extends LineOptions {
   /** Told which rows a flush was about that has, or may have, changed them. */
   onChanged: (rows: readonly CountingRow[]) => void
+  /** Told of failures that an operator should see. */
+  onFault: (error: unknown) => void
 }
 
 /** What stands in the text before the statements of the flush. */
 const LEADING_STATEMENTS = 2
 
-/** The answers that say of a COMMIT that it took no effect. */
-const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT]
+/** What says that somebody else holds a row locked: MySQL has an error of its own for who doesn't wait. */
+const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
+
+/** The answers that say of a COMMIT, or of the guard before it, that it took no effect. */
+const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
 
 function unlessLost(error: unknown): void {
   if (!(error instanceof FailedStatement)) throw error

@@ -2,7 +2,8 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Line } from './line.ts'
 import { integer } from './literals.ts'
-import { type Answer, firstRow, type Session } from './session.ts'
+import { isSameDatabase, type Place } from './place.ts'
+import { rowsOf, type Session } from './session.ts'
 
 /** A lane's row in the database: each of its transactions raises `seq` by one. */
 export interface Ledger {
@@ -23,7 +24,7 @@ const LOOK_PAUSE_MS = 50
 /** A ledger of its own for a lane of one run of a process: its id was never used before. */
 export async function openLedger(session: Session): Promise<Ledger> {
   const id = randomInt(1, IDS)
-  await session.send([`insert into lane (id, touched_at) values (${integer(id)}, utc_timestamp())`])
+  await session.send([`insert into lane (id, touched_at) values (${integer(id)}, utc_timestamp())`, 'commit'])
   return { id, seq: 0 }
 }
 
@@ -35,6 +36,16 @@ export function raise({ id, seq }: Ledger): string {
  where id = ${integer(id)} and seq = ${integer(seq)}`
 }
 
+/**
+ * Fails, with "more than one row", unless the transaction that raised the ledger is still the one that goes on.
+ *
+ * A Galera cluster may end a transaction in the middle of a text, when another node's changes come first; the server
+ * then goes on with the next statement by itself, and answers OK to a COMMIT of nothing, or of a part.
+ */
+export function guard({ id, seq }: Ledger): string {
+  return `select if((select seq from lane where id = ${integer(id)}) = ${integer(seq + 1)}, 0, (select 1 union select 2))`
+}
+
 /** Keeps the row of an idle lane from being swept. */
 export function touch({ id }: Ledger): string {
   return `update lane set touched_at = utc_timestamp() where id = ${integer(id)}`
@@ -42,11 +53,12 @@ export function touch({ id }: Ledger): string {
 
 /**
  * Finds out whether the transaction that was to raise the ledger took effect, for as long as anybody waits for it.
- * Undefined: nobody can say.
+ * Undefined: nobody can say. `place`: where that transaction was sent.
  */
 export async function hasRisen(
   line: Line,
   ledger: Ledger,
+  place: Place,
   isAwaited: () => boolean,
 ): Promise<boolean | undefined> {
   const { seq } = ledger
@@ -55,7 +67,9 @@ export async function hasRisen(
     try {
       session = await line.session()
       const found = await look(session, ledger)
-      return found === seq || found === seq + 1 ? found > seq : undefined
+      if (found === seq + 1) return true
+      // Another server may yet receive what it lacks now.
+      return found === seq && isSameDatabase(place, session.place) ? false : undefined
     } catch {
       // A look that failed says nothing. The next one has a connection of its own.
       session?.drop()
@@ -74,30 +88,24 @@ export async function hasRisen(
  * @throws what keeps it from committing; then it says nothing
  */
 async function look(session: Session, { id }: Ledger): Promise<number | undefined> {
-  const causally = session.isClustered ? ['set session wsrep_sync_wait = 7'] : []
-  const asBefore = session.isClustered ? ['set session wsrep_sync_wait = 0'] : []
-  const answers: Answer[] = await session.send([
-    ...causally,
-    'start transaction',
-    `update lane set epoch = epoch + 1 where id = ${integer(id)}`,
+  const raised = '(select epoch from lane where id = '
+  const answers = await session.send([
+    ...(session.isClustered ? ['set session wsrep_sync_wait = 7', 'rollback'] : ['start transaction']),
+    `update lane set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
     `select seq from lane where id = ${integer(id)}`,
+    // As in a flush: this must be the transaction that has raised the epoch.
+    `select if(coalesce(${raised}${integer(id)}), last_insert_id()) = last_insert_id(), 0, (select 1 union select 2))`,
     'commit',
-    ...asBefore,
+    ...(session.isClustered ? ['set session wsrep_sync_wait = 0'] : []),
   ])
-  return firstRow(answers[causally.length + 2])?.seq
+  return answers.flatMap(rowsOf).find((row) => 'seq' in row)?.seq
 }
 
 /** Removes the rows of lanes that have long ended. Touches no row that a lane might hold locked. */
 export async function sweep(session: Session): Promise<void> {
-  const [found] = await session.send([
-    `select id from lane
- where touched_at < utc_timestamp() - interval ${KEPT_DAYS} day
- limit ${SWEPT_AT_ONCE}`,
-  ])
-  const ids = Array.isArray(found) ? found.map(({ id }) => integer(id)) : []
+  const isOld = `touched_at < utc_timestamp() - interval ${KEPT_DAYS} day`
+  const [found] = await session.send([`select id from lane where ${isOld} limit ${SWEPT_AT_ONCE}`, 'commit'])
+  const ids = rowsOf(found).map(({ id }) => integer(id))
   if (ids.length === 0) return
-  await session.send([
-    `delete from lane
- where id in (${ids.join(', ')}) and touched_at < utc_timestamp() - interval ${KEPT_DAYS} day`,
-  ])
+  await session.send([`delete from lane where id in (${ids.join(', ')}) and ${isOld}`, 'commit'])
 }

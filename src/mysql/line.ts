@@ -1,7 +1,8 @@
-import { ER, hasErrorNumber } from './errors.ts'
 import { integer } from './literals.ts'
+import type { Origin } from './origin.ts'
+import { isSurelySameRun, type Place } from './place.ts'
 import type { Note } from './reachability.ts'
-import { FailedStatement, openSession, type Place, type Session, type SessionOptions } from './session.ts'
+import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
 import type { Target } from './target.ts'
 
 /** A session that is opened again whenever it is lost. */
@@ -15,27 +16,34 @@ export interface Line {
 
 export interface LineOptions extends SessionOptions {
   note: Note
+  origin: Origin
 }
 
 export function openLine(target: Target, options: LineOptions): Line {
+  const { note, origin } = options
   let current: Session | undefined
+  let generation = origin.generation
 
   async function reopen(): Promise<Session> {
     const lost = current
     const session = await openSession(target, options)
     if (lost) await endOnServer(session, lost.place)
+    origin.reached(session.place)
+    generation = origin.generation
     return session
   }
 
   return {
     async session() {
+      // One of an earlier generation may be to a server that is no longer the one that counts.
+      if (generation !== origin.generation) current?.drop()
       if (current?.isOpen()) return current
       try {
         current = await reopen()
-        options.note(true)
+        note(true)
         return current
       } catch (error) {
-        options.note(false, error)
+        note(false, error)
         throw error
       }
     },
@@ -53,24 +61,11 @@ export function openLine(target: Target, options: LineOptions): Line {
  * numbered anew with each run of a server, so it must be certain that it is the same run.
  */
 async function endOnServer(session: Session, lost: Place): Promise<void> {
-  if (!isSameRun(lost, session.place)) return
+  if (!isSurelySameRun(lost, session.place)) return
   try {
     await session.send([`kill ${integer(lost.connectionId)}`])
   } catch (error) {
-    const isGone = error instanceof FailedStatement && hasErrorNumber(error.cause, ER.NO_SUCH_THREAD)
-    if (!isGone) throw error
+    // It is gone already, or this user may not end it: then the server ends it when it has been idle for long enough.
+    if (!(error instanceof FailedStatement)) throw error
   }
-}
-
-/** The server says its uptime in whole seconds. */
-const ROUNDED_S = 2
-
-function isSameRun(before: Place, after: Place): boolean {
-  const elapsedS = (after.askedAt - before.askedAt) / 1000
-  return (
-    before.server === after.server &&
-    // A run that is younger than that can't be told from the next one.
-    before.uptimeS > ROUNDED_S &&
-    after.uptimeS - before.uptimeS > elapsedS - ROUNDED_S
-  )
 }

@@ -8,6 +8,10 @@ import { numberingIn } from './numbering.ts'
 export interface NumberedRow extends GroupRow {
   id: number
   sequenceId: number
+  /** Drawn when it was made: an id that a failover has given to another group has another one. */
+  identity: number
+  /** Of the origin, when it was looked up. */
+  generation: number
   /** Of the sequence, as it was looked up or found since. */
   version: number
   /** The period of which it is known that its row is there, and noted as the latest; and how it was numbered then. */
@@ -16,19 +20,17 @@ export interface NumberedRow extends GroupRow {
 
 /** A group, by what its sequence is in some version. */
 export function numberedRow(
-  { id, sequenceId, version }: Pick<NumberedRow, 'id' | 'sequenceId' | 'version'>,
+  given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'generation' | 'version'>,
   group: string,
   numbering: Numbering,
 ): NumberedRow {
   return {
+    ...given,
     kind: 'group',
-    key: keyOf(id, version, numbering),
-    sequenceKey: `sequence ${sequenceId}`,
+    key: keyOf(given.id, given.version, numbering),
+    sequenceKey: `sequence ${given.sequenceId}`,
     group,
     numbering,
-    id,
-    sequenceId,
-    version,
     dealtIn: undefined,
   }
 }

@@ -10,6 +10,7 @@ import { openNamespace } from './ids.ts'
 import { readDone, remember } from './keys.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { erasIn, NUMBERING, numberingIn, numberingSet } from './numbering.ts'
+import { firstVersion } from './versions.ts'
 
 type Change = Parameters<SequenceStore<never>['define']>[1]
 
@@ -94,8 +95,9 @@ export async function sequenceIn(connection: Connection, key: SequenceKey, at: D
   if (found !== undefined) return found
   const namespace = await openNamespace(connection, key.namespace)
   const [{ insertId }] = await connection.query<ResultSetHeader>(
-    `insert into sequence (namespace_id, name, created_at, time_zone)
-     values (${integer(namespace.id)}, ${bytes(key.name)}, ${instant(at)}, x'${namespace.time_zone.toString('hex')}')`,
+    `insert into sequence (namespace_id, name, version, created_at, time_zone)
+     values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
+             x'${namespace.time_zone.toString('hex')}')`,
   )
   return insertId
 }

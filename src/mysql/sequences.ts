@@ -7,16 +7,22 @@ import { openRows, openTurns } from './ids.ts'
 import { bytes, integer } from './literals.ts'
 import { type NumberedRow, numberedRow } from './numberedRow.ts'
 import { NUMBERING, numberingIn } from './numbering.ts'
+import type { Origin } from './origin.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
 import { selectByParent } from './selecting.ts'
 import { defineSequence, deleteSequence, sequenceIn } from './sequenceDefining.ts'
 import { listGroups, listSequences, readGroups, readSequences } from './sequenceReads.ts'
+import { firstVersion } from './versions.ts'
 
-export function openSequenceStore(database: Database, definitions: Database): SequenceStore<NumberedRow> {
-  const rows = openRows(database, { textOf: groupKeyText, find: findGroups, make: makeGroups })
+export function openSequenceStore(
+  database: Database,
+  definitions: Database,
+  origin: Origin,
+): SequenceStore<NumberedRow> {
+  const rows = openRows(database, origin, { textOf: groupKeyText, find: findGroups, make: makeGroups })
   return {
     rows,
-    rowsOfReservations: openReservationRows(database, rows),
+    rowsOfReservations: openReservationRows(database, origin, rows),
     readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
     readGroups: (keys, now) => database.repeatable((connection) => readGroups(connection, keys, now)),
     list: (namespace, page) =>
@@ -34,12 +40,13 @@ export function openSequenceStore(database: Database, definitions: Database): Se
   }
 }
 
-const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, s.id as sequence_id, s.version,
-       ${NUMBERING}`
+const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+       s.id as sequence_id, s.version, ${NUMBERING}`
 
 async function findGroups(
   connection: Connection,
   keys: readonly GroupKey[],
+  generation: number,
 ): Promise<Map<string, NumberedRow>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
@@ -54,7 +61,7 @@ async function findGroups(
             and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
     ),
   )
-  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row)]))
+  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row, generation)]))
 }
 
 /** Makes groups, and each one's sequence if this is its first. */
@@ -62,7 +69,8 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
   for (const { namespace, sequence, group } of keys) {
     const id = await sequenceIn(connection, { namespace, name: sequence }, at)
     await connection.query(
-      `insert into sequence_group (sequence_id, name) values (${integer(id)}, ${bytes(group)})`,
+      `insert into sequence_group (sequence_id, name, identity)
+       values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())})`,
     )
   }
 }
@@ -70,6 +78,7 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
 /** Finds the groups of reservations, as they are known by their names if they are. */
 function openReservationRows(
   database: Database,
+  origin: Origin,
   known: Rows<GroupKey, NumberedRow>,
 ): Rows<string, NumberedRow> {
   const find = openTurns<string, NumberedRow>(
@@ -81,6 +90,7 @@ function openReservationRows(
     connection: Connection,
     tokens: readonly string[],
   ): Promise<Map<string, NumberedRow>> {
+    const { generation } = origin
     const [rows] = await connection.query<RowDataPacket[]>(
       `select r.token, ${IDENTITY}
          from reservation r
@@ -91,7 +101,7 @@ function openReservationRows(
     )
     return new Map(
       rows.map((row) => {
-        const found = rowIn(row)
+        const found = rowIn(row, generation)
         const same = known.known(keyIn(row))
         return [row.token.toString('hex'), same?.key === found.key ? same : found]
       }),
@@ -110,9 +120,10 @@ function openReservationRows(
   }
 }
 
-function rowIn(row: RowDataPacket): NumberedRow {
-  const identity = { id: row.id, sequenceId: row.sequence_id, version: row.version }
-  return numberedRow(identity, row.its_group.toString('utf8'), numberingIn(row))
+function rowIn(row: RowDataPacket, generation: number): NumberedRow {
+  const { id, identity, version } = row
+  const given = { id, sequenceId: row.sequence_id, identity, generation, version }
+  return numberedRow(given, row.its_group.toString('utf8'), numberingIn(row))
 }
 
 function keyIn(row: RowDataPacket): GroupKey {

@@ -1,6 +1,7 @@
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { leavesConnection } from './errors.ts'
 import { integer } from './literals.ts'
+import { ASK_PLACE, type Place, placeIn } from './place.ts'
 import { sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { within } from './within.ts'
@@ -25,15 +26,6 @@ export interface Session {
   close(): Promise<void>
   /** Closes it at once, answered or not. */
   drop(): void
-}
-
-/** Where a session is: as which connection to which run of which server. */
-export interface Place {
-  connectionId: number
-  server: string
-  /** For how long the server had been running, in seconds, and when it said so, in milliseconds. */
-  uptimeS: number
-  askedAt: number
 }
 
 export interface SessionOptions {
@@ -94,19 +86,15 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     const answers = await send([
       ...sessionSettings({ lockWaitS: LOCK_WAIT_S }),
       `set session wait_timeout = ${integer(idleLimitS)}`,
-      "select connection_id() as id, concat_ws(' ', @@hostname, @@port, @@datadir) as server",
-      "show global status like 'Uptime'",
-      "show variables like 'wsrep_on'",
+      ...ASK_PLACE,
     ])
-    const [identity, uptime, cluster] = answers.slice(-3).map(firstRow)
+    const place = placeIn(answers.slice(-ASK_PLACE.length).map(rowsOf))
+    const isClustered = place.cluster !== ''
+    // There a flush ends its transactions itself, and the server repeats nothing of them.
+    if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
     return {
-      place: {
-        connectionId: Number(identity?.id),
-        server: String(identity?.server),
-        uptimeS: Number(uptime?.Value),
-        askedAt: performance.now(),
-      },
-      isClustered: cluster?.Value === 'ON',
+      place,
+      isClustered,
       isOpen: () => isOpen,
       send,
       drop,
@@ -121,9 +109,14 @@ export async function openSession(target: Target, options: SessionOptions): Prom
   }
 }
 
+/** The rows that a select found. */
+export function rowsOf(answer: Answer | undefined): RowDataPacket[] {
+  return Array.isArray(answer) ? answer : []
+}
+
 /** The first row that a select found. */
 export function firstRow(answer: Answer | undefined): RowDataPacket | undefined {
-  return Array.isArray(answer) ? answer[0] : undefined
+  return rowsOf(answer)[0]
 }
 
 function query(connection: Connection, statements: readonly string[]): Promise<Answer[]> {

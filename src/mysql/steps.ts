@@ -33,6 +33,8 @@ export interface FlushForm {
   isTriggered: boolean
   /** The ids of groups whose last number the answer doesn't tell: a trigger keeps it back, or it was 0. */
   hidden: Set<number>
+  /** Whether the server is one node of a Galera cluster. */
+  isClustered: boolean
 }
 
 export interface Member {

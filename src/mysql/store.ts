@@ -6,6 +6,7 @@ import { type DatabaseOptions, openDatabase } from './database.ts'
 import { sweepKeys } from './keys.ts'
 import { openLane } from './lane.ts'
 import { openNamespaceStore } from './namespaces.ts'
+import { openOrigin } from './origin.ts'
 import { openRanking } from './ranking.ts'
 import { openNote } from './reachability.ts'
 import { sweepSequences } from './sequenceSweep.ts'
@@ -40,6 +41,7 @@ export function openStore(
   { onReachable, onFault, keyTtlMs, ...limits }: StoreOptions,
 ): Store<StoredRow> & { close(): Promise<void> } {
   const note = openNote(onReachable)
+  const origin = openOrigin(onFault)
   const database = openDatabase(target, { ...limits, note })
   // Apart from the others: who waits for a definition that somebody has locked must not keep readers waiting.
   const definitions = openDatabase(target, { ...limits, note, connections: DEFINITIONS_AT_ONCE })
@@ -70,15 +72,17 @@ export function openStore(
   }
 
   return {
-    counters: openCounterStore(database, ranking),
+    counters: openCounterStore(database, origin, ranking),
     namespaces: openNamespaceStore(database, definitions),
-    sequences: openSequenceStore(database, definitions),
+    sequences: openSequenceStore(database, definitions, origin),
     openLane: () =>
       openLane(target, {
         note,
+        origin,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
         onChanged: ranking.note,
+        onFault,
       }),
     async close() {
       clearInterval(sweeper)

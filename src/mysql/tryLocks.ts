@@ -1,0 +1,119 @@
+import type { RowDataPacket } from 'mysql2'
+import type { CounterRun } from '../core/batch.ts'
+import type { FlushBody, Unavailable } from '../core/lane.ts'
+import { allTime, BEGINNING, type CountingRow } from './counting.ts'
+import { inOrder } from './keys.ts'
+import { digest, integer } from './literals.ts'
+import { inOrder as inGroupOrder, type NumberedRun } from './numberedRow.ts'
+import type { Answer } from './session.ts'
+import { MARK } from './steps.ts'
+import type { StoredRow } from './storedRow.ts'
+
+/** Statements that lock without waiting. One that fails tells by its owner what somebody else holds locked. */
+export interface LockAttempt {
+  statements: string[]
+  ownerAt(index: number): string | undefined
+  /** The keys of the counters that are locked by others, or gone. */
+  missing(answers: readonly Answer[]): string[]
+}
+
+/** MySQL knows this lock by one name and MariaDB by another, and each reads only its own of these comments. */
+const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
+
+/**
+ * Locks the rows of a flush that nobody else holds, in the order in which it touches them. Of counters, which are
+ * known to be there, it skips those that it can't have. Of claims and groups it fails at the first one: those may also
+ * be missing, and a reservation must not skip a number.
+ */
+export function tryLocks({ counters, groups, claims }: FlushBody<StoredRow>): LockAttempt {
+  const single = counters.filter(({ row }) => row.definition.slots === 1)
+  const spread = counters.filter(({ row }) => row.definition.slots > 1)
+  const steps: { owner?: string; statement: string }[] = [
+    ...inOrder(claims).map(({ key, hash }) => ({ owner: key, statement: lockClaim(hash) })),
+    ...(single.length > 0 ? [{ statement: skipLocked(single) }] : []),
+    ...spread.map((run) => ({ statement: skipLockedSlots(run) })),
+    ...groups.toSorted((a, b) => inGroupOrder({ run: a }, { run: b })).flatMap(lockGroup),
+  ]
+  const statements = steps.flatMap(({ statement }) => [statement, MARK])
+  return {
+    statements,
+    ownerAt: (index) => steps[index >> 1]?.owner,
+
+    missing(answers) {
+      const locked = new Map<number, number>()
+      const rows: RowDataPacket[] = answers.flatMap((answer) => (Array.isArray(answer) ? answer : []))
+      for (const { counter_id } of rows) locked.set(counter_id, (locked.get(counter_id) ?? 0) + 1)
+      const isMissing = (run: CounterRun<CountingRow>) => (locked.get(run.row.id) ?? 0) < rowsOf(run)
+      return counters.filter(isMissing).map(({ row }) => row.key)
+    },
+  }
+}
+
+/** Tells of counters that could not be locked which of them are there, and so locked by others. */
+export function readMissing({ counters }: FlushBody<StoredRow>, keys: readonly string[]) {
+  const missing = counters.filter(({ row }) => keys.includes(row.key))
+  return {
+    statement: `select counter_id, version
+  from counter_value force index (primary)
+ where counter_id in (${missing.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`,
+
+    read(answer: Answer | undefined): Unavailable {
+      const versions = new Map(
+        Array.isArray(answer) ? answer.map((row) => [row.counter_id, row.version]) : [],
+      )
+      const isThere = ({ row }: CounterRun<CountingRow>) => versions.get(row.id) === row.version
+      return {
+        locked: missing.filter(isThere).map(({ row }) => row.key),
+        gone: missing.filter((run) => !isThere(run)).map(({ row }) => row.key),
+      }
+    },
+  }
+}
+
+function rowsOf({ row, slot }: CounterRun<CountingRow>): number {
+  return slot === undefined ? row.definition.slots : 1
+}
+
+function lockClaim(hash: string): string {
+  return `select hash as claim from idempotency_key force index (primary) where hash = ${digest(hash)} for update nowait`
+}
+
+function skipLocked(runs: readonly CounterRun<CountingRow>[]): string {
+  return `select counter_id
+  from counter_value force index (primary)
+ where counter_id in (${runs.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}
+   for update skip locked`
+}
+
+function skipLockedSlots({ row, slot }: CounterRun<CountingRow>): string {
+  const which = slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
+  return `select counter_id
+  from counter_value force index (primary)
+ where counter_id = ${integer(row.id)} and ${which}
+   for update skip locked`
+}
+
+function lockGroup({ row, label }: NumberedRun): { owner: string; statement: string }[] {
+  const { id, sequenceId, key, sequenceKey, numbering } = row
+  return [
+    {
+      owner: sequenceKey,
+      statement: `select id from sequence force index (primary) where id = ${integer(sequenceId)} ${SHARED_NOWAIT}`,
+    },
+    ...(numbering.gapless
+      ? [
+          {
+            owner: key,
+            statement: `select id from sequence_group force index (primary) where id = ${integer(id)} for update nowait`,
+          },
+        ]
+      : []),
+    {
+      owner: key,
+      statement: `select group_id
+  from sequence_value force index (primary)
+ where group_id = ${integer(id)} and period_label = ${integer(label)}
+   for update nowait`,
+    },
+  ]
+}
