@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
+import { PATIENCE } from './support/privateServer.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
@@ -32,10 +33,23 @@ it('goes on with a new row when its own is taken away', async () => {
   expect(await query(target, 'select seq from lane')).toEqual([{ seq: 1 }])
 })
 
-it('says what is wrong, to whoever operates it, when the row of a counter is taken away', async () => {
+it('waits for the row of a counter that is not to be seen, and says to an operator what is missing', async () => {
   const target = await freshDatabase()
-  const { counters } = openTestNth(target)
+  const { counters, faults } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await query(target, 'create table kept as select * from counter_value', 'delete from counter_value')
+  const call = counters.incrementBy(key, 1)
+  await expect
+    .poll(() => faults.map(String), PATIENCE)
+    .toEqual([expect.stringContaining('A row that counts is missing')])
+  await query(target, 'insert into counter_value select * from kept')
+  expect((await call).value).toBe(2)
+})
+
+it('says after the deadline that a change was not made whose row is missing', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 1000 })
   await counters.incrementBy(key, 1)
   await query(target, 'delete from counter_value')
-  await expect(counters.incrementBy(key, 1)).rejects.toThrow('A row that counts is missing')
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })

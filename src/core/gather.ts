@@ -1,3 +1,5 @@
+import { NthError } from './errors.ts'
+
 /** The most keys that one statement reads. */
 const MAX_BATCH = 1000
 
@@ -18,7 +20,7 @@ interface Turn<Key, State> {
  * Makes one read of many: what is asked for within one turn of the event loop, by any number of requests,
  * goes to `readFound` together, each key once. What it doesn't find is as `unwritten` says. Nothing is
  * remembered from one turn to the next, so a read never returns less than what was committed before it was
- * asked for. A read that fails fails all of its turn.
+ * asked for. A read that fails fails all of its turn; but what can't be understood of one key fails only who asked for it.
  *
  * Turns end with `setImmediate`, which comes after all sockets that were ready: Node runs the promise jobs
  * between one socket and the next, so they would part the requests. A promise for each key, as DataLoader
@@ -51,20 +53,31 @@ export function gather<Key, State extends Key>(
     return new Map(states.map((state) => [textOf(state), state]))
   }
 
+  /** What was found in a turn. Where something of it can't be understood, each reads its own again. */
+  async function foundIn(
+    { asked, found }: Turn<Key, State>,
+    own: readonly Key[],
+  ): Promise<Map<string, State>> {
+    try {
+      return await found
+    } catch (error) {
+      if (error instanceof NthError || asked.size <= own.length) throw error
+      return readAll(own)
+    }
+  }
+
   async function readMany(keys: readonly Key[]): Promise<State[]> {
     turn ??= openTurn()
-    const { asked, found } = turn
-    for (const key of keys) asked.set(textOf(key), key)
-    const states = await found
+    for (const key of keys) turn.asked.set(textOf(key), key)
+    const states = await foundIn(turn, keys)
     return keys.map((key) => states.get(textOf(key)) ?? unwritten(key))
   }
 
   async function read(key: Key): Promise<State> {
     turn ??= openTurn()
-    const { asked, found } = turn
     const text = textOf(key)
-    asked.set(text, key)
-    return (await found).get(text) ?? unwritten(key)
+    turn.asked.set(text, key)
+    return (await foundIn(turn, [key])).get(text) ?? unwritten(key)
   }
 
   return { read, readMany }

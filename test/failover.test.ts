@@ -1,0 +1,124 @@
+import { expect, it } from 'vitest'
+import { migrate } from '../src/mysql/migrate.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { dataDirectory } from './support/nthProcess.ts'
+import { PATIENCE, privateServer } from './support/privateServer.ts'
+import { startProxy } from './support/proxy.ts'
+import { openSwitchboard } from './support/switchboard.ts'
+
+const key = (name: string) => ({ namespace: 'n', name })
+const group = (name: string) => ({ namespace: 'n', sequence: 's', group: name })
+
+/** A server of its own, with the tables. */
+async function server(): Promise<Target> {
+  const { target } = await privateServer(await dataDirectory())
+  await migrate(target)
+  return target
+}
+
+/** What a server that lost everything does next for others: it gives the lost ids again. */
+async function useOnOther(target: Target): Promise<void> {
+  const { counters, sequences } = openTestNth(target)
+  await counters.incrementBy(key('b'), 100)
+  for (let number = 1; number <= 3; number++) await sequences.next(group('B'), 1)
+}
+
+async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnType<typeof openTestNth>) {
+  expect((await counters.incrementBy(key('a'), 1)).value).toBe(1)
+  expect((await sequences.next(group('A'), 1)).dealt.value).toBe(1)
+  expect((await counters.read(key('b'))).value).toBe(100)
+  const other = openTestNth(target)
+  expect((await other.counters.incrementBy(key('b'), 1)).value).toBe(101)
+  expect((await other.sequences.next(group('B'), 1)).dealt.value).toBe(4)
+  expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(2)
+}
+
+it('counts in rows of their own after a failover to a server that gave the lost ids to others', async () => {
+  const [primary, replica] = [await server(), await server()]
+  const { target, switchTo } = await openSwitchboard(primary)
+  const nth = openTestNth(target)
+  await nth.counters.incrementBy(key('a'), 1)
+  await nth.sequences.next(group('A'), 1)
+  await useOnOther(replica)
+  switchTo(replica)
+  await expectOwnNumbers(replica, nth)
+  expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('another database server'))
+})
+
+it('counts in rows of their own after a restore that lost them, on a connection that goes on', async () => {
+  const target = await freshDatabase()
+  const nth = openTestNth(target)
+  await nth.counters.incrementBy(key('a'), 1)
+  await nth.sequences.next(group('A'), 1)
+  const tables = [
+    'lane',
+    'counter',
+    'counter_value',
+    'sequence',
+    'sequence_group',
+    'sequence_value',
+    'namespace',
+  ]
+  await query(target, ...tables.map((table) => `truncate ${table}`))
+  await useOnOther(target)
+  await expectOwnNumbers(target, nth)
+  expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('lacks changes'))
+})
+
+it('writes to no row that has the id of a lost one, even where nothing tells of the loss', async () => {
+  const target = await freshDatabase()
+  const nth = openTestNth(target)
+  await nth.counters.incrementBy(key('a'), 1)
+  await nth.sequences.next(group('A'), 1)
+  const tables = ['counter', 'counter_value', 'sequence', 'sequence_group', 'sequence_value', 'namespace']
+  await query(target, ...tables.map((table) => `truncate ${table}`))
+  await useOnOther(target)
+  await expectOwnNumbers(target, nth)
+})
+
+it('says of a change that was being committed at a failover that its outcome is unknown, and sends it no more', async () => {
+  const [primary, replica] = [await server(), await server()]
+  let isCommitting = false
+  const proxy = await startProxy(primary, (statement) => {
+    if (!isCommitting || !/commit$/.test(statement)) return 'passes'
+    switchTo(replica)
+    return 'is cut off'
+  })
+  const { target, switchTo } = await openSwitchboard(proxy)
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(key('a'), 1)
+  // The replica has everything up to then.
+  for (const table of ['namespace', 'counter', 'counter_value', 'lane']) await copy(table, primary, replica)
+  isCommitting = true
+  await expect(counters.incrementBy(key('a'), 10)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+  expect((await counters.incrementBy(key('a'), 100)).value).toBe(101)
+})
+
+async function copy(table: string, from: Target, to: Target): Promise<void> {
+  for (const row of await query(from, `select * from ${table}`)) {
+    const columns = Object.keys(row)
+    const values = Object.values(row).map((value) => {
+      if (Buffer.isBuffer(value)) return `x'${value.toString('hex')}'`
+      if (value instanceof Date) return `'${value.toISOString().slice(0, 23).replace('T', ' ')}'`
+      return value === null ? 'null' : String(value)
+    })
+    await query(to, `insert into ${table} (${columns.join(', ')}) values (${values.join(', ')})`)
+  }
+}
+
+it('reads its rows again when the server was restarted, and goes on where it was', async () => {
+  const directory = await dataDirectory()
+  const first = await privateServer(directory)
+  await migrate(first.target)
+  const nth = openTestNth(first.target)
+  await nth.counters.incrementBy(key('a'), 1)
+  // Two starts within seconds can't be told apart.
+  const uptime = async () => (await query(first.target, "show global status like 'Uptime'"))[0]?.Value
+  await expect.poll(async () => Number(await uptime()), PATIENCE).toBeGreaterThan(3)
+  await first.close()
+  await privateServer(directory)
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+  expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('was restarted'))
+})

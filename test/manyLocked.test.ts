@@ -1,0 +1,95 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { claimOf } from '../src/core/idempotency.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { PATIENCE } from './support/privateServer.ts'
+
+/** So many locks, each waited for, take longer than this deadline. */
+const HELD = 15
+const TIMEOUT_MS = 6000
+
+const counter = (name: string) => ({ namespace: 'n', name })
+const group = (name: string) => ({ namespace: 'n', sequence: 's', group: name })
+
+/** Holds what statements lock, as somebody's forgotten transaction would. */
+async function hold(target: Target, ...statements: string[]) {
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  for (const statement of statements) await holder.query(statement)
+  return holder
+}
+
+async function idsOf(target: Target, table: string): Promise<string> {
+  const rows = await query(target, `select id from ${table} where name like 'held%'`)
+  return rows.map(({ id }) => id).join(', ')
+}
+
+const names = (prefix: string) => upTo(HELD).map((index) => `${prefix}${index}`)
+const codeOf = ({ code }: { code?: string }) => code
+
+it('counts all others, while somebody holds the rows of many counters', async () => {
+  const target = await freshDatabase()
+  const maker = openTestNth(target)
+  for (const name of [...names('free'), ...names('held')]) await maker.counters.incrementBy(counter(name), 1)
+  await maker.counters.define(counter('slotted'), { slots: 4 })
+  const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  const all = [...names('free'), ...names('held'), 'slotted', 'gone']
+  await Promise.all(all.map((name) => counters.incrementBy(counter(name), 0)))
+  await maker.counters.delete(counter('gone'))
+  const ids = await idsOf(target, 'counter')
+  const holder = await hold(
+    target,
+    `select * from counter_value force index (primary) where counter_id in (${ids}) for update`,
+  )
+  const held = names('held').map((name) =>
+    counters.incrementBy(counter(name), 1).then(() => 'counted', codeOf),
+  )
+  const free = [...names('free'), 'slotted', 'gone'].map((name) =>
+    counters.incrementBy(counter(name), 1).then(({ value }) => value, codeOf),
+  )
+  expect(await Promise.all(free)).toEqual([...names('free').map(() => 2), 1, 1])
+  expect(await Promise.all(held)).toEqual(names('held').map(() => 'UNAVAILABLE'))
+  await holder.query('rollback')
+  // Nobody took what was locked for what was deleted.
+  const value = (name: string) => counters.incrementBy(counter(name), 1).then(({ value }) => value, codeOf)
+  for (const name of names('held')) await expect.poll(() => value(name), PATIENCE).toBe(2)
+})
+
+it('numbers all others, while somebody holds the rows of many groups', async () => {
+  const target = await freshDatabase()
+  const { sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  for (const name of [...names('free'), ...names('held')]) await sequences.next(group(name), 1)
+  const ids = await idsOf(target, 'sequence_group')
+  await hold(
+    target,
+    `select * from sequence_value force index (primary) where group_id in (${ids}) for update`,
+  )
+  const next = (name: string) => sequences.next(group(name), 1).then(({ dealt }) => dealt.value, codeOf)
+  const held = names('held').map(next)
+  expect(await Promise.all(names('free').map(next))).toEqual(names('free').map(() => 2))
+  expect(await Promise.all(held)).toEqual(names('held').map(() => 'UNAVAILABLE'))
+})
+
+it('counts for all other keys, while somebody holds many keys', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  await counters.incrementBy(counter('c'), 0)
+  const claims = names('key').map((key) => claimOf('n', key, []))
+  await hold(
+    target,
+    ...claims.map(
+      ({ hash, fingerprint }) =>
+        `insert into idempotency_key (hash, fingerprint, done_at) values (x'${hash}', x'${fingerprint}', now())`,
+    ),
+  )
+  const count = (claim?: ReturnType<typeof claimOf>) =>
+    counters.incrementBy(counter('c'), 1, { claim }).then(({ value }) => value, codeOf)
+  const held = claims.map(count)
+  const free = [count(), ...names('free').map((key) => count(claimOf('n', key, [])))]
+  expect(await Promise.all(free)).toEqual(upTo(HELD + 1))
+  expect(await Promise.all(held)).toEqual(claims.map(() => 'UNAVAILABLE'))
+})

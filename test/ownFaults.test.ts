@@ -1,0 +1,72 @@
+import { expect, it } from 'vitest'
+import { NthError } from '../src/core/errors.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+
+const UNKNOWN_ZONE = 'Mars/Olympus'
+const counter = (name: string) => ({ namespace: 'n', name })
+const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
+
+/** What became of a call; of an exception of the server's own, which callers are told as INTERNAL_SERVER_ERROR: `ours`. */
+function outcomeOf<Value>(call: Promise<Value>): Promise<Value | string> {
+  return call.catch((error) => (error instanceof NthError ? error.code : 'ours'))
+}
+
+it('fails only the calls of a counter whose time zone is not known here, and all others go on', async () => {
+  const target = await freshDatabase()
+  const maker = openTestNth(target)
+  const names = upTo(12).map((index) => `c${index}`)
+  for (const name of [...names, 'broken']) await maker.counters.incrementBy(counter(name), 1)
+  await query(target, `update counter set time_zone = '${UNKNOWN_ZONE}' where name = 'broken'`)
+  const { counters } = openTestNth(target)
+  for (const round of upTo(3)) {
+    const calls = [...names, 'broken', 'broken'].map((name) =>
+      outcomeOf(counters.incrementBy(counter(name), 1).then(({ value }) => value)),
+    )
+    expect(await Promise.all(calls)).toEqual([...names.map(() => round + 1), 'ours', 'ours'])
+  }
+  // Mended, it counts again, from where it was.
+  await query(target, "update counter set time_zone = 'UTC', version = version + 1 where name = 'broken'")
+  await query(
+    target,
+    `update counter_value v join counter c on c.id = v.counter_id set v.version = c.version where period = 0`,
+  )
+  expect((await counters.incrementBy(counter('broken'), 1)).value).toBe(2)
+})
+
+it('fails only the calls of a sequence whose time zone is not known here, and all others go on', async () => {
+  const target = await freshDatabase()
+  const maker = openTestNth(target)
+  for (const name of ['sound', 'broken']) {
+    await maker.sequences.define({ namespace: 'n', name }, { restartEvery: 'DAY', allowRepeats: true })
+    await maker.sequences.next(group(name, 'g'), 1)
+  }
+  await query(target, `update sequence set time_zone = '${UNKNOWN_ZONE}' where name = 'broken'`)
+  const { counters, sequences } = openTestNth(target)
+  for (const round of upTo(3)) {
+    const calls = [
+      outcomeOf(sequences.next(group('sound', 'g'), 1).then(({ dealt }) => dealt.value)),
+      outcomeOf(sequences.next(group('broken', 'g'), 1)),
+      outcomeOf(sequences.next(group('broken', 'new'), 1)),
+      outcomeOf(counters.incrementBy(counter('c'), 1).then(({ value }) => value)),
+    ]
+    expect(await Promise.all(calls)).toEqual([round + 1, 'ours', 'ours', round])
+  }
+})
+
+it('reads others beside a row that can not be understood', async () => {
+  const target = await freshDatabase()
+  const maker = openTestNth(target)
+  for (const name of ['a', 'broken']) await maker.counters.incrementBy(counter(name), 1)
+  await query(target, "update counter set periods = 'FORTNIGHT' where name = 'broken'")
+  const { counters } = openTestNth(target)
+  const reads = ['a', 'broken', 'never'].map((name) =>
+    outcomeOf(counters.read(counter(name)).then(({ value }) => value)),
+  )
+  expect(await Promise.all(reads)).toEqual([1, 'ours', 0])
+  const changes = ['a', 'broken'].map((name) =>
+    outcomeOf(counters.incrementBy(counter(name), 1).then(({ value }) => value)),
+  )
+  expect(await Promise.all(changes)).toEqual([2, 'ours'])
+})
