@@ -21,13 +21,15 @@ interface Member {
  */
 export function groupSteps(groups: readonly NumberedRun[], at: Date, form: FlushForm): Step[] {
   if (groups.length === 0) return []
-  const { isSingly } = form
+  const { isSingly, isClustered } = form
   const members = groups.map((run, index) => ({ run, index })).sort(inOrder)
   const gapless = members
     .filter(({ run }) => run.row.numbering.gapless)
     .toSorted((a, b) => a.run.row.id - b.run.row.id)
   const together = (some: Member[]) => (isSingly ? some.map((one) => [one]) : some.length > 0 ? [some] : [])
+  const opened = isClustered ? members.filter(({ run }) => !isOpen(run)) : []
   return [
+    ...together(opened).map((some) => ({ statement: noteUse(some), owner: ownerOf(sequenceKeys(some)) })),
     ...together(members).flatMap((some) =>
       select(lockSequences(some), ownerOf(sequenceKeys(some)), readVersions(some)),
     ),
@@ -47,6 +49,21 @@ function sequenceKeys(some: readonly Member[]): string[] {
 
 function select(statement: string, owner: string | undefined, read?: Step['read']): Step[] {
   return [{ statement, owner, ...(read && { read }) }, { statement: MARK }]
+}
+
+/** Whether this process has dealt numbers in the running period of a group. */
+function isOpen({ row, label }: NumberedRun): boolean {
+  return row.dealtIn?.label === label
+}
+
+/**
+ * On a cluster a shared lock holds on one node only. There a change of the definition writes the rows in which numbers
+ * are dealt, so that the two conflict; where such a row is first used, this has them conflict.
+ */
+function noteUse(some: readonly Member[]): string {
+  return `update sequence force index (primary)
+   set uses = uses + 1
+ where id in (${idsOf(some.map(({ run }) => run.row.sequenceId))})`
 }
 
 function lockSequences(some: readonly Member[]): string {
@@ -134,7 +151,7 @@ function hide(id: number, hidden: Set<number>): void {
 /** A row that isn't there is made. All are locked by that, then, so that there is one order. */
 function positionSteps(some: Member[]): Step[] {
   const owner = ownerOf(keysOf(some))
-  const isMaking = some.some(({ run }) => run.row.dealtIn?.label !== run.label)
+  const isMaking = some.some(({ run }) => !isOpen(run))
   const labels = [...new Set(some.map(({ run }) => run.label))]
   return [
     ...labels.flatMap((label) => {

@@ -179,11 +179,42 @@ async function define(
               version = version + 1
         where id = ${integer(id)}`,
     )
+    if (await isClustered(connection)) await writePositions(connection, id)
   }
   await connection.query(remember([{ claim: note, at, answers: [] }]))
   doubt.isCommitting = true
   doubt.state = { ...key, numbering, createdAt: row.created_at }
   return doubt.state
+}
+
+async function isClustered(connection: Connection): Promise<boolean> {
+  const [[row]] = await connection.query<RowDataPacket[]>("show variables like 'wsrep_on'")
+  return row?.Value === 'ON'
+}
+
+/** The most groups that a sequence may have to be defined anew on a cluster: all of them are written in one transaction. */
+const MOST_GROUPS = 10_000
+
+/** Has a change conflict with whoever deals numbers at another node of a cluster, where no lock of this one is seen. */
+async function writePositions(connection: Connection, id: number): Promise<void> {
+  const [[counted]] = await connection.query<RowDataPacket[]>(
+    `select count(*) as groups_found
+       from (select id from sequence_group where sequence_id = ${integer(id)} limit ${MOST_GROUPS + 1}) some`,
+  )
+  if (counted?.groups_found > MOST_GROUPS) {
+    throw new NthError(
+      'BAD_USER_INPUT',
+      `This sequence has more than ${MOST_GROUPS} groups: on a cluster its definition can't be changed any more. Use a new sequence for new groups. Nothing was changed.`,
+      { argument: 'definition', limit: MOST_GROUPS },
+    )
+  }
+  await connection.query(
+    `update sequence_group g
+       join sequence_value v on v.group_id = g.id
+        set v.revision = v.revision + 1
+      where g.sequence_id = ${integer(id)}
+        and (v.period_label = g.latest_label or v.updated_at >= utc_timestamp() - interval 2 day)`,
+  )
 }
 
 /** Waits for an attempt that is still under way, on a connection that was lost. */

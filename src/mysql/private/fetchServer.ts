@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { exists } from './files.ts'
 
-const PACKAGE = 'mariadb-server-core'
+const SERVER = 'mariadb-server-core'
 const APT = '/usr/bin/apt-get'
 
 /** What to do where no server can be found or fetched, as the end of a message. */
@@ -14,12 +14,12 @@ export const OTHER_WAYS = `Three ways on:
   - use one you have: set DATABASE_URL=mysql://user:password@host:3306/nth.`
 
 /**
- * Has apt fetch the distribution's own signed MariaDB server, with what this machine lacks of its libraries,
- * and unpacks it under `root`. Works as any user: apt gets folders of its own, and nothing is installed.
+ * Has apt fetch the distribution's own signed MariaDB server, or another package, with what this machine lacks of its
+ * libraries, and unpacks it under `root`. Works as any user: apt gets folders of its own, and nothing is installed.
  *
  * @throws {Error} saying why it could not, and what to do instead
  */
-export async function fetchServer(root: string, signal: AbortSignal): Promise<void> {
+export async function fetchServer(root: string, signal: AbortSignal, name = SERVER): Promise<void> {
   if (!(await exists(APT))) {
     throw new Error(
       `There is no MariaDB or MySQL server on this machine, and no apt to fetch one. ${OTHER_WAYS}`,
@@ -51,18 +51,18 @@ export async function fetchServer(root: string, signal: AbortSignal): Promise<vo
         '--download-only',
         '--reinstall',
         'install',
-        PACKAGE,
+        name,
       ],
       { signal },
     )
     const packages = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
-    for (const name of packages) {
-      await run('dpkg-deb', ['-x', join(archives, name), join(work, 'root')], { signal })
+    for (const file of packages) {
+      await run('dpkg-deb', ['-x', join(archives, file), join(work, 'root')], { signal })
     }
     await rename(join(work, 'root'), root)
   } catch (error) {
     if (signal.aborted) throw error
-    throw new Error(`apt could not fetch ${PACKAGE}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
+    throw new Error(`apt could not fetch ${name}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
   } finally {
     await rm(work, { recursive: true, force: true })
   }

@@ -1,0 +1,143 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it } from 'vitest'
+import { migrate } from '../src/mysql/migrate.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { upTo } from './support/client.ts'
+import { query } from './support/database.ts'
+import { startCluster } from './support/galera.ts'
+import { startLoad } from './support/load.ts'
+import { openTestNth } from './support/nth.ts'
+import { PATIENCE } from './support/privateServer.ts'
+
+const counter = (name: string) => ({ namespace: 'n', name })
+const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
+const ANSWERS = Number(process.env.NTH_TEST_CLUSTER_ANSWERS ?? 3000)
+
+/** A cluster with the tables, reached at two of its nodes. */
+async function cluster(): Promise<[Target, Target]> {
+  const nodes = await startCluster()
+  const database = 'nth'
+  await query(nodes[0], `create database ${database}`)
+  const [first, second] = [
+    { ...nodes[0], database },
+    { ...nodes[1], database },
+  ]
+  await migrate(first)
+  await expect
+    .poll(() => query(second, 'select count(*) from deleted_sequence').catch(String), PATIENCE)
+    .toHaveLength(1)
+  return [first, second]
+}
+
+it('gives each caller a number of its own, whichever of two nodes it is counted through', async () => {
+  const targets = await cluster()
+  const nths = targets.map((target) => openTestNth(target))
+  const [first] = nths
+  await first?.sequences.define({ namespace: 'n', name: 'gapless' }, { gapless: true })
+  let confirmed: number[] = []
+  let revision = 0
+  const loads = nths.flatMap(({ counters, sequences }) => [
+    startLoad(8, async () => (await counters.incrementBy(counter('hot'), 1)).value),
+    startLoad(4, async () => (await sequences.next(group('tickets', 'board'), 1)).dealt.value),
+    startLoad(2, async () => {
+      const { token } = await sequences.reserve(group('gapless', ''), 60)
+      const { value } = await sequences.confirm(token)
+      confirmed.push(value)
+      return value
+    }),
+  ])
+  // Meanwhile their definitions are changed.
+  const definer = startLoad(1, async () => {
+    const step = ++revision
+    await first?.counters.define(counter('hot'), { maxValue: 1_000_000_000 + step })
+    await first?.sequences.define(
+      { namespace: 'n', name: 'tickets' },
+      { format: step % 2 ? '{group}-{value:2}' : '{group}-{value:3}', allowRepeats: true },
+    )
+    return step
+  })
+  const everything = () => loads.reduce((sum, { answered }) => sum + answered.length, 0)
+  await expect.poll(everything, { timeout: 900_000, interval: 100 }).toBeGreaterThan(ANSWERS)
+  await Promise.all([...loads, definer].map((load) => load.end()))
+  expect(definer.answered.length).toBeGreaterThan(0)
+  const [hot1, tickets1, , hot2, tickets2] = loads
+  const refused = [...loads, definer].flatMap((load) => load.refused)
+  expect(refused.filter((code) => code !== 'UNAVAILABLE')).toEqual([])
+  expect(nths.flatMap(({ faults }) => faults)).toEqual([])
+  confirmed = confirmed.toSorted((a, b) => a - b)
+  const told = {
+    hot: [...(hot1?.answered ?? []), ...(hot2?.answered ?? [])].toSorted((a, b) => a - b),
+    tickets: [...(tickets1?.answered ?? []), ...(tickets2?.answered ?? [])].toSorted((a, b) => a - b),
+  }
+  expect(told.hot).toEqual(upTo(told.hot.length))
+  expect(told.tickets).toEqual(upTo(told.tickets.length))
+  expect(new Set(confirmed).size).toBe(confirmed.length)
+  for (const target of targets) {
+    const value = async (what: string) => Number((await query(target, `select ${what} as v`))[0]?.v)
+    const sum = (period: number) => `(select sum(value) from counter_value where period = ${period})`
+    for (const period of [0, 1, 2, 4]) {
+      await expect.poll(() => value(sum(period)), PATIENCE).toBe(told.hot.length)
+    }
+    const numbers = `select value from reservation where state = 1`
+    expect((await query(target, numbers)).map(({ value }) => value).toSorted((a, b) => a - b)).toEqual(
+      confirmed,
+    )
+  }
+})
+
+it('shows that a transaction of several statements is not all or nothing there without its guard', async () => {
+  const [first, second] = await cluster()
+  await query(
+    first,
+    'create table hits (id int primary key, value bigint not null)',
+    'insert into hits values (1, 0)',
+  )
+  await query(first, 'insert into lane (id, touched_at) values (1, now()), (2, now())')
+  await expect.poll(() => query(second, 'select id from lane').catch(() => []), PATIENCE).toHaveLength(2)
+  let isOver = false
+  const told: number[] = []
+  const count = async (target: Target, lane: number) => {
+    const connection = await createConnection({ ...target, multipleStatements: true })
+    for (let seq = 0; !isOver; ) {
+      try {
+        const raise = `update lane set seq = ${seq + 1} where id = ${lane} and seq = ${seq}`
+        const [answers] = await connection.query(
+          `start transaction; ${raise}; update hits set value = last_insert_id(value) + 1 where id = 1`,
+        )
+        const [, raised, hit] = Object(answers)
+        await connection.query(`update hits set value = value where id = 1; commit`)
+        if (raised.affectedRows === 1) told.push(hit.insertId)
+      } catch {
+        await connection.query('rollback')
+      }
+      const [[row]] = Object(await connection.query(`select seq from lane where id = ${lane}`))
+      seq = Number(row.seq)
+    }
+    await connection.end()
+  }
+  const counting = [count(first, 1), count(second, 2)]
+  await expect.poll(() => told.length - new Set(told).size, { timeout: 120_000 }).toBeGreaterThan(0)
+  isOver = true
+  await Promise.all(counting)
+})
+
+it('leaves no transaction open at a node while nobody counts', async () => {
+  const [target] = await cluster()
+  const { counters, sequences } = openTestNth(target)
+  await counters.incrementBy(counter('c'), 1)
+  await counters.define(counter('c'), { maxValue: 1 })
+  await expect(counters.incrementBy(counter('c'), 1)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  await sequences.next(group('s', 'g'), 1)
+  expect(
+    await query(target, 'select trx_id from information_schema.innodb_trx where trx_rows_locked > 0'),
+  ).toEqual([])
+  expect(
+    await query(
+      target,
+      `select t.trx_id
+         from information_schema.innodb_trx t
+         join information_schema.processlist p on p.id = t.trx_mysql_thread_id
+        where p.db = 'nth' and p.id <> connection_id()`,
+    ),
+  ).toEqual([])
+})
