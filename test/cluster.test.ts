@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { migrate } from '../src/mysql/migrate.ts'
 import type { Target } from '../src/mysql/target.ts'
 import { upTo } from './support/client.ts'
-import { query } from './support/database.ts'
+import { filledUp, query } from './support/database.ts'
 import { startCluster } from './support/galera.ts'
 import { startLoad } from './support/load.ts'
 import { openTestNth } from './support/nth.ts'
@@ -140,4 +140,31 @@ it('leaves no transaction open at a node while nobody counts', async () => {
         where p.db = 'nth' and p.id <> connection_id()`,
     ),
   ).toEqual([])
+})
+
+it('deals by a new definition from its answer on, at the other node too', async () => {
+  const [first, second] = (await cluster()).map((target) => openTestNth(target).sequences)
+  await first?.next(group('s', 'old'), 1)
+  for (const version of upTo(99)) {
+    const format = `v${version}-{group}-{value}`
+    await first?.define({ namespace: 'n', name: 's' }, { format, allowRepeats: true })
+    const numbers = ['old', `new${version}`].map((name) => second?.next(group('s', name), 1))
+    for (const number of numbers) expect((await number)?.dealt.format).toBe(format)
+  }
+})
+
+it('refuses to change the definition of a sequence there that has more groups than one transaction can write', async () => {
+  const [target] = await cluster()
+  const { sequences } = openTestNth(target)
+  await sequences.next(group('s', 'g'), 1)
+  await query(
+    target,
+    ...filledUp(10_000),
+    'insert into sequence_group (sequence_id, name) select s.id, n from sequence s, filled',
+  )
+  await expect(sequences.define({ namespace: 'n', name: 's' }, { step: 2 })).rejects.toMatchObject({
+    code: 'BAD_USER_INPUT',
+    details: { limit: 10_000 },
+  })
+  expect((await sequences.next(group('s', 'g'), 1)).dealt.value).toBe(2)
 })

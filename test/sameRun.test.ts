@@ -1,0 +1,74 @@
+import { expect, inject, it } from 'vitest'
+import { isSameDatabase, isSameRun, isSurelySameRun, type Place } from '../src/mysql/place.ts'
+import { openSession } from '../src/mysql/session.ts'
+import type { Target } from '../src/mysql/target.ts'
+import { freshDatabase } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { dataDirectory } from './support/nthProcess.ts'
+import { privateServer } from './support/privateServer.ts'
+import { startProxy } from './support/proxy.ts'
+
+const key = { namespace: 'n', name: 'c' }
+const HOUR_MS = 3_600_000
+
+const place: Place = {
+  connectionId: 7,
+  server: 'uuid host 3306 /data',
+  startedAt: 1_800_000_000_000,
+  uptimeMs: HOUR_MS,
+  cluster: '',
+}
+
+it.each<[string, Partial<Place>, boolean]>([
+  ['a second later', { startedAt: place.startedAt + 1000 }, true],
+  ['a run that began later', { startedAt: place.startedAt + 60_000 }, false],
+  ['a run that began earlier, of a copy', { startedAt: place.startedAt - 60_000 }, false],
+  ['a server of the same name', { server: 'other host 3306 /data' }, false],
+  ['a server that tells nothing of itself', { server: '' }, false],
+  ['a server that does not tell its uptime', { startedAt: Number.NaN }, false],
+])('takes %s for the same run of a server only if it is', (_, other, isSame) => {
+  const there = { ...place, ...other }
+  expect(isSameRun(place, there)).toBe(isSame)
+  expect(isSameRun(there, place)).toBe(isSame)
+  expect(isSurelySameRun(place, there)).toBe(isSame)
+})
+
+it('is not sure of a run that is so young that the next one looks the same', () => {
+  expect(isSurelySameRun({ ...place, uptimeMs: 1000 }, place)).toBe(false)
+})
+
+it('takes two servers that tell nothing of themselves for two, and two nodes of a cluster for one database', () => {
+  expect(isSameDatabase({ ...place, server: '' }, { ...place, server: '' })).toBe(false)
+  const node = { ...place, cluster: 'state' }
+  expect(isSameDatabase(node, { ...node, server: 'other' })).toBe(true)
+  expect(isSameRun(node, { ...node, server: 'other' })).toBe(false)
+})
+
+async function placeOf(target: Target): Promise<Place> {
+  const session = await openSession(target, { timeLimitMs: 5000, idleLimitS: 10 })
+  await session.close()
+  return session.place
+}
+
+it('knows a server and its run from another one by what they tell', async () => {
+  const server = inject('server')
+  const other = await privateServer(await dataDirectory())
+  const [one, again, another] = [await placeOf(server), await placeOf(server), await placeOf(other.target)]
+  expect(isSameRun(one, again)).toBe(true)
+  expect(one.connectionId).not.toBe(again.connectionId)
+  expect(isSameDatabase(one, another)).toBe(false)
+})
+
+it('counts on where the database does not let it end its lost connection', async () => {
+  const database = await freshDatabase()
+  let isCut = false
+  const ER_KILL_DENIED = 1095
+  const target = await startProxy(database, (statement) => {
+    if (/^kill/.test(statement)) return { errno: ER_KILL_DENIED }
+    if (isCut || !/^start transaction/.test(statement)) return 'passes'
+    isCut = true
+    return 'stays unanswered'
+  })
+  expect((await openTestNth(target).counters.incrementBy(key, 1)).value).toBe(1)
+  expect(isCut).toBe(true)
+})
