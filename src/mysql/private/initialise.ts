@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { mkdir, readFile, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { exists } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
 
@@ -18,7 +17,7 @@ export async function initialise(program: ServerProgram, path: string, signal: A
   await makeTemporaryFolder(partial)
   if (program.kind === 'mariadb') {
     const options = [...commonOptions(program, partial), '--bootstrap', '--skip-networking', '--skip-log-bin']
-    await run(program, options, await systemTables(program.share), signal)
+    await run(program, options, await systemTables(program), signal)
   } else {
     await run(program, [...commonOptions(program, partial), '--initialize-insecure'], '', signal)
   }
@@ -52,9 +51,13 @@ function temporaryFolder(path: string): string {
   return `${path}.tmp`
 }
 
-async function systemTables(share: string): Promise<string> {
-  const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql']
-  const texts = await Promise.all(files.map((name) => readFile(join(share, name), 'utf8')))
+async function systemTables({ path, systemTables }: ServerProgram): Promise<string> {
+  if (systemTables.length === 0) {
+    throw new Error(
+      `The server ${path} comes without the files that make its system tables (mariadb_system_tables.sql). Install its whole package, or set DATABASE_URL.`,
+    )
+  }
+  const texts = await Promise.all(systemTables.map((file) => readFile(file, 'utf8')))
   return ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
 }
 
