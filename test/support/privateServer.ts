@@ -26,19 +26,24 @@ export async function privateServer(
   return database
 }
 
+/** The program that private servers of the tests run. */
+export function serverProgramForTests(): Promise<ServerProgram> {
+  return serverProgram({
+    root: PROGRAMS,
+    kinds: ['mariadb', 'mysql'],
+    path: process.env.PATH ?? '',
+    say: () => undefined,
+    signal: new AbortController().signal,
+  })
+}
+
 /** Starts a private database server with options of a test's own. They come last, so they override its usual ones. */
 export async function privateServerWith(
   directory: string,
   options: string[],
 ): Promise<PrivateServer['target']> {
   const { signal } = new AbortController()
-  const found = await serverProgram({
-    root: PROGRAMS,
-    kinds: ['mariadb', 'mysql'],
-    path: process.env.PATH ?? '',
-    say: () => undefined,
-    signal,
-  })
+  const found = await serverProgramForTests()
   const data = join(directory, 'data')
   await initialise(found, data, signal)
   const program: ServerProgram = {
