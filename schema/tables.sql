@@ -28,6 +28,12 @@ create table migration (
   primary key (name)
 ) engine = InnoDB;
 
+-- One row, which a process holds locked while it migrates the database.
+create table migration_lock (
+  id tinyint unsigned not null,
+  primary key (id)
+) engine = InnoDB;
+
 -- Names are bytes, so that they are compared exactly on every server: 191 characters of at most 4 bytes.
 -- `time_zone` and `periods` are what a counter gets that comes into being here.
 create table namespace (

@@ -76,7 +76,6 @@ function explained(error: unknown): string {
     return `${message}: something else uses this port. Choose another with PORT, or 0 for any that is free.`
   }
   if (['listen', 'bind', 'getaddrinfo'].includes(syscall)) return `${message}. Choose another HOST or PORT.`
-  if (['mkdir', 'open'].includes(syscall)) return `${message}. Choose another directory with NTH_DATA_DIR.`
   return message
 }
 

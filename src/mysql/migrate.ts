@@ -1,16 +1,13 @@
-import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import type { RowDataPacket } from 'mysql2'
-import { type Connection, createConnection } from 'mysql2/promise'
+import type { Connection } from 'mysql2/promise'
 import { Umzug } from 'umzug'
 import { ER, hasErrorNumber } from './errors.ts'
 import { bytes } from './literals.ts'
+import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
 import type { Target } from './target.ts'
 
 const MIGRATIONS = new URL('../../schema/migrations/', import.meta.url)
-
-/** How long one starting process waits for another that is migrating, in seconds. */
-const LOCK_WAIT_S = 60
 
 /**
  * Brings a database to the tables of this version: each file of `schema/migrations` that it has not seen,
@@ -23,31 +20,23 @@ const LOCK_WAIT_S = 60
  * @returns the names of the files that were applied
  */
 export async function migrate(target: Target): Promise<string[]> {
-  const connection = await createConnection(target)
-  try {
-    await lock(connection, target.database)
-    await connection.query(
-      `create table if not exists migration (
-         name varbinary(255) not null,
-         applied_at datetime not null,
-         primary key (name)
-       ) engine = InnoDB`,
-    )
-    const applied = await migrator(connection, await readMigrations()).up()
-    return applied.map(({ name }) => name)
-  } finally {
-    // Gives the lock back, too.
-    await connection.end()
-  }
-}
-
-async function lock(connection: Connection, database: string): Promise<void> {
-  // Names of locks are the server's, not the database's, and at most 64 characters long. MySQL 9 has no sha1().
-  const name = createHash('sha256').update(`nth migration ${database}`).digest('hex')
-  const [rows] = await connection.query<RowDataPacket[]>(`select get_lock('${name}', ${LOCK_WAIT_S}) as held`)
-  if (rows[0]?.held !== 1) {
-    throw new Error(`Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`)
-  }
+  const migrations = await readMigrations()
+  return withMigrationLock(target, async () => {
+    const connection = await openMigrationSession(target)
+    try {
+      await connection.query(
+        `create table if not exists migration (
+           name varbinary(255) not null,
+           applied_at datetime not null,
+           primary key (name)
+         ) engine = InnoDB`,
+      )
+      const applied = await migrator(connection, migrations).up()
+      return applied.map(({ name }) => name)
+    } finally {
+      await connection.end()
+    }
+  })
 }
 
 async function readMigrations(): Promise<{ name: string; statement: string }[]> {

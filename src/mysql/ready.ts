@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { RowDataPacket } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
+import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
 import { ER, failureOf, hasErrorNumber, reasonOf } from './errors.ts'
 import { describeTarget, type Target } from './target.ts'
 
@@ -76,18 +77,14 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
 }
 
 async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    'select version() as version, @@global.innodb_flush_log_at_trx_commit as flush',
-  )
-  const { version, flush } = rows[0] as { version: string; flush: number }
+  const [rows] = await connection.query<RowDataPacket[]>('select version() as version')
+  const version = String(rows[0]?.version)
   if (!isSupported(version)) {
     throw new Error(`The database server is ${version}; Nth needs MySQL 8.0 or MariaDB 10.6, or later.`)
   }
-  if (Number(flush) !== 1) {
-    say(
-      `The database server runs with innodb_flush_log_at_trx_commit = ${flush}: if its machine fails, numbers that were handed out can be lost and dealt again. Set it to 1.`,
-    )
-  }
+  const settings = await readDurabilitySettings(connection)
+  assertWritable(settings)
+  for (const risk of durabilityRisks(settings)) say(risk)
 }
 
 const OLDEST = { mysql: [8, 0], mariadb: [10, 6] } as const

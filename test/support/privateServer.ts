@@ -1,7 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
-import { openPrivateDatabase, type PrivateDatabase } from '../../src/mysql/private/open.ts'
+import type { ServerProgram } from '../../src/mysql/private/findServer.ts'
+import { initialise } from '../../src/mysql/private/initialise.ts'
+import { openPrivateDatabase, type PrivateDatabase, serverProgram } from '../../src/mysql/private/open.ts'
+import { type PrivateServer, startPrivateServer } from '../../src/mysql/private/server.ts'
+
+const PROGRAMS = join(import.meta.dirname, '../../.nth/server')
 
 export const PATIENCE = { timeout: 30_000 }
 
@@ -12,13 +17,42 @@ export async function privateServer(
 ): Promise<PrivateDatabase> {
   const database = await openPrivateDatabase({
     directory,
-    programs: join(import.meta.dirname, '../../.nth/server'),
+    programs: PROGRAMS,
     path: process.env.PATH ?? '',
     say,
     signal: new AbortController().signal,
   })
   onTestFinished(database.close)
   return database
+}
+
+/** The program that private servers of the tests run. */
+export function serverProgramForTests(): Promise<ServerProgram> {
+  return serverProgram({
+    root: PROGRAMS,
+    kinds: ['mariadb', 'mysql'],
+    path: process.env.PATH ?? '',
+    say: () => undefined,
+    signal: new AbortController().signal,
+  })
+}
+
+/** Starts a private database server with options of a test's own. They come last, so they override its usual ones. */
+export async function privateServerWith(
+  directory: string,
+  options: string[],
+): Promise<PrivateServer['target']> {
+  const { signal } = new AbortController()
+  const found = await serverProgramForTests()
+  const data = join(directory, 'data')
+  await initialise(found, data, signal)
+  const program: ServerProgram = {
+    ...found,
+    command: ['/bin/sh', '-c', `exec "$@" ${options.join(' ')}`, 'sh', ...found.command],
+  }
+  const server = await startPrivateServer({ program, directory, data, onRestart: () => undefined, signal })
+  onTestFinished(server.stop)
+  return server.target
 }
 
 /** Signals the database server in a directory, and waits until it is stopped if that is the signal. */

@@ -1,5 +1,6 @@
-import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { link, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { exists } from './files.ts'
 import { isRunning, type ProcessIdentity, thisProcess } from './processes.ts'
 
 /** A directory that this process alone uses until it gives it back. */
@@ -19,16 +20,64 @@ interface Holder extends ProcessIdentity {
  * The lock is a file that appears complete, under its name, for one process only (link fails if the name is
  * taken), and that is moved aside before it is judged dead for good: of several that find it dead, one moves it.
  *
- * @throws {Error} saying who holds it
+ * @throws {Error} saying who holds it, or why it can't be used
  */
 export async function holdDirectory(path: string): Promise<HeldDirectory> {
-  await mkdir(path, { recursive: true, mode: 0o700 })
+  try {
+    await makeDirectory(path)
+    await assertPrivate(path)
+    return await hold(path)
+  } catch (error) {
+    throw unusable(path, error)
+  }
+}
+
+/** What an error of the file system means for whoever chose the directory. Other errors say it themselves. */
+export function unusable(path: string, error: unknown): unknown {
+  if (!(error instanceof Error)) return error
+  const { syscall = '', message }: NodeJS.ErrnoException = error
+  if (syscall === '' || syscall === 'connect' || syscall.startsWith('spawn')) return error
+  const text = `The data directory ${path} can't be used: ${message}. Choose another directory with NTH_DATA_DIR.`
+  return new Error(text, { cause: error })
+}
+
+/** Not by mkdir's option `recursive`: it never ends where nothing can be made, as in /proc. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 })
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'EEXIST') return
+    const parent = dirname(path)
+    if (code !== 'ENOENT' || (await exists(parent))) throw error
+    await makeDirectory(parent)
+    await makeDirectory(path)
+  }
+}
+
+/** Whoever may write to the directory can have this process, and its database, run and overwrite what they like. */
+async function assertPrivate(path: string): Promise<void> {
+  const { mode, uid } = await stat(path)
+  const self = process.getuid?.()
+  if (self !== undefined && uid !== self) {
+    throw new Error(
+      `The data directory ${path} belongs to another user (id ${uid}; this process runs as ${self}). Give it to this one (chown ${self} ${path}), or choose another directory with NTH_DATA_DIR.`,
+    )
+  }
+  if ((mode & 0o022) !== 0) {
+    throw new Error(
+      `Other users may write to the data directory ${path}. Forbid it (chmod go-w ${path}), or choose another directory with NTH_DATA_DIR.`,
+    )
+  }
+}
+
+async function hold(path: string): Promise<HeldDirectory> {
   const file = join(path, 'nth.lock')
   const own = `${file}.${process.pid}`
   const aside = `${own}.dead`
   const self: Holder = { ...(await thisProcess()), since: new Date().toISOString() }
-  await writeFile(own, JSON.stringify(self))
   try {
+    await writeFile(own, JSON.stringify(self))
     while (!(await linked(own, file))) {
       const holder = await readHolder(file)
       if (holder && (await isRunning(holder))) throw new Error(inUse(path, holder))
@@ -53,7 +102,7 @@ async function linked(from: string, to: string): Promise<boolean> {
     await link(from, to)
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    if (codeOf(error) === 'EEXIST') return false
     throw error
   }
 }
@@ -70,4 +119,9 @@ async function readHolder(file: string): Promise<Holder | undefined> {
 
 function unlessMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
+}
+
+function codeOf(error: unknown): string | undefined {
+  // What the system adds to its errors.
+  return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
 }

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { access, constants, realpath } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { exists } from './files.ts'
 
 export type ServerKind = 'mariadb' | 'mysql'
 
@@ -13,8 +14,8 @@ export interface ServerProgram {
   command: [string, ...string[]]
   /** Options that tell it where its own files are. */
   options: string[]
-  /** The folder of the SQL files that make MariaDB's system tables. */
-  share: string
+  /** The SQL files that make MariaDB's system tables, in order; none were found where it is empty. MySQL needs none. */
+  systemTables: string[]
 }
 
 const NAMES = ['mariadbd', 'mysqld']
@@ -44,17 +45,18 @@ export async function findServer(path: string, kinds: ServerKind[]): Promise<Ser
 /** Finds the server that was unpacked from Debian's packages under `root`. */
 export async function findUnpackedServer(root: string): Promise<ServerProgram | undefined> {
   const program = await describe(join(root, 'usr/sbin/mariadbd'), ['/usr/bin/env', libraryPath(root)])
-  return (
-    program && {
-      ...program,
-      options: [
-        `--basedir=${join(root, 'usr')}`,
-        `--lc-messages-dir=${join(root, 'usr/share/mysql')}`,
-        `--character-sets-dir=${join(root, 'usr/share/mysql/charsets')}`,
-        `--plugin-dir=${join(root, 'usr/lib/mysql/plugin')}`,
-      ],
-    }
-  )
+  const [firstTables] = program?.systemTables ?? []
+  if (!program || firstTables === undefined) return undefined
+  const share = dirname(firstTables)
+  return {
+    ...program,
+    options: [
+      `--basedir=${join(root, 'usr')}`,
+      `--lc-messages-dir=${share}`,
+      `--character-sets-dir=${join(share, 'charsets')}`,
+      `--plugin-dir=${join(root, 'usr/lib/mysql/plugin')}`,
+    ],
+  }
 }
 
 async function describe(path: string, launcher: string[]): Promise<ServerProgram | undefined> {
@@ -68,12 +70,25 @@ async function describe(path: string, launcher: string[]): Promise<ServerProgram
       path,
       command: [first, ...others],
       options: [],
-      share: join(prefix, 'share', 'mysql'),
+      systemTables: await findSystemTables(prefix),
     }
   } catch {
     // Not there, or not a server that runs here.
     return undefined
   }
+}
+
+/** Debian 12 has them as `share/mysql/mysql_*.sql`, Debian 13 as `share/mariadb/mariadb_*.sql`; others mix the two. */
+async function findSystemTables(prefix: string): Promise<string[]> {
+  for (const folder of ['share/mariadb', 'share/mysql', 'share']) {
+    for (const name of ['mariadb', 'mysql']) {
+      const files = ['system_tables', 'system_tables_data'].map((part) =>
+        join(prefix, folder, `${name}_${part}.sql`),
+      )
+      if ((await Promise.all(files.map(exists))).every(Boolean)) return files
+    }
+  }
+  return []
 }
 
 /** The setting that makes programs look for their libraries under `root` first. */

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { mkdir, readFile, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { exists } from './files.ts'
+import { dirname } from 'node:path'
+import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
 
 /**
@@ -16,14 +16,20 @@ export async function initialise(program: ServerProgram, path: string, signal: A
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { mode: 0o700 })
   await makeTemporaryFolder(partial)
-  if (program.kind === 'mariadb') {
-    const options = [...commonOptions(program, partial), '--bootstrap', '--skip-networking', '--skip-log-bin']
-    await run(program, options, await systemTables(program.share), signal)
-  } else {
-    await run(program, [...commonOptions(program, partial), '--initialize-insecure'], '', signal)
+  try {
+    await makeSystemTables(program, partial, signal)
+  } catch (error) {
+    throw signal.aborted ? error : await withFreeSpace(error, dirname(path))
   }
   await rm(temporaryFolder(partial), { recursive: true })
   await rename(partial, path)
+}
+
+async function makeSystemTables(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
+  const options = commonOptions(program, path)
+  if (program.kind === 'mysql') return run(program, [...options, '--initialize-insecure'], '', signal)
+  const bootstrap = [...options, '--bootstrap', '--skip-networking', '--skip-log-bin']
+  await run(program, bootstrap, await systemTables(program), signal)
 }
 
 /**
@@ -52,9 +58,13 @@ function temporaryFolder(path: string): string {
   return `${path}.tmp`
 }
 
-async function systemTables(share: string): Promise<string> {
-  const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql']
-  const texts = await Promise.all(files.map((name) => readFile(join(share, name), 'utf8')))
+async function systemTables({ path, systemTables }: ServerProgram): Promise<string> {
+  if (systemTables.length === 0) {
+    throw new Error(
+      `The server ${path} comes without the files that make its system tables (mariadb_system_tables.sql). Install its whole package, or set DATABASE_URL.`,
+    )
+  }
+  const texts = await Promise.all(systemTables.map((file) => readFile(file, 'utf8')))
   return ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
 }
 
@@ -71,11 +81,16 @@ function run(program: ServerProgram, args: string[], input: string, signal: Abor
   return new Promise((resolve, reject) => {
     child.on('error', reject)
     child.on('close', (code) => {
-      if (code === 0) resolve()
-      else
-        reject(
-          new Error(`${program.path} could not make a new database (exit ${code}): ${complaints.trim()}`),
-        )
+      if (code === 0) return resolve()
+      const reason = errorLines(complaints).join('\n')
+      reject(new Error(`${program.path} could not make a new database (exit ${code}):\n${reason}`))
     })
   })
+}
+
+/** The lines of a server's log that say what went wrong; all of it where none is marked as an error. */
+function errorLines(log: string): string[] {
+  const lines = log.trim().split('\n')
+  const errors = lines.filter((line) => line.includes('[ERROR]'))
+  return errors.length > 0 ? errors : lines
 }

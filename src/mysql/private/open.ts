@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 import { createConnection } from 'mysql2/promise'
 import type { Target } from '../target.ts'
+import { unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
 import { exists } from './files.ts'
 import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } from './findServer.ts'
@@ -30,8 +31,16 @@ const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or fetches a server, makes its files, runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
-  const { say, signal } = options
   const directory = resolve(options.directory)
+  try {
+    return await openIn(directory, options)
+  } catch (error) {
+    throw unusable(directory, error)
+  }
+}
+
+async function openIn(directory: string, options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+  const { say, signal } = options
   const kinds = await kindsFor(directory)
   const program = await serverProgram({
     ...options,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import type { Target } from '../target.ts'
-import { exists } from './files.ts'
+import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
 import { commonOptions, makeTemporaryFolder } from './initialise.ts'
 import { commandLine, end } from './processes.ts'
@@ -99,7 +99,7 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     isReady = true
   } catch (error) {
     await stop()
-    throw signal.aborted ? error : await explained(error, directory)
+    throw signal.aborted ? error : await withFreeSpace(await explained(error, directory), directory)
   }
   return { target, stop }
 }

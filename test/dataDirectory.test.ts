@@ -1,0 +1,63 @@
+import { chmod, chown, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import type { ServerProgram } from '../src/mysql/private/findServer.ts'
+import { initialise } from '../src/mysql/private/initialise.ts'
+import { dataDirectory, spawnNth, temporaryDirectory } from './support/nthProcess.ts'
+import { serverProgramForTests } from './support/privateServer.ts'
+
+async function refusal(directory: string): Promise<string> {
+  const nth = spawnNth({ NTH_DATA_DIR: directory })
+  expect(await nth.exited).toBe(1)
+  expect(nth.output()).not.toMatch(/\n {4}at /)
+  return nth.output()
+}
+
+it.each(['/proc/nth', '/proc/nth/deep/below', '/dev/null/nth'])(
+  'ends with a line that says why where no directory can be made: %s',
+  async (directory) => {
+    expect(await refusal(directory)).toMatch(
+      new RegExp(
+        `^The data directory ${directory} can't be used: E.*Choose another directory with NTH_DATA_DIR`,
+      ),
+    )
+  },
+)
+
+it.each(['770', '707', '1777'])('refuses a directory that others may write to: mode %s', async (mode) => {
+  const directory = await dataDirectory()
+  await chmod(directory, Number.parseInt(mode, 8))
+  expect(await refusal(directory)).toContain(
+    `Other users may write to the data directory ${directory}. Forbid it (chmod go-w ${directory})`,
+  )
+  // Nothing was left in it.
+  expect(await readdir(directory)).toEqual(['server'])
+})
+
+it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', async () => {
+  const directory = await dataDirectory()
+  await chown(directory, 65_534, 65_534)
+  expect(await refusal(directory)).toContain(
+    `The data directory ${directory} belongs to another user (id 65534;`,
+  )
+  expect(await readdir(directory)).toEqual(['server'])
+})
+
+it('says what a server lacks that can make no new database, in its own words for errors', async () => {
+  const directory = await temporaryDirectory()
+  const found = await serverProgramForTests()
+  const program: ServerProgram = {
+    ...found,
+    // No file may become longer than half a megabyte.
+    command: ['/bin/sh', '-c', 'ulimit -f 1000; trap "" XFSZ; exec "$@"', 'sh', ...found.command],
+  }
+  const failure = initialise(program, join(directory, 'data'), new AbortController().signal)
+  const { message } = await failure.then(
+    () => new Error('It was made'),
+    (error) => error,
+  )
+  const [first, ...reasons] = message.split('\n')
+  expect(first).toMatch(/could not make a new database \(exit 1\):$/)
+  expect(reasons.length).toBeGreaterThan(0)
+  for (const line of reasons) expect(line).toContain('[ERROR]')
+})
