@@ -3,10 +3,10 @@ import { type IncomingMessage, request } from 'node:http'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
-import { type Database, openDatabase } from '../src/mysql/database.ts'
+import type { Database } from '../src/mysql/database.ts'
 import { sweepKeys } from '../src/mysql/keys.ts'
 import { inParallel, upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
+import { freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
@@ -179,7 +179,7 @@ it('counts anew when a key is older than it lives', async () => {
 
 it('sweeps old keys in bites, while others are written', async () => {
   const target = await freshDatabase()
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
   const key = { namespace: 'n', name: 'c' }
   await inParallel(600, 1200, (index) =>
@@ -191,7 +191,6 @@ it('sweeps old keys in bites, while others are written', async () => {
     sweepKeys(database, new Date('2026-01-02')),
     inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
   ])
-  await database.close()
   expect(removed).toBe(1200)
   expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
   expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
@@ -200,7 +199,7 @@ it('sweeps old keys in bites, while others are written', async () => {
 
 it('does not sweep a key that is used anew after it was found old', async () => {
   const target = await freshDatabase()
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
@@ -220,7 +219,6 @@ it('does not sweep a key that is used anew after it was found old', async () => 
       }),
   }
   await sweepKeys(meanwhile, new Date('2026-01-02'))
-  await database.close()
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })
 

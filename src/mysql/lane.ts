@@ -1,11 +1,12 @@
 import type { Decision, Flush, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
-import { ER, failureOf, hasErrorNumber } from './errors.ts'
+import { ER, failureOf, hasErrorNumber, isUnwritable } from './errors.ts'
 import { readAgain, writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
 import { hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
+import type { Note } from './reachability.ts'
 import { FailedStatement, type Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
@@ -21,7 +22,7 @@ const DAY_MS = 86_400_000
  * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
  */
 export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> {
-  const { note, idleLimitS } = options
+  const { noteWrites, idleLimitS } = options
   const line = openLine(target, options)
   let isTriggered = false
   const hidden = new Set<number>()
@@ -52,6 +53,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       session = await line.session()
       used = ledger ??= await openOwnLedger(session)
     } catch (cause) {
+      noteUnwritable(cause)
       return { kind: 'failed', cause }
     }
     const form = { isSingly, isTriggered, hidden }
@@ -149,11 +151,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       // Once more with a statement for each row, to find out which one it is.
       isSingly = !wasSingly
     }
-    if (isFault || failure === 'refused') note(false, cause)
+    if (isFault || failure === 'refused') noteWrites(false, cause)
     return { kind: 'failed', cause }
   }
 
   async function rollBack(session: Session): Promise<void> {
+    if (!session.isOpen()) return
     // Where even this fails, the connection has ended, and the server takes the transaction back by itself.
     await session.send(['rollback']).catch(session.drop)
   }
@@ -180,11 +183,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
         return { kind: 'failed', cause }
       }
       session.drop()
+      noteUnwritable(cause)
       return settle(used, flush, cause)
     }
     isSingly = false
     used.seq += 1
-    note(true)
+    noteWrites(true)
     return { kind: 'committed' }
   }
 
@@ -193,11 +197,17 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     if (isCommitted === false) return { kind: 'failed', cause }
     if (isCommitted) {
       used.seq += 1
+      noteWrites(true)
       return { kind: 'committed' }
     }
     // Whatever becomes of that transaction, it is no longer this lane's.
     ledger = undefined
     return { kind: 'unknown', cause }
+  }
+
+  function noteUnwritable(error: unknown): void {
+    const cause = error instanceof FailedStatement ? error.cause : error
+    if (isUnwritable(cause)) noteWrites(false, cause)
   }
 
   async function openOwnLedger(session: Session): Promise<Ledger> {
@@ -225,6 +235,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 type OwnerAt = (index: number) => string | undefined
 
 export interface LaneOptions extends LineOptions {
+  /** Told whether changes could be made. */
+  noteWrites: Note
   /** Told which rows a flush was about that has, or may have, changed them. */
   onChanged: (rows: readonly CountingRow[]) => void
 }

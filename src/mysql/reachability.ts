@@ -1,11 +1,27 @@
-/** Told whether the database could just be used, and if not, why. */
+/** Told whether something could just be done with the database, and if not, why. */
 export type Note = (isReachable: boolean, reason?: unknown) => void
 
-/** Makes of many notes a word for an operator whenever it changes: with a reason when the database goes out of reach. */
-export function openNote(onReachable: (reason?: unknown) => void): Note {
-  let wasReachable = true
-  return (isReachable, reason) => {
-    if (isReachable !== wasReachable) onReachable(reason)
-    wasReachable = isReachable
-  }
+/**
+ * What is noted apart: a database that is read-only, or whose disk is full, can be reached all the time. Only a
+ * change that was made says that changes can be made again.
+ */
+export interface Notes {
+  connecting: Note
+  writing: Note
+}
+
+/** Makes of many notes a word for an operator whenever the whole changes: with a reason when the database goes out of reach. */
+export function openNotes(onReachable: (reason?: unknown) => void): Notes {
+  const failing = new Set<keyof Notes>()
+
+  const noteOf =
+    (what: keyof Notes): Note =>
+    (isReachable, reason) => {
+      const wasReachable = failing.size === 0
+      if (isReachable) failing.delete(what)
+      else failing.add(what)
+      if (wasReachable !== (failing.size === 0)) onReachable(isReachable ? undefined : reason)
+    }
+
+  return { connecting: noteOf('connecting'), writing: noteOf('writing') }
 }

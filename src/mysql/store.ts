@@ -7,7 +7,7 @@ import { sweepKeys } from './keys.ts'
 import { openLane } from './lane.ts'
 import { openNamespaceStore } from './namespaces.ts'
 import { openRanking } from './ranking.ts'
-import { openNote } from './reachability.ts'
+import { openNotes } from './reachability.ts'
 import { sweepSequences } from './sequenceSweep.ts'
 import { openSequenceStore } from './sequences.ts'
 import type { StoredRow } from './storedRow.ts'
@@ -25,7 +25,7 @@ const SWEEP_EVERY_MS = 60_000
 /** Between two sweeps of counters' periods, and of what sequences have left. */
 const SWEEP_ALL_EVERY_S = 3600
 
-export interface StoreOptions extends Omit<DatabaseOptions, 'note'> {
+export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
   /** Told with the reason when the database goes out of reach, and without one when it is back. */
   onReachable: (reason?: unknown) => void
   /** Told of failures that an operator should see. */
@@ -39,10 +39,15 @@ export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, ...limits }: StoreOptions,
 ): Store<StoredRow> & { close(): Promise<void> } {
-  const note = openNote(onReachable)
-  const database = openDatabase(target, { ...limits, note })
+  const notes = openNotes(onReachable)
+  const database = openDatabase(target, { ...limits, notes })
   // Apart from the others: who waits for a definition that somebody has locked must not keep readers waiting.
-  const definitions = openDatabase(target, { ...limits, note, connections: DEFINITIONS_AT_ONCE })
+  const definitions = openDatabase(target, {
+    ...limits,
+    notes,
+    connections: DEFINITIONS_AT_ONCE,
+    isForChanges: true,
+  })
   const ranking = openRanking(database, onFault)
   const sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref()
 
@@ -75,7 +80,8 @@ export function openStore(
     sequences: openSequenceStore(database, definitions),
     openLane: () =>
       openLane(target, {
-        note,
+        note: notes.connecting,
+        noteWrites: notes.writing,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
         onChanged: ranking.note,

@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { openNth } from '../../src/core/nth.ts'
+import { reasonOf } from '../../src/mysql/errors.ts'
 import { openStore } from '../../src/mysql/store.ts'
 import type { Target } from '../../src/mysql/target.ts'
 
@@ -18,11 +19,12 @@ export function openTestNth(
   { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS, now }: Partial<TestNthOptions> = {},
 ) {
   const faults: unknown[] = []
+  const said: string[] = []
   const store = openStore(target, {
     timeLimitMs: timeoutMs,
     maxPending,
     keyTtlMs,
-    onReachable: () => undefined,
+    onReachable: (reason) => said.push(reason ? `out of reach: ${reasonOf(reason)}` : 'back'),
     onFault: (error) => faults.push(error),
   })
   const nth = openNth(store, {
@@ -36,5 +38,10 @@ export function openTestNth(
     await nth.close()
     await store.close()
   })
-  return { ...nth, faults }
+  return {
+    ...nth,
+    faults,
+    /** What an operator was told of the database. */
+    said,
+  }
 }
