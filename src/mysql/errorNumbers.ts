@@ -115,6 +115,18 @@ export const LOSSES = {
   CLIENT_INTERACTION_TIMEOUT: 4031,
 } as const
 
+/** What single statements are looked at for. */
+const OTHERS = {
+  BAD_NULL_ERROR: 1048,
+  DUP_FIELDNAME: 1060,
+  DUP_ENTRY: 1062,
+  CANT_DROP_FIELD_OR_KEY: 1091,
+  NO_SUCH_THREAD: 1094,
+} as const
+
+/** All classes. */
+export const CLASSES = { CONFLICTS, SWITCHOVERS, FULL_DISKS, SHORTAGES, LOCKOUTS, LOSSES, OTHERS } as const
+
 /** All that have a name here. */
 export const ER = {
   ...CONFLICTS,
@@ -123,9 +135,5 @@ export const ER = {
   ...SHORTAGES,
   ...LOCKOUTS,
   ...LOSSES,
-  BAD_NULL_ERROR: 1048,
-  DUP_FIELDNAME: 1060,
-  DUP_ENTRY: 1062,
-  CANT_DROP_FIELD_OR_KEY: 1091,
-  NO_SUCH_THREAD: 1094,
+  ...OTHERS,
 } as const
