@@ -47,7 +47,7 @@ const LOCK_WAIT_S = 2
 /** A connection that was idle for longer is asked first whether it still is one, and has so long to answer. */
 const IDLE_MS = 1000
 const PING_MS = 1000
-/** The least that an attempt gets, where there is as much. */
+/** The least that the first attempt gets, where there is as much. */
 const SHORTEST_ATTEMPT_MS = 1000
 /** How long the server keeps the locks of a transaction that sends nothing, in seconds: its process may be frozen. */
 const IDLE_TRANSACTION_S = 3
@@ -71,9 +71,10 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   async function run<T>(work: Work<T>, deadline: number): Promise<T> {
     let conflict: unknown
     let wasRefused = false
+    let isFirst = true
     for (let pauseMs = SHORTEST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
-        return await attempt(work, deadline)
+        return await attempt(work, deadline, isFirst)
       } catch (error) {
         // What the work itself refuses.
         if (error instanceof NthError) throw error
@@ -82,6 +83,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
         // A connection may only lead to a server that was replaced: the next attempt has another one.
         if (isUnwritable(error) && wasRefused) notes.writing(false, error)
         wasRefused ||= isUnwritable(error)
+        isFirst = false
         if (failure === 'conflict') conflict = error
         if (performance.now() + pauseMs > deadline) {
           // Who was kept waiting until then is told by whom.
@@ -94,15 +96,13 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
     }
   }
 
-  /** With time left for another attempt, on another connection: this one may lead nowhere. */
-  async function attempt<T>(work: Work<T>, deadline: number): Promise<T> {
+  /** The first one leaves time for another: its connection may lead nowhere. */
+  async function attempt<T>(work: Work<T>, deadline: number, isFirst: boolean): Promise<T> {
     const connection = await borrowLive(deadline)
     const leftMs = deadline - performance.now()
+    const limitMs = isFirst ? Math.max(leftMs / 3, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
     try {
-      const result = await within(
-        Math.max(leftMs / 2, Math.min(leftMs, SHORTEST_ATTEMPT_MS)),
-        work(connection),
-      )
+      const result = await within(limitMs, work(connection))
       heardAt.set(connection.connection, performance.now())
       connection.release()
       if (isForChanges) notes.writing(true)

@@ -37,7 +37,7 @@ export async function startProxy(
     }
     for (const socket of [client, upstream]) {
       sockets.add(socket)
-      socket.on('error', end).on('close', end)
+      socket.on('error', end).on('close', () => hasVanished || end())
     }
     client.on('data', (packet) => {
       const fate = fateOf(statementIn(packet), number)
