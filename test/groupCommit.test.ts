@@ -204,7 +204,8 @@ function openModel(
     now: () => new Date(0),
     ...options,
   })
-  return openCounters({ store, groupCommit, keepingIn: async () => PLAIN, now: () => new Date(0) })
+  const deadline = () => performance.now() + 10_000
+  return openCounters({ store, groupCommit, keepingIn: async () => PLAIN, now: () => new Date(0), deadline })
 }
 
 const requests = fc.array(

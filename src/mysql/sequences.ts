@@ -29,7 +29,7 @@ export function openSequenceStore(database: Database, definitions: Database): Se
       )
       return found.map(reservationIn)
     },
-    define: (key, change, at) => defineSequence(definitions, key, change, at),
+    define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
 }
