@@ -143,7 +143,10 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
       values: stored.map((row) => row?.value),
       positions: [],
       tallies: stored.map((row, index) => (row && runs[index]?.isTold ? [row.added] : undefined)),
-      remembered: claims.flatMap(({ key }) => table.keys.get(key) ?? []),
+      remembered: claims.flatMap(({ key }) => {
+        const earlier = table.keys.get(key)
+        return earlier ? { ...earlier, ageMs: 0 } : []
+      }),
     })
     await turnsLater(turns)
     if (!decision || !mayCommit()) return { kind: 'withdrawn' }

@@ -66,7 +66,7 @@ export function openStore(
   })
 
   function sweep(): void {
-    sweepKeys(database, new Date(Date.now() - keyTtlMs)).catch(report)
+    sweepKeys(database, keyTtlMs).catch(report)
   }
 
   function report(error: unknown): void {
