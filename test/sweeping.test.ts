@@ -169,6 +169,20 @@ it('stops between bites when it is told to', async () => {
   expect(await query(target, 'select id from deleted_counter')).toEqual([{ id: 1 }])
 })
 
+it('sweeps as soon as it is opened, unless its jobs are switched off', async () => {
+  const target = await freshDatabase()
+  const { counters, sequences } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await counters.delete(key)
+  await sequences.define(key, {})
+  await sequences.delete(key)
+  const left = () => query(target, 'select id from deleted_counter union all select id from deleted_sequence')
+  expect([await left(), await query(target, 'select name from chore')]).toEqual([[{ id: 1 }, { id: 1 }], []])
+  const { faults } = openTestNth(target, { runsJobs: true })
+  await expect.poll(left, { timeout: 20_000 }).toEqual([])
+  expect(faults).toEqual([])
+})
+
 it('has one of all processes do it when it is due', async () => {
   const target = await freshDatabase()
   const databases = upTo(3).map(() => openTestDatabase(target))
