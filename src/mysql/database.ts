@@ -1,10 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool } from 'mysql2'
-import type { Pool, PoolConnection } from 'mysql2/promise'
+import type { PoolConnection } from 'mysql2/promise'
 import { NthError, unavailable } from '../core/errors.ts'
-import { type Failure, failureOf, isUnwritable, LostAnswerError, leavesConnection } from './errors.ts'
+import {
+  type Failure,
+  failureOf,
+  isRefusal,
+  isSwitchover,
+  isUnwritable,
+  LostAnswerError,
+  leavesConnection,
+} from './errors.ts'
 import { integer } from './literals.ts'
-import type { Note, Notes } from './reachability.ts'
+import { afterSwitchover, type Notes } from './reachability.ts'
 import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { within } from './within.ts'
@@ -59,6 +67,8 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   const heardAt = new WeakMap<object, number>()
   /** When one led nowhere last: those that were idle then lead to the same place, and aren't used again. */
   let doubtedAt = Number.NEGATIVE_INFINITY
+  /** When a piece of work was done last. */
+  let doneAt = Number.NEGATIVE_INFINITY
   // Queued before whatever the first borrower sends.
   pool.on('connection', (connection) => {
     heardAt.set(connection, performance.now())
@@ -70,7 +80,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
 
   async function run<T>(work: Work<T>, deadline: number): Promise<T> {
     let conflict: unknown
-    let wasRefused = false
+    const noteWrites = afterSwitchover(notes.writing)
     let isFirst = true
     for (let pauseMs = SHORTEST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
@@ -80,9 +90,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
         if (error instanceof NthError) throw error
         const failure = failureOf(error)
         if (failure === 'fault') throw error
-        // A connection may only lead to a server that was replaced: the next attempt has another one.
-        if (isUnwritable(error) && wasRefused) notes.writing(false, error)
-        wasRefused ||= isUnwritable(error)
+        if (isUnwritable(error)) noteWrites(false, error)
         isFirst = false
         if (failure === 'conflict') conflict = error
         if (performance.now() + pauseMs > deadline) {
@@ -103,12 +111,13 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
     const limitMs = isFirst ? Math.max(leftMs / 3, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
     try {
       const result = await within(limitMs, work(connection))
-      heardAt.set(connection.connection, performance.now())
+      doneAt = performance.now()
+      heardAt.set(connection.connection, doneAt)
       connection.release()
       if (isForChanges) notes.writing(true)
       return result
     } catch (error) {
-      if (error instanceof LostAnswerError || isUnwritable(error)) doubtedAt = performance.now()
+      if (error instanceof LostAnswerError || isSwitchover(error)) doubtedAt = performance.now()
       if (error instanceof NthError || leavesConnection(error)) connection.release()
       else connection.destroy()
       throw error
@@ -117,12 +126,27 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
 
   async function borrowLive(deadline: number): Promise<Connection> {
     while (true) {
-      const connection = await borrow(pool.promise(), deadline, notes.connecting)
+      const connection = await borrow(deadline)
       const now = performance.now()
       const heard = heardAt.get(connection.connection) ?? now
       const isLive = heard > doubtedAt && (now - heard < IDLE_MS || (await answers(connection, deadline)))
       if (isLive) return connection
       connection.destroy()
+    }
+  }
+
+  async function borrow(deadline: number): Promise<Connection> {
+    const borrowed = pool.promise().getConnection()
+    try {
+      const connection = await within(deadline - performance.now(), borrowed)
+      notes.connecting(true)
+      return connection
+    } catch (error) {
+      // It may still come, after its borrower has gone.
+      if (error instanceof LostAnswerError) borrowed.then((late) => late.release()).catch(() => undefined)
+      // One more connection may be one too many, while those that there are do their work.
+      else if (!isRefusal(error) || performance.now() - doneAt > IDLE_MS) notes.connecting(false, error)
+      throw error
     }
   }
 
@@ -150,20 +174,6 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
     },
     deadline: () => performance.now() + timeLimitMs,
     close: () => pool.promise().end(),
-  }
-}
-
-async function borrow(pool: Pool, deadline: number, note: Note): Promise<Connection> {
-  const borrowed = pool.getConnection()
-  try {
-    const connection = await within(deadline - performance.now(), borrowed)
-    note(true)
-    return connection
-  } catch (error) {
-    // It may still come, after its borrower has gone.
-    if (error instanceof LostAnswerError) borrowed.then((late) => late.release()).catch(() => undefined)
-    else note(false, error)
-    throw error
   }
 }
 

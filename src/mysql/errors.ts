@@ -57,12 +57,17 @@ export function isRefusal(error: unknown): boolean {
  * to a server that no longer takes writes: it would never learn that another has taken over.
  */
 export function leavesConnection(error: unknown): boolean {
-  return isRefusal(error) && !isOf(switchovers, error) && !isOf(lockouts, error)
+  return isRefusal(error) && !isSwitchover(error) && !isLockout(error)
+}
+
+/** Whether the server is not, or no longer, one to write to: the next connection may lead to another. */
+export function isSwitchover(error: unknown): boolean {
+  return isOf(switchovers, error)
 }
 
 /** Whether nothing can be written now, by anybody, though the database may answer reads. */
 export function isUnwritable(error: unknown): boolean {
-  return isOf(switchovers, error) || isOf(fullDisks, error)
+  return isSwitchover(error) || isOf(fullDisks, error)
 }
 
 /** Whether the server doesn't let this user in, which waiting doesn't change when a service is just started. */

@@ -6,7 +6,7 @@ import { readAgain, writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
 import { hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
-import type { Note } from './reachability.ts'
+import { afterSwitchover, type Note } from './reachability.ts'
 import { FailedStatement, type Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
@@ -22,7 +22,8 @@ const DAY_MS = 86_400_000
  * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
  */
 export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> {
-  const { noteWrites, idleLimitS } = options
+  const { idleLimitS } = options
+  const noteWrites = afterSwitchover(options.noteWrites)
   const line = openLine(target, options)
   let isTriggered = false
   const hidden = new Set<number>()

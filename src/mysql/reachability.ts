@@ -1,3 +1,5 @@
+import { isSwitchover } from './errors.ts'
+
 /** Told whether something could just be done with the database, and if not, why. */
 export type Note = (isReachable: boolean, reason?: unknown) => void
 
@@ -24,4 +26,17 @@ export function openNotes(onReachable: (reason?: unknown) => void): Notes {
     }
 
   return { connecting: noteOf('connecting'), writing: noteOf('writing') }
+}
+
+/**
+ * Notes of a server that is no longer to be written to only when a second one says so, too: the first may just have been
+ * replaced, and the connection to it is the last that leads there.
+ */
+export function afterSwitchover(note: Note): Note {
+  let isSecond = false
+  return (isReachable, reason) => {
+    const isNoted = isReachable || isSecond || !isSwitchover(reason)
+    isSecond = !isReachable && isSwitchover(reason)
+    if (isNoted) note(isReachable, reason)
+  }
 }
