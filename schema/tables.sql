@@ -2,14 +2,17 @@
 
 -- What was done under an idempotency key, written by the transaction that did it. `hash` is that of the key and
 -- its namespace, `fingerprint` that of what was asked, `answers` a JSON list of what each operation did; null
--- while its transaction is under way. No secondary unique key: writers deadlock on it.
+-- while its transaction is under way. `done_at` is by the clock of the process that did it, and what callers are told;
+-- `claimed_at` is by the database's clock, by which its age is judged; null, where a version without that column wrote it.
+-- No secondary unique key: writers deadlock on it.
 create table idempotency_key (
   hash binary(32) not null,
   fingerprint binary(32) not null,
   done_at datetime(3) not null,
   answers mediumblob null,
+  claimed_at datetime(3) null,
   primary key (hash),
-  key idempotency_key_done_at (done_at)
+  key idempotency_key_claimed_at (claimed_at)
 ) engine = InnoDB;
 
 -- One row for each connection that flushes changes. Each transaction raises its `seq`, so that after a lost

@@ -32,6 +32,8 @@ export interface ServerOptions {
   say: (message: string) => void
   /** Told of failures that should not be, with their cause. */
   onFault: (error: unknown) => void
+  /** Whether it does, beside its work for callers, what is to be done from time to time. On if left out. */
+  runsJobs?: boolean
 }
 
 /** What callers reach. It holds its address from the start, and answers once it is given a database. */
@@ -74,7 +76,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 }
 
 /** The front in this process: all of it, or what each worker has. */
-export async function openServer({ config, say, onFault }: ServerOptions): Promise<Front> {
+export async function openServer({ config, say, onFault, runsJobs }: ServerOptions): Promise<Front> {
   const server = await listen(config)
   const closers: Closer[] = []
 
@@ -84,6 +86,7 @@ export async function openServer({ config, say, onFault }: ServerOptions): Promi
       timeLimitMs: writeTimeoutMs,
       maxPending,
       keyTtlMs,
+      runsJobs,
       onFault,
       onReachable: (reason) =>
         say(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),

@@ -42,9 +42,9 @@ let signalledAt = 0
 /** The first signal ends everything in order; another ends the process at once, and the kernel its database. */
 function onSignal(): void {
   if (!ending.signal.aborted) {
-    signalledAt = Date.now()
+    signalledAt = performance.now()
     ending.abort()
-  } else if (Date.now() - signalledAt > SAME_SIGNAL_MS) {
+  } else if (performance.now() - signalledAt > SAME_SIGNAL_MS) {
     process.exit(1)
   }
 }

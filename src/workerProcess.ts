@@ -30,7 +30,7 @@ const ENDED_WITHIN_MS = 15_000
 
 /** Forks a worker of this program, with these variables beside the primary's own. */
 export function forkWorker(environment: Record<string, string>): Worker {
-  const beganAt = Date.now()
+  const beganAt = performance.now()
   const worker = cluster.fork(environment)
   closeOnExit(worker)
   const { pid } = worker.process
@@ -67,7 +67,7 @@ export function forkWorker(environment: Record<string, string>): Worker {
     ended,
     reported,
     kill,
-    ageMs: () => Date.now() - beganAt,
+    ageMs: () => performance.now() - beganAt,
 
     async serve(target) {
       order({ to: 'serve', target })

@@ -143,7 +143,10 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
       values: stored.map((row) => row?.value),
       positions: [],
       tallies: stored.map((row, index) => (row && runs[index]?.isTold ? [row.added] : undefined)),
-      remembered: claims.flatMap(({ key }) => table.keys.get(key) ?? []),
+      remembered: claims.flatMap(({ key }) => {
+        const earlier = table.keys.get(key)
+        return earlier ? { ...earlier, ageMs: 0 } : []
+      }),
     })
     await turnsLater(turns)
     if (!decision || !mayCommit()) return { kind: 'withdrawn' }
@@ -204,7 +207,8 @@ function openModel(
     now: () => new Date(0),
     ...options,
   })
-  return openCounters({ store, groupCommit, keepingIn: async () => PLAIN, now: () => new Date(0) })
+  const deadline = () => performance.now() + 10_000
+  return openCounters({ store, groupCommit, keepingIn: async () => PLAIN, now: () => new Date(0), deadline })
 }
 
 const requests = fc.array(

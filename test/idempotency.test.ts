@@ -3,13 +3,15 @@ import { type IncomingMessage, request } from 'node:http'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
-import { type Database, openDatabase } from '../src/mysql/database.ts'
+import type { Database } from '../src/mysql/database.ts'
 import { sweepKeys } from '../src/mysql/keys.ts'
 import { inParallel, upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
+import { freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
+
+const DAY_MS = 86_400_000
 
 const INCREMENT = `mutation($key: String) {
   increment(name: "c", idempotencyKey: $key) { value previousValue appliedDelta at replayed counter { value } }
@@ -170,41 +172,82 @@ it('counts anew when a key is older than it lives', async () => {
   const claim = claimOf('n', 'k', [])
   const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
   await counters.incrementBy(key, 1, { claim })
-  await query(target, 'update idempotency_key set done_at = done_at - interval 3599 second')
+  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 3540 second')
   expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
-  await query(target, 'update idempotency_key set done_at = done_at - interval 2 second')
+  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 61 second')
   expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: false })
   expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
 })
 
 it('sweeps old keys in bites, while others are written', async () => {
   const target = await freshDatabase()
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
   const key = { namespace: 'n', name: 'c' }
   await inParallel(600, 1200, (index) =>
     counters.incrementBy(key, 1, { claim: claimOf('n', `old ${index}`, []) }),
   )
-  await query(target, "update idempotency_key set done_at = '2026-01-01'")
+  await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
   const statements = collectStatements()
   const [removed] = await Promise.all([
-    sweepKeys(database, new Date('2026-01-02')),
+    sweepKeys(database, DAY_MS),
     inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
   ])
-  await database.close()
   expect(removed).toBe(1200)
   expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
   expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
   expect((await counters.read(key)).value).toBe(1500)
 })
 
+it.each([
+  ['ahead', 3_600_000],
+  ['behind', -3_600_000],
+])(
+  'knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
+  async (_, byMs) => {
+    const target = await freshDatabase()
+    const keyTtlMs = 1_800_000
+    const claim = claimOf('n', 'k', [])
+    const key = { namespace: 'n', name: 'c' }
+    const { counters } = openTestNth(target, { keyTtlMs })
+    const other = openTestNth(target, { keyTtlMs, now: () => new Date(Date.now() + byMs) })
+    const first = await counters.incrementBy(key, 1, { claim })
+    expect(await other.counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
+    // What was claimed by a clock that is behind is as young as all else.
+    const late = { claim: claimOf('n', 'late', []) }
+    await other.counters.incrementBy(key, 1, late)
+    expect(await sweepKeys(openTestDatabase(target), keyTtlMs)).toBe(0)
+    expect(await counters.incrementBy(key, 1, late)).toMatchObject({ value: 2, isReplayed: true })
+    // What callers are told is the instant of the process that did it.
+    expect((await other.counters.incrementBy(key, 1, { claim })).at).toEqual(first.at)
+  },
+)
+
+it('sweeps and judges by when it was done what an earlier version has claimed', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { keyTtlMs: DAY_MS })
+  const key = { namespace: 'n', name: 'c' }
+  const again = (name: string) => counters.incrementBy(key, 1, { claim: claimOf('n', name, []) })
+  for (const name of ['old', 'young']) await again(name)
+  const { hash } = claimOf('n', 'old', [])
+  await query(
+    target,
+    'update idempotency_key set claimed_at = null',
+    `update idempotency_key set done_at = done_at - interval 2 day where hash = x'${hash}'`,
+  )
+  expect(await again('young')).toMatchObject({ value: 2, isReplayed: true })
+  expect(await sweepKeys(openTestDatabase(target), DAY_MS)).toBe(1)
+  expect(await again('young')).toMatchObject({ value: 2, isReplayed: true })
+  expect(await again('old')).toMatchObject({ value: 3, isReplayed: false })
+})
+
 it('does not sweep a key that is used anew after it was found old', async () => {
   const target = await freshDatabase()
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
+  const database = openTestDatabase(target)
   const { counters } = openTestNth(target)
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
-  await query(target, "update idempotency_key set done_at = '2026-01-01'")
+  await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
   const meanwhile: Database = {
     ...database,
     repeatable: (work) =>
@@ -219,8 +262,7 @@ it('does not sweep a key that is used anew after it was found old', async () => 
         )
       }),
   }
-  await sweepKeys(meanwhile, new Date('2026-01-02'))
-  await database.close()
+  await sweepKeys(meanwhile, DAY_MS)
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })
 

@@ -179,7 +179,7 @@ it('finds what a process that was killed had not listed yet, and what was change
     'update counter_value set value = value * 10, revision = revision + 1 where period = 0',
     "insert into counter_rank values (3, 1, 3, '2026-01-01', 1)",
   )
-  const { counters } = openTestNth(target)
+  const { counters } = openTestNth(target, { runsJobs: true })
   const values = async () => (await counters.listRanked('n', page)).map(({ value }) => value)
   await expect.poll(values, SOON).toEqual([20, 10])
   const orphans = () => query(target, 'select counter_id from counter_rank where counter_id = 3')

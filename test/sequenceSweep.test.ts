@@ -1,21 +1,15 @@
 import { expect, it } from 'vitest'
-import { openDatabase } from '../src/mysql/database.ts'
 import { sweepSequences } from '../src/mysql/sequenceSweep.ts'
 import type { Target } from '../src/mysql/target.ts'
 import { upTo } from './support/client.ts'
-import { filledUp, freshDatabase, query } from './support/database.ts'
+import { filledUp, freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 
 const KEY = { namespace: 'n', sequence: 's', group: '' }
 const DAY_MS = 86_400_000
 
-async function sweep(target: Target, now: Date, mayGoOn = () => true): Promise<void> {
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 10, note: () => undefined })
-  try {
-    await sweepSequences(database, now, mayGoOn)
-  } finally {
-    await database.close()
-  }
+function sweep(target: Target, now: Date, mayGoOn = () => true): Promise<void> {
+  return sweepSequences(openTestDatabase(target), now, mayGoOn)
 }
 
 async function rowsOf(target: Target): Promise<Record<string, number>> {

@@ -105,6 +105,7 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
     timeLimitMs: 10_000,
     maxPending: 100,
     keyTtlMs: 1000,
+    runsJobs: false,
     onReachable: () => undefined,
     onFault: () => undefined,
   })

@@ -1,22 +1,15 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { isDue } from '../src/mysql/chore.ts'
-import { openDatabase } from '../src/mysql/database.ts'
 import { sweepPeriods } from '../src/mysql/sweeping.ts'
 import type { Target } from '../src/mysql/target.ts'
 import { sorted, upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
+import { freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { known } from './support/known.ts'
 import { openTestNth } from './support/nth.ts'
 
 const DAY_MS = 86_400_000
 const key = { namespace: 'n', name: 'c' }
-
-function databaseOf(target: Target) {
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, note: () => undefined })
-  onTestFinished(() => database.close())
-  return database
-}
 
 async function startsIn(target: Target, period: number): Promise<string[]> {
   const rows = await query(
@@ -38,7 +31,7 @@ it('removes what is no longer to be kept, and nothing else', async () => {
     now += DAY_MS
   }
   now -= DAY_MS
-  await sweepPeriods(databaseOf(target), new Date(now), () => true)
+  await sweepPeriods(openTestDatabase(target), new Date(now), () => true)
   // It is noon of the 7th. The hour of noon of the 5th ended less than two days ago.
   expect(await startsIn(target, 1)).toEqual(['06-05 12', '06-06 12', '06-07 12'])
   // Days may have 25 hours and more.
@@ -57,7 +50,7 @@ it('removes periods that are not kept any more, though not before they are over 
   }
   await counters.define(key, { periods: [] })
   now -= DAY_MS
-  const database = databaseOf(target)
+  const database = openTestDatabase(target)
   await sweepPeriods(database, new Date(now), () => true)
   expect(await startsIn(target, 1)).toEqual(['06-02 12', '06-03 12'])
   expect(await startsIn(target, 4)).toEqual(['06-01 00'])
@@ -76,7 +69,7 @@ it('leaves sums right that are made of what is still there', async () => {
     await counters.incrementBy(key, 1)
     now += 6 * DAY_MS
   }
-  await sweepPeriods(databaseOf(target), new Date(now), () => true)
+  await sweepPeriods(openTestDatabase(target), new Date(now), () => true)
   const counter = await known(counters, key)
   // Four months, of which the older ones are known from days; and from these, as hours are gone, weeks and the year.
   for (const [period, last] of [
@@ -96,7 +89,7 @@ it('removes the history of counters that are deleted', async () => {
   const names = upTo(20).map((index) => ({ namespace: 'n', name: `c${index}` }))
   await Promise.all(names.map((name) => counters.incrementBy(name, 1)))
   await Promise.all(names.slice(1).map((name) => counters.delete(name)))
-  await sweepPeriods(databaseOf(target), new Date(), () => true)
+  await sweepPeriods(openTestDatabase(target), new Date(), () => true)
   expect(await query(target, 'select count(*) as n from counter_value')).toEqual([{ n: 4 }])
   expect(await query(target, 'select count(*) as n from deleted_counter')).toEqual([{ n: 0 }])
 })
@@ -112,7 +105,7 @@ it('puts the slots of past periods together, those of running ones not', async (
   }
   // What had slots once may have left some in the past.
   await counters.define(key, { slots: 1 })
-  const database = databaseOf(target)
+  const database = openTestDatabase(target)
   const counter = await known(counters, key)
   const read = () => counters.history(counter, 'DAY', { last: 4 })
   const before = await read()
@@ -143,7 +136,7 @@ it('goes on in bites while others count, who never wait for it', async () => {
        from (select 0 as n union all select 1 union all select 2) a,
             (with recursive numbers as (select 0 as n union all select n + 1 from numbers where n < 999) select n from numbers) b`,
   )
-  const database = databaseOf(target)
+  const database = openTestDatabase(target)
   // Somebody holds one of them, so that it can't come to its end yet.
   const holder = await createConnection(target)
   onTestFinished(() => holder.end())
@@ -172,13 +165,27 @@ it('stops between bites when it is told to', async () => {
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)
   await counters.delete(key)
-  await sweepPeriods(databaseOf(target), new Date(), () => false)
+  await sweepPeriods(openTestDatabase(target), new Date(), () => false)
   expect(await query(target, 'select id from deleted_counter')).toEqual([{ id: 1 }])
+})
+
+it('sweeps as soon as it is opened, unless its jobs are switched off', async () => {
+  const target = await freshDatabase()
+  const { counters, sequences } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await counters.delete(key)
+  await sequences.define(key, {})
+  await sequences.delete(key)
+  const left = () => query(target, 'select id from deleted_counter union all select id from deleted_sequence')
+  expect([await left(), await query(target, 'select name from chore')]).toEqual([[{ id: 1 }, { id: 1 }], []])
+  const { faults } = openTestNth(target, { runsJobs: true })
+  await expect.poll(left, { timeout: 20_000 }).toEqual([])
+  expect(faults).toEqual([])
 })
 
 it('has one of all processes do it when it is due', async () => {
   const target = await freshDatabase()
-  const databases = upTo(3).map(() => databaseOf(target))
+  const databases = upTo(3).map(() => openTestDatabase(target))
   const ask = () => Promise.all(databases.map((database) => isDue(database, 'sweep', 3600)))
   expect((await ask()).filter(Boolean)).toHaveLength(1)
   expect((await ask()).filter(Boolean)).toHaveLength(0)

@@ -21,6 +21,8 @@ export interface Request {
   readonly claim: Claim | undefined
   /** Whether it asks what was added in the running periods. */
   readonly isTold: boolean
+  /** Until when it can wait, if it has waited before: on the clock of `performance.now()`, in milliseconds. */
+  readonly deadline?: number | undefined
 }
 
 /** A request, from its arrival to its answer. */
@@ -73,7 +75,7 @@ export interface CallsOptions {
 }
 
 export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions): Calls<R> {
-  // In order of arrival and so, as all have the same time, of their deadlines.
+  // In order of arrival and so, as most have the same time, of their deadlines. Those that have less have a timer each.
   const pending = new Set<Call<R>>()
   let operations = 0
   let timer: NodeJS.Timeout | undefined
@@ -94,6 +96,11 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
     timer = setTimeout(onTime, Math.max(0, oldest.deadline - performance.now()))
     // Most often it finds everything answered: no reason for the process to wait for it.
     timer.unref()
+  }
+
+  function watchAlone(call: Call<R>): void {
+    const leftMs = Math.max(0, call.deadline - performance.now())
+    setTimeout(() => setImmediate(() => answer(call, expired(call, timeoutMs))), leftMs).unref()
   }
 
   function onTime(): void {
@@ -121,7 +128,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
       throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
-    admit({ operations: asked, mode, claim, isTold }, seek) {
+    admit({ operations: asked, mode, claim, isTold, deadline }, seek) {
       return new Promise((resolve, reject) => {
         const call: Call<R> = {
           operations: asked,
@@ -135,13 +142,14 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
           dealt: undefined,
           obstacle: undefined,
           place: undefined,
-          deadline: performance.now() + timeoutMs,
+          deadline: deadline ?? performance.now() + timeoutMs,
           resolve,
           reject,
         }
         pending.add(call)
         operations += asked.length
         watch()
+        if (deadline !== undefined) watchAlone(call)
         seek(call)
       })
     },

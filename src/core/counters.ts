@@ -162,6 +162,8 @@ export interface CountersOptions<R extends Row> {
   /** What is kept of the counters of a namespace, if nothing else is said. */
   keepingIn: (namespace: string) => Promise<Keeping>
   now: () => Date
+  /** Until when a call may take that comes now, on the clock of `performance.now()`. */
+  deadline: () => number
 }
 
 export function openCounters<R extends Row>({
@@ -169,6 +171,7 @@ export function openCounters<R extends Row>({
   groupCommit,
   keepingIn,
   now,
+  deadline,
 }: CountersOptions<R>): Counters {
   return {
     ...gather(keyText, store.read, unwritten),
@@ -181,11 +184,10 @@ export function openCounters<R extends Row>({
 
     async define(key, asked) {
       const { timeZone, periods } = asked
+      const wishes = { deadline: deadline() }
       const keeping = timeZone === null || periods === null ? await keepingIn(key.namespace) : undefined
-      return change(key, {
-        kind: 'define',
-        change: { ...asked, timeZone: timeZone ?? keeping?.timeZone, periods: periods ?? keeping?.periods },
-      })
+      const kept = { timeZone: timeZone ?? keeping?.timeZone, periods: periods ?? keeping?.periods }
+      return change(key, { kind: 'define', change: { ...asked, ...kept } }, wishes)
     },
 
     incrementMany(namespace, changes, { claim, isTold = false } = {}) {
@@ -200,9 +202,9 @@ export function openCounters<R extends Row>({
   async function change(
     key: CounterKey,
     operation: Operation,
-    { claim, isTold = false }: Wishes = {},
+    { claim, isTold = false, deadline }: Wishes & Pick<Request, 'deadline'> = {},
   ): Promise<CounterChange> {
-    const request: Request = { operations: [operation], mode: 'one', claim, isTold }
+    const request: Request = { operations: [operation], mode: 'one', claim, isTold, deadline }
     const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
     return changeOf(key, answers[0], at, isReplayed)
   }

@@ -20,6 +20,11 @@ export interface Remembered {
   answers: readonly Answer[]
 }
 
+/** What is found to have been done under a key, and how long ago by the database's clock: processes' clocks differ. */
+export interface Earlier extends Remembered {
+  ageMs: number
+}
+
 /** The longest idempotency key, in characters. */
 const MAX_KEY_LENGTH = 255
 

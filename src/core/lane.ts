@@ -1,7 +1,7 @@
 import type { CounterRun } from './batch.ts'
 import type { Definition } from './definition.ts'
 import type { GroupRun } from './groupRun.ts'
-import type { Claim, Remembered } from './idempotency.ts'
+import type { Claim, Earlier, Remembered } from './idempotency.ts'
 import type { Numbering } from './numbering.ts'
 import type { GroupFound, GroupWrite } from './numberState.ts'
 
@@ -88,7 +88,7 @@ export interface Found {
   /** What was added before in the running periods of those counters where it is told, in the order of their definitions. */
   tallies: readonly (readonly number[] | undefined)[]
   /** What was done under those of the keys that were used before. */
-  remembered: readonly Remembered[]
+  remembered: readonly Earlier[]
 }
 
 /** What a flush is to write when its numbers are dealt. */

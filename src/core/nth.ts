@@ -35,15 +35,17 @@ export function openNth<R extends Row>(
 ): Nth & { close(): Promise<void> } {
   const groupCommit = openGroupCommit({ ...options, now, openLane: store.openLane })
   const namespaces = openNamespaces(store.namespaces)
+  const deadline = () => performance.now() + options.timeoutMs
   const keepingIn = async (namespace: string) => (await namespaces.read(namespace)).keeping
   return {
-    counters: openCounters({ store: store.counters, groupCommit, keepingIn, now }),
+    counters: openCounters({ store: store.counters, groupCommit, keepingIn, now, deadline }),
     namespaces,
     sequences: openSequences({
       store: store.sequences,
       groupCommit,
       timeZoneIn: async (namespace) => (await keepingIn(namespace)).timeZone,
       now,
+      deadline,
     }),
     close: groupCommit.close,
   }

@@ -61,7 +61,8 @@ export interface SequenceStore<R extends Row> {
   define(
     key: SequenceKey,
     change: (history: History) => { numbering: Numbering; eras: readonly Era[] },
-    at: Date,
+    /** When it is done, and until when it may take, on the clock of `performance.now()`. */
+    when: { at: Date; deadline: number },
   ): Promise<SequenceState>
   delete(key: SequenceKey): Promise<void>
 }

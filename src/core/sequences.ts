@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Applied } from './calls.ts'
+import type { Applied, Request } from './calls.ts'
 import { notGapless } from './dealingNumbers.ts'
 import { NthError } from './errors.ts'
 import { writerOf } from './format.ts'
@@ -96,6 +96,8 @@ export interface SequencesOptions<R extends Row> {
   /** The time zone of what comes into being in a namespace. */
   timeZoneIn: (namespace: string) => Promise<string>
   now: () => Date
+  /** Until when a call may take that comes now, on the clock of `performance.now()`. */
+  deadline: () => number
 }
 
 const TOKEN_BYTES = 16
@@ -105,6 +107,7 @@ export function openSequences<R extends Row>({
   groupCommit,
   timeZoneIn,
   now,
+  deadline,
 }: SequencesOptions<R>): Sequences {
   const { read } = gather(sequenceKeyText, store.readSequences, unused)
   const { read: readGroup } = gather(
@@ -121,8 +124,20 @@ export function openSequences<R extends Row>({
     ({ token }) => ({ token }),
   )
 
-  function change<Key>(rows: Rows<Key, R>, key: Key, operation: GroupOperation, claim?: Claim) {
-    return groupCommit.change(rows, [key], { operations: [operation], mode: 'one', claim, isTold: false })
+  function change<Key>(
+    rows: Rows<Key, R>,
+    key: Key,
+    operation: GroupOperation,
+    wishes: Partial<Pick<Request, 'claim' | 'deadline'>> = {},
+  ) {
+    const request: Request = {
+      operations: [operation],
+      mode: 'one',
+      claim: undefined,
+      isTold: false,
+      ...wishes,
+    }
+    return groupCommit.change(rows, [key], request)
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
@@ -139,23 +154,24 @@ export function openSequences<R extends Row>({
     reservation: async (token) => (await readReservation({ token })).found,
 
     async next(key, count, claim) {
-      const applied = await change(store.rows, key, { kind: 'next', count }, claim)
+      const applied = await change(store.rows, key, { kind: 'next', count }, { claim })
       return { key, dealt: dealtAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
     async restart(key, nextValue = null, claim) {
-      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, claim)
+      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, { claim })
       return { key, nextValue: dealtAs('restart', applied).nextValue, isReplayed: applied.isReplayed }
     },
 
     async reserve(key, ttlSeconds, claim) {
       // What is refused anyhow is not to make a group.
       const isKnown = store.rows.known(key) !== undefined
+      const wishes = { claim, deadline: isKnown ? undefined : deadline() }
       const { numbering } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
       if (!isKnown && !numbering?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
-      const applied = await change(store.rows, key, operation, claim)
+      const applied = await change(store.rows, key, operation, wishes)
       const reservation = dealtAs('reservation', applied)
       const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
       if (!present)
@@ -164,6 +180,7 @@ export function openSequences<R extends Row>({
     },
 
     async define({ namespace, name }, asked) {
+      const until = deadline()
       const timeZone = asked.timeZone === null ? await timeZoneIn(namespace) : asked.timeZone
       return store.define(
         { namespace, name },
@@ -172,7 +189,7 @@ export function openSequences<R extends Row>({
           if (changed instanceof NthError) throw changed
           return changed
         },
-        now(),
+        { at: now(), deadline: until },
       )
     },
 

@@ -222,7 +222,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
 
     const done = new Map<string, Remembered>()
     for (const earlier of found.remembered) {
-      if (at.getTime() - earlier.at.getTime() < keyTtlMs) done.set(earlier.claim.key, earlier)
+      if (earlier.ageMs < keyTtlMs) done.set(earlier.claim.key, earlier)
     }
     const remember: Remembered[] = []
     let isAgreed = true

@@ -20,8 +20,8 @@ export interface ChoreOptions {
 
 /** How often a process looks whether it is time, in parts of the time between. */
 const LOOKS = 4
-/** Half of it is waited at least. */
-const LATEST_FIRST_LOOK_MS = 60_000
+/** Processes that were started together look apart. */
+const LOOK_APART_MS = 2000
 /** How long who closes it waits for what is under way. */
 const PATIENCE_MS = 1000
 
@@ -30,9 +30,7 @@ export function openChore(database: Database, { name, everyS, work, onFailure }:
   const lookEveryMs = (everyS * 1000) / LOOKS
   let isClosed = false
   let underWay: Promise<void> | undefined
-  // Not while a process begins its work; and those that were started together look apart.
-  const firstLookMs = Math.min(lookEveryMs, LATEST_FIRST_LOOK_MS) * (0.5 + Math.random() / 2)
-  let timer = setTimeout(begin, firstLookMs).unref()
+  let timer = setTimeout(begin, Math.random() * LOOK_APART_MS).unref()
 
   function begin(): void {
     underWay = attempt()

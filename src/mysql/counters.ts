@@ -28,8 +28,9 @@ export function openCounterStore(
     read: (keys) => database.repeatable((connection) => readCounters(connection, keys)),
     list: (namespace, page) => database.repeatable((connection) => listCounters(connection, namespace, page)),
     async listRanked(namespace, page) {
+      const deadline = database.deadline()
       await ranking.refresh()
-      return database.repeatable((connection) => listRanked(connection, namespace, page))
+      return database.repeatable((connection) => listRanked(connection, namespace, page), deadline)
     },
     readHistory: (stretches) => database.repeatable((connection) => readHistory(connection, stretches)),
   }

@@ -1,31 +1,6 @@
-/** The error numbers of MySQL and MariaDB that Nth reacts to, by their names in the servers' manuals. */
-export const ER = {
-  CHECKREAD: 1020,
-  DISK_FULL: 1021,
-  CON_COUNT_ERROR: 1040,
-  UNKNOWN_COM: 1047,
-  BAD_NULL_ERROR: 1048,
-  BAD_DB: 1049,
-  SERVER_SHUTDOWN: 1053,
-  DUP_FIELDNAME: 1060,
-  CANT_DROP_FIELD_OR_KEY: 1091,
-  DUP_ENTRY: 1062,
-  NO_SUCH_THREAD: 1094,
-  RECORD_FILE_FULL: 1114,
-  ERROR_DURING_COMMIT: 1180,
-  LOCK_WAIT_TIMEOUT: 1205,
-  LOCK_DEADLOCK: 1213,
-  SUBQUERY_NO_1_ROW: 1242,
-  OPTION_PREVENTS_STATEMENT: 1290,
-  QUERY_INTERRUPTED: 1317,
-  READ_ONLY_TRANSACTION: 1792,
-  READ_ONLY_MODE: 1836,
-  CONNECTION_KILLED: 1927,
-  STATEMENT_TIMEOUT: 1969,
-  TRANSACTION_ROLLBACK_DURING_COMMIT: 3101,
-  LOCK_NOWAIT: 3572,
-  CLIENT_INTERACTION_TIMEOUT: 4031,
-} as const
+import { CONFLICTS, FULL_DISKS, LOCKOUTS, LOSSES, SHORTAGES, SWITCHOVERS } from './errorNumbers.ts'
+
+export { ER } from './errorNumbers.ts'
 
 /** What an error from the database or its driver means for the work that met it. */
 export type Failure =
@@ -38,28 +13,17 @@ export type Failure =
   /** None of these: a fault of ours, or of the tables. */
   | 'fault'
 
-const CONFLICTS = new Set<number>([
-  ER.CHECKREAD,
-  ER.LOCK_WAIT_TIMEOUT,
-  ER.LOCK_DEADLOCK,
-  ER.LOCK_NOWAIT,
-  ER.TRANSACTION_ROLLBACK_DURING_COMMIT,
+const failures = new Map<number, Failure>([
+  ...failing('conflict', CONFLICTS),
+  ...failing('refused', SWITCHOVERS),
+  ...failing('refused', FULL_DISKS),
+  ...failing('refused', SHORTAGES),
+  ...failing('refused', LOCKOUTS),
+  ...failing('lost', LOSSES),
 ])
-
-const REFUSALS = new Set<number>([
-  ER.DISK_FULL,
-  ER.CON_COUNT_ERROR,
-  ER.UNKNOWN_COM,
-  ER.SERVER_SHUTDOWN,
-  ER.RECORD_FILE_FULL,
-  ER.OPTION_PREVENTS_STATEMENT,
-  ER.QUERY_INTERRUPTED,
-  ER.READ_ONLY_TRANSACTION,
-  ER.READ_ONLY_MODE,
-  ER.STATEMENT_TIMEOUT,
-])
-
-const LOSSES = new Set<number>([ER.ERROR_DURING_COMMIT, ER.CONNECTION_KILLED, ER.CLIENT_INTERACTION_TIMEOUT])
+const switchovers = numbersIn(SWITCHOVERS)
+const fullDisks = numbersIn(FULL_DISKS)
+const lockouts = numbersIn(LOCKOUTS)
 
 interface DriverError extends Error {
   errno?: number
@@ -75,11 +39,7 @@ export class LostAnswerError extends Error {
 /** What an error means, be it the server's, the driver's or a socket's. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof LostAnswerError) return 'lost'
-  if (isServersWord(error)) {
-    if (CONFLICTS.has(error.errno)) return 'conflict'
-    if (REFUSALS.has(error.errno)) return 'refused'
-    return LOSSES.has(error.errno) ? 'lost' : 'fault'
-  }
+  if (isServersWord(error)) return failures.get(error.errno) ?? 'fault'
   if (!(error instanceof Error)) return 'fault'
   const { errno, code, fatal }: DriverError = error
   // mysql2 refuses a statement on a connection that is known to be closed, without a code: it was never sent.
@@ -87,14 +47,37 @@ export function failureOf(error: unknown): Failure {
   return fatal || errno !== undefined || code !== undefined ? 'lost' : 'fault'
 }
 
-/** Whether the connection can be used after an error: the server refused something, and goes on listening. */
-export function leavesConnection(error: unknown): boolean {
+/** Whether the server said no, and did nothing of the statement that it said it to. */
+export function isRefusal(error: unknown): boolean {
   return isServersWord(error) && failureOf(error) !== 'lost'
 }
 
 /** Whether it is an exception of our own, which neither the server nor the connection has caused. */
 export function isOwnFault(error: unknown): boolean {
   return failureOf(error) === 'fault' && !isServersWord(error)
+}
+
+/**
+ * Whether the connection is to be used after an error: the server refused something, and goes on listening. Not one
+ * to a server that no longer takes writes: it would never learn that another has taken over.
+ */
+export function leavesConnection(error: unknown): boolean {
+  return isRefusal(error) && !isSwitchover(error) && !isLockout(error)
+}
+
+/** Whether the server is not, or no longer, one to write to: the next connection may lead to another. */
+export function isSwitchover(error: unknown): boolean {
+  return isOf(switchovers, error)
+}
+
+/** Whether nothing can be written now, by anybody, though the database may answer reads. */
+export function isUnwritable(error: unknown): boolean {
+  return isSwitchover(error) || isOf(fullDisks, error)
+}
+
+/** Whether the server doesn't let this user in, which waiting doesn't change when a service is just started. */
+export function isLockout(error: unknown): boolean {
+  return isOf(lockouts, error)
 }
 
 /** A packet of the server carries its error number, which is positive; errors of sockets have negative ones. */
@@ -111,4 +94,16 @@ export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { message, code }: DriverError = error
   return message || code || error.name
+}
+
+function failing(failure: Failure, numbers: Record<string, number>): [number, Failure][] {
+  return Object.values(numbers).map((errno) => [errno, failure])
+}
+
+function numbersIn(numbers: Record<string, number>): Set<number> {
+  return new Set(Object.values(numbers))
+}
+
+function isOf(numbers: Set<number>, error: unknown): boolean {
+  return isServersWord(error) && numbers.has(error.errno)
 }

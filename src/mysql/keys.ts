@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { Answer, PeriodValues } from '../core/dealing.ts'
-import type { Claim, Remembered } from '../core/idempotency.ts'
+import type { Claim, Earlier, Remembered } from '../core/idempotency.ts'
 import type { GroupDealt } from '../core/numberState.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
@@ -8,9 +8,9 @@ import { bytes, digest, instant, integer } from './literals.ts'
 /** Claims keys that nobody has used. Waits for a transaction that has claimed one of them. */
 export function claim(claims: readonly Claim[], at: Date): string {
   const values = inOrder(claims).map(
-    ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)})`,
+    ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
   )
-  return `insert ignore into idempotency_key (hash, fingerprint, done_at) values ${values.join(', ')}`
+  return `insert ignore into idempotency_key (hash, fingerprint, done_at, claimed_at) values ${values.join(', ')}`
 }
 
 /**
@@ -20,7 +20,8 @@ export function claim(claims: readonly Claim[], at: Date): string {
  */
 export function readDone(claims: readonly Claim[]): string {
   // Without the index named, a small table is read, and locked, from one end to the other.
-  return `select hash, fingerprint, done_at, answers
+  return `select hash, fingerprint, done_at, answers,
+       timestampdiff(microsecond, coalesce(claimed_at, done_at), utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
  where hash in (${inOrder(claims).map(({ hash }) => digest(hash))}) and answers is not null
  order by hash
@@ -33,14 +34,15 @@ type Written =
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
 /** What `readDone` found. */
-export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
-  return rows.map(({ hash, fingerprint, done_at, answers }) => ({
+export function rememberedIn(rows: readonly RowDataPacket[]): Earlier[] {
+  return rows.map(({ hash, fingerprint, done_at, answers, age_us }) => ({
     claim: {
       key: `key ${hash.toString('hex')}`,
       hash: hash.toString('hex'),
       fingerprint: fingerprint.toString('hex'),
     },
     at: done_at,
+    ageMs: Number(age_us) / 1000,
     answers: JSON.parse(answers.toString('utf8')).map(answerIn),
   }))
 }
@@ -49,13 +51,14 @@ export function rememberedIn(rows: readonly RowDataPacket[]): Remembered[] {
 export function remember(done: readonly Remembered[]): string {
   const values = done.map(({ claim: { hash, fingerprint }, at, answers }) => {
     const text = JSON.stringify(answers.map(written))
-    return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)})`
+    return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)}, utc_timestamp(3))`
   })
-  return `insert into idempotency_key (hash, fingerprint, done_at, answers) values ${values.join(', ')}
+  return `insert into idempotency_key (hash, fingerprint, done_at, answers, claimed_at) values ${values.join(', ')}
     on duplicate key update
        fingerprint = values(fingerprint),
        done_at = values(done_at),
-       answers = values(answers)`
+       answers = values(answers),
+       claimed_at = values(claimed_at)`
 }
 
 function answerIn(written: Written): Answer {
@@ -79,18 +82,20 @@ export function giveBack({ hash }: Claim): string {
 const BITE = 500
 
 /**
- * Removes the keys that were used before an instant, in bites. A writer waits for one only if it uses an old key
- * anew at that very time.
+ * Removes the keys that are older than so many milliseconds by the database's clock, in bites. A writer waits for one
+ * only if it uses an old key anew at that very time.
  *
  * @returns how many were removed
  */
-export async function sweepKeys(database: Database, before: Date): Promise<number> {
+export async function sweepKeys(database: Database, ageMs: number): Promise<number> {
+  const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
+  const isOld = `(claimed_at < ${before} or claimed_at is null and done_at < ${before})`
   for (let removed = 0; ; ) {
     const bite = await database.repeatable(async (connection) => {
       const [rows] = await connection.query<RowDataPacket[]>(
         `select hash from idempotency_key
-          where done_at < ${instant(before)}
-          order by done_at
+          where ${isOld}
+          order by claimed_at
           limit ${integer(BITE)}`,
       )
       if (rows.length === 0) return 0
@@ -98,7 +103,7 @@ export async function sweepKeys(database: Database, before: Date): Promise<numbe
       await connection.query(
         `delete from idempotency_key
           where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
-            and done_at < ${instant(before)}
+            and ${isOld}
           order by hash
           limit ${integer(BITE)}`,
       )

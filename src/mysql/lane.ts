@@ -1,11 +1,12 @@
 import type { Decision, Flush, FlushBody, Found, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
-import { ER, failureOf, hasErrorNumber, isOwnFault } from './errors.ts'
+import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from './errors.ts'
 import { readAgain, writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
 import { guard, hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
+import { afterSwitchover, type Note } from './reachability.ts'
 import { type Answer, FailedStatement, type Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
@@ -22,7 +23,8 @@ const DAY_MS = 86_400_000
  * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
  */
 export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> {
-  const { note, origin, idleLimitS } = options
+  const { origin, idleLimitS } = options
+  const noteWrites = afterSwitchover(options.noteWrites)
   const line = openLine(target, options)
   let isTriggered = false
   const hidden = new Set<number>()
@@ -53,6 +55,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       session = await line.session()
       used = ledger ??= await openOwnLedger(session)
     } catch (cause) {
+      noteUnwritable(cause)
       return { kind: 'failed', cause }
     }
     if (isStale(flush)) return { kind: 'stale' }
@@ -219,11 +222,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       // Once more with a statement for each row, to find out which one it is.
       isSingly = !wasSingly
     }
-    if (isFault || failure === 'refused') note(false, cause)
+    if (isFault || failure === 'refused') noteWrites(false, cause)
     return { kind: 'failed', cause, isLocked }
   }
 
   async function rollBack(session: Session): Promise<void> {
+    if (!session.isOpen()) return
     // Where even this fails, the connection has ended, and the server takes the transaction back by itself.
     await session.send(['rollback']).catch(session.drop)
   }
@@ -251,11 +255,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
         return { kind: 'failed', cause }
       }
       session.drop()
+      noteUnwritable(cause)
       return settle(session, used, flush, cause)
     }
     isSingly = false
     used.seq += 1
-    note(true)
+    noteWrites(true)
     return { kind: 'committed' }
   }
 
@@ -269,11 +274,17 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     if (isCommitted === false) return { kind: 'failed', cause }
     if (isCommitted) {
       used.seq += 1
+      noteWrites(true)
       return { kind: 'committed' }
     }
     // Whatever becomes of that transaction, it is no longer this lane's.
     ledger = undefined
     return { kind: 'unknown', cause }
+  }
+
+  function noteUnwritable(error: unknown): void {
+    const cause = error instanceof FailedStatement ? error.cause : error
+    if (isUnwritable(cause)) noteWrites(false, cause)
   }
 
   async function openOwnLedger(session: Session): Promise<Ledger> {
@@ -301,6 +312,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 type OwnerAt = (index: number) => string | undefined
 
 export interface LaneOptions extends LineOptions {
+  /** Told whether changes could be made. */
+  noteWrites: Note
   /** Told which rows a flush was about that has, or may have, changed them. */
   onChanged: (rows: readonly CountingRow[]) => void
   /** Told of failures that an operator should see. */

@@ -34,14 +34,21 @@ const WALK_APART_MS = 2000
 /** How many ids one statement of a walk looks at: it takes some 20 ms. */
 const STRIDE = 10_000
 
-export function openRanking(database: Database, onFault: (error: unknown) => void): Ranking {
+export interface RankingOptions {
+  /** Told of failures that an operator should see. */
+  onFault: (error: unknown) => void
+  /** Whether it looks for what other processes have left. */
+  walks: boolean
+}
+
+export function openRanking(database: Database, { onFault, walks }: RankingOptions): Ranking {
   let noted = new Set<number>()
   let copyTimer: NodeJS.Timeout | undefined
   let walkTimer: NodeJS.Timeout | undefined
   let isClosed = false
   let copying: Promise<void> | undefined
   let following: Promise<void> | undefined
-  walkLater(Math.random() * WALK_APART_MS)
+  if (walks) walkLater(Math.random() * WALK_APART_MS)
 
   function walkLater(delayMs: number): void {
     if (isClosed) return

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { RowDataPacket } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
 import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
-import { ER, failureOf, hasErrorNumber, reasonOf } from './errors.ts'
+import { ER, failureOf, hasErrorNumber, isLockout, reasonOf } from './errors.ts'
 import { describeTarget, type Target } from './target.ts'
 
 export interface ReadyOptions {
@@ -36,17 +36,17 @@ export async function untilReady(target: Target, options: ReadyOptions): Promise
 async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
   const { say, signal, patienceMs = PATIENCE_MS } = options
   const where = describeTarget({ ...server, database })
-  const deadline = Date.now() + patienceMs
+  const deadline = performance.now() + patienceMs
   let isFirst = true
   while (true) {
     signal.throwIfAborted()
     try {
       return await createConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS })
     } catch (error) {
-      if (failureOf(error) === 'fault') {
+      if (failureOf(error) === 'fault' || isLockout(error)) {
         throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
       }
-      if (Date.now() > deadline) {
+      if (performance.now() > deadline) {
         throw new Error(
           `The database ${where} did not answer within ${patienceMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
           { cause: error },

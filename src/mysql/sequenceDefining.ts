@@ -24,7 +24,7 @@ export function defineSequence(
   database: Database,
   key: SequenceKey,
   change: Change,
-  at: Date,
+  { at, deadline }: Parameters<SequenceStore<never>['define']>[2],
 ): Promise<SequenceState> {
   const note = claimOf(key.namespace, randomUUID(), [])
   return unlessDoubtful((doubt) =>
@@ -39,7 +39,7 @@ export function defineSequence(
         if (state) return state
         // Somebody else has made it, or deleted it, at the same time.
       }
-    }),
+    }, deadline),
   )
 }
 

@@ -35,7 +35,7 @@ export function openSequenceStore(
       )
       return found.map(reservationIn)
     },
-    define: (key, change, at) => defineSequence(definitions, key, change, at),
+    define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
 }

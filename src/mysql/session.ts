@@ -1,8 +1,8 @@
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
-import { leavesConnection } from './errors.ts'
+import { isRefusal, leavesConnection } from './errors.ts'
 import { integer } from './literals.ts'
 import { ASK_PLACE, type Place, placeIn } from './place.ts'
-import { sessionSettings } from './settings.ts'
+import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { within } from './within.ts'
 
@@ -18,7 +18,8 @@ export interface Session {
   /**
    * Sends statements as one text, and returns the answer to each.
    *
-   * @throws {FailedStatement} what the server says; the statements before that one were done, none after it
+   * @throws {FailedStatement} what the server says; the statements before that one were done, none after it. The
+   *   session is closed if the server takes no more writes
    * @throws {LostAnswerError} or an error of the socket: nobody knows what was done, and the session is closed
    */
   send(statements: readonly string[]): Promise<Answer[]>
@@ -55,11 +56,8 @@ const LOCK_WAIT_S = 1
 export async function openSession(target: Target, options: SessionOptions): Promise<Session> {
   const { timeLimitMs, idleLimitS } = options
   const connection = createConnection({
-    ...target,
+    ...connectionOptions(target, timeLimitMs),
     multipleStatements: true,
-    supportBigNumbers: true,
-    connectTimeout: timeLimitMs,
-    timezone: 'Z',
   })
   let isOpen = true
   const note = () => {
@@ -77,7 +75,7 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     try {
       return await within(timeLimitMs, query(connection, statements))
     } catch (error) {
-      if (!(error instanceof FailedStatement)) drop()
+      if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
       throw error
     }
   }
@@ -123,7 +121,7 @@ function query(connection: Connection, statements: readonly string[]): Promise<A
   return new Promise((resolve, reject) => {
     let begun = 0
     const sent = connection.query(statements.join(';\n'), (error, answers) => {
-      if (error) return reject(leavesConnection(error) ? new FailedStatement(failedIndex(), error) : error)
+      if (error) return reject(isRefusal(error) ? new FailedStatement(failedIndex(), error) : error)
       // The driver gives a list of answers for several statements, and the answer itself for one.
       resolve((statements.length === 1 ? [answers] : answers) as Answer[])
     })

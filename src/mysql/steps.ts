@@ -1,5 +1,5 @@
 import type { CounterRun } from '../core/batch.ts'
-import type { Remembered } from '../core/idempotency.ts'
+import type { Earlier } from '../core/idempotency.ts'
 import type { GroupFound } from '../core/numberState.ts'
 import type { CountingRow } from './counting.ts'
 import type { Answer } from './session.ts'
@@ -21,7 +21,7 @@ export interface Finds {
   tallies: (number[] | undefined)[]
   /** What each group has dealt before; undefined: there is no such group. */
   positions: (GroupFound | undefined)[]
-  remembered: Remembered[]
+  remembered: Earlier[]
   /** How many keys were claimed, as nobody had used them. */
   claimed: number
 }

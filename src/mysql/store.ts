@@ -1,18 +1,14 @@
-import { NthError } from '../core/errors.ts'
 import type { Store } from '../core/nth.ts'
-import { openChore } from './chore.ts'
 import { openCounterStore } from './counters.ts'
 import { type DatabaseOptions, openDatabase } from './database.ts'
-import { sweepKeys } from './keys.ts'
+import { openJobs } from './jobs.ts'
 import { openLane } from './lane.ts'
 import { openNamespaceStore } from './namespaces.ts'
 import { openOrigin } from './origin.ts'
 import { openRanking } from './ranking.ts'
-import { openNote } from './reachability.ts'
-import { sweepSequences } from './sequenceSweep.ts'
+import { openNotes } from './reachability.ts'
 import { openSequenceStore } from './sequences.ts'
 import type { StoredRow } from './storedRow.ts'
-import { sweepPeriods, timeOf } from './sweeping.ts'
 import type { Target } from './target.ts'
 
 /** How long the server keeps the locks of a process that is frozen, or whose machine was lost, in seconds. */
@@ -21,55 +17,38 @@ const IDLE_LIMIT_S = 3
 const TRIP_LIMIT_MS = 4000
 /** How many definitions of sequences and namespaces are changed at a time. */
 const DEFINITIONS_AT_ONCE = 2
-/** Between two sweeps of old idempotency keys. */
-const SWEEP_EVERY_MS = 60_000
-/** Between two sweeps of counters' periods, and of what sequences have left. */
-const SWEEP_ALL_EVERY_S = 3600
 
-export interface StoreOptions extends Omit<DatabaseOptions, 'note'> {
+export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
   /** Told with the reason when the database goes out of reach, and without one when it is back. */
   onReachable: (reason?: unknown) => void
   /** Told of failures that an operator should see. */
   onFault: (error: unknown) => void
   /** How old what was done under an idempotency key is when it is swept, in milliseconds. */
   keyTtlMs: number
+  /**
+   * Whether this process takes part in what is done from time to time: sweeping, and looking for what others have left
+   * to be listed by value. By the database's clock, so not where another clock is tried. On if left out.
+   */
+  runsJobs?: boolean | undefined
 }
 
 /** Everything that Nth keeps in a database. What was opened from it is closed first. */
 export function openStore(
   target: Target,
-  { onReachable, onFault, keyTtlMs, ...limits }: StoreOptions,
+  { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
 ): Store<StoredRow> & { close(): Promise<void> } {
-  const note = openNote(onReachable)
+  const notes = openNotes(onReachable)
   const origin = openOrigin(onFault)
-  const database = openDatabase(target, { ...limits, note })
+  const database = openDatabase(target, { ...limits, notes })
   // Apart from the others: who waits for a definition that somebody has locked must not keep readers waiting.
-  const definitions = openDatabase(target, { ...limits, note, connections: DEFINITIONS_AT_ONCE })
-  const ranking = openRanking(database, onFault)
-  const sweeper = setInterval(sweep, SWEEP_EVERY_MS).unref()
-
-  const periodSweeper = openChore(database, {
-    name: 'sweep periods',
-    everyS: SWEEP_ALL_EVERY_S,
-    work: async (mayGoOn) => sweepPeriods(database, await timeOf(database), mayGoOn),
-    // Also that it took too long, which nobody else would tell.
-    onFailure: onFault,
+  const definitions = openDatabase(target, {
+    ...limits,
+    notes,
+    connections: DEFINITIONS_AT_ONCE,
+    isForChanges: true,
   })
-  const sequenceSweeper = openChore(database, {
-    name: 'sweep sequences',
-    everyS: SWEEP_ALL_EVERY_S,
-    work: async (mayGoOn) => sweepSequences(database, await timeOf(database), mayGoOn),
-    onFailure: onFault,
-  })
-
-  function sweep(): void {
-    sweepKeys(database, new Date(Date.now() - keyTtlMs)).catch(report)
-  }
-
-  function report(error: unknown): void {
-    // Where the database is out of reach, others say so.
-    if (!(error instanceof NthError)) onFault(error)
-  }
+  const ranking = openRanking(database, { onFault, walks: runsJobs })
+  const jobs = runsJobs ? openJobs(database, { keyTtlMs, onFault }) : undefined
 
   return {
     counters: openCounterStore(database, origin, ranking),
@@ -77,7 +56,8 @@ export function openStore(
     sequences: openSequenceStore(database, definitions, origin),
     openLane: () =>
       openLane(target, {
-        note,
+        note: notes.connecting,
+        noteWrites: notes.writing,
         origin,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
@@ -85,8 +65,7 @@ export function openStore(
         onFault,
       }),
     async close() {
-      clearInterval(sweeper)
-      await Promise.all([periodSweeper.close(), sequenceSweeper.close()])
+      await jobs?.close()
       await ranking.close()
       await Promise.all([database.close(), definitions.close()])
     },

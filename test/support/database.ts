@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject, onTestFinished } from 'vitest'
+import { type Database, openDatabase } from '../../src/mysql/database.ts'
 import { migrate } from '../../src/mysql/migrate.ts'
 import type { Target } from '../../src/mysql/target.ts'
 
@@ -12,6 +13,14 @@ export async function freshDatabase(options: { migrated?: boolean } = {}): Promi
   onTestFinished(() => run(server, `drop database ${target.database}`))
   if (options.migrated !== false) await migrate(target)
   return target
+}
+
+/** Connections to a database, closed when the test has finished. */
+export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
+  const notes = { connecting: () => undefined, writing: () => undefined }
+  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, notes, ...options })
+  onTestFinished(database.close)
+  return database
 }
 
 /** Runs statements as somebody beside Nth would. */

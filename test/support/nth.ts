@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { openNth } from '../../src/core/nth.ts'
+import { reasonOf } from '../../src/mysql/errors.ts'
 import { openStore } from '../../src/mysql/store.ts'
 import type { Target } from '../../src/mysql/target.ts'
 
@@ -10,19 +11,21 @@ export interface TestNthOptions {
   maxPending: number
   keyTtlMs: number
   now: () => Date
+  /** Off, unless a test is about them: they count by the database's clock, and tests count statements. */
+  runsJobs: boolean
 }
 
 /** The core on a database, without HTTP, closed when the test has finished. */
-export function openTestNth(
-  target: Target,
-  { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS, now }: Partial<TestNthOptions> = {},
-) {
+export function openTestNth(target: Target, options: Partial<TestNthOptions> = {}) {
+  const { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS, runsJobs = false, now } = options
   const faults: unknown[] = []
+  const said: string[] = []
   const store = openStore(target, {
     timeLimitMs: timeoutMs,
     maxPending,
     keyTtlMs,
-    onReachable: () => undefined,
+    runsJobs,
+    onReachable: (reason) => said.push(reason ? `out of reach: ${reasonOf(reason)}` : 'back'),
     onFault: (error) => faults.push(error),
   })
   const nth = openNth(store, {
@@ -36,5 +39,10 @@ export function openTestNth(
     await nth.close()
     await store.close()
   })
-  return { ...nth, faults }
+  return {
+    ...nth,
+    faults,
+    /** What an operator was told of the database. */
+    said,
+  }
 }

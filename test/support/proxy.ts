@@ -10,13 +10,24 @@ export type Fate =
   | 'is cut off'
   /** The server gets it, and the connection ends before its answer arrives. */
   | 'stays unanswered'
+  /** Neither the server nor the client hears of the connection again: their machines, or a router, have forgotten it. */
+  | 'vanishes'
   /** The server doesn't get it; the client gets this error of the server's instead. */
   | { errno: number }
 
-/** Stands between Nth and its database, and decides over each statement. Closed when the test has finished. */
-export async function startProxy(target: Target, fateOf: (statement: string) => Fate): Promise<Target> {
+/**
+ * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
+ * order of their opening. Closed when the test has finished.
+ */
+export async function startProxy(
+  target: Target,
+  fateOf: (statement: string, connection: number) => Fate,
+): Promise<Target> {
   const sockets = new Set<Socket>()
+  let connections = 0
   const server = createServer((client) => {
+    const number = ++connections
+    let hasVanished = false
     const upstream = target.socketPath
       ? connect(target.socketPath)
       : connect(target.port ?? 3306, target.host ?? '127.0.0.1')
@@ -26,10 +37,12 @@ export async function startProxy(target: Target, fateOf: (statement: string) => 
     }
     for (const socket of [client, upstream]) {
       sockets.add(socket)
-      socket.on('error', end).on('close', end)
+      socket.on('error', end).on('close', () => hasVanished || end())
     }
     client.on('data', (packet) => {
-      const fate = fateOf(statementIn(packet))
+      const fate = fateOf(statementIn(packet), number)
+      hasVanished ||= fate === 'vanishes'
+      if (hasVanished || fate === 'vanishes') return
       if (fate === 'passes') return upstream.write(packet)
       if (fate === 'is cut off') return end()
       if (fate !== 'stays unanswered') return client.write(errorPacket(fate.errno))
@@ -37,7 +50,7 @@ export async function startProxy(target: Target, fateOf: (statement: string) => 
       upstream.write(packet)
       return upstream.once('data', end)
     })
-    upstream.on('data', (packet) => client.write(packet))
+    upstream.on('data', (packet) => hasVanished || client.write(packet))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {

@@ -34,6 +34,7 @@ export async function startService(
     say: () => undefined,
     onFault: (error) => faults.push(error),
     signal: new AbortController().signal,
+    runsJobs: false,
   })
   onTestFinished(app.close)
   return { ...clientOf(app.url), target, faults }

@@ -34,9 +34,9 @@ const POLL_MS = 20
 /** Ends a process: politely at first, by force if it still runs after `patienceMs`. */
 export async function end(pid: number, patienceMs: number): Promise<void> {
   signal(pid, 'SIGTERM')
-  const deadline = Date.now() + patienceMs
+  const deadline = performance.now() + patienceMs
   while (isAlive(pid) && !(await isZombie(pid))) {
-    if (Date.now() > deadline) signal(pid, 'SIGKILL')
+    if (performance.now() > deadline) signal(pid, 'SIGKILL')
     await pause(POLL_MS)
   }
 }

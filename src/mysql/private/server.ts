@@ -156,7 +156,7 @@ async function untilReady(
   child: ChildProcess,
   signal: AbortSignal,
 ): Promise<void> {
-  const deadline = Date.now() + READY_WITHIN_MS
+  const deadline = performance.now() + READY_WITHIN_MS
   while (true) {
     signal.throwIfAborted()
     try {
@@ -169,7 +169,7 @@ async function untilReady(
       if (exitCode !== null || signalCode !== null) {
         throw new Error(`it ended (${signalCode ?? `exit ${exitCode}`})`)
       }
-      if (Date.now() > deadline) {
+      if (performance.now() > deadline) {
         throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
       }
       await pause(POLL_MS)

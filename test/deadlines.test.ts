@@ -1,0 +1,42 @@
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { freshDatabase } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { startProxy } from './support/proxy.ts'
+import { soon } from './support/soon.ts'
+
+const key = { namespace: 'n', name: 'c' }
+const CONFLICT = { errno: 1213 }
+const NAMESPACE = /from namespace where name in/
+
+it.each([
+  ['what a counter is', { periods: null }, /^start transaction;\nupdate lane/],
+  ['what a sequence is', { timeZone: null }, /^select s\.version/],
+])('has the reading of defaults and the change of %s share one deadline', async (_, change, refused) => {
+  const TIMEOUT_MS = 3000
+  let readableAt = 0
+  const target = await startProxy(await freshDatabase(), (statement) => {
+    if (NAMESPACE.test(statement)) return performance.now() < readableAt ? CONFLICT : 'passes'
+    return readableAt > 0 && refused.test(statement) ? CONFLICT : 'passes'
+  })
+  const { counters, sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
+  await counters.reset(key, 0)
+  await sequences.define(key, {})
+  const begunAt = performance.now()
+  // The reading takes most of the time, and the change would take all that it is given.
+  readableAt = begunAt + 0.8 * TIMEOUT_MS
+  const changed = 'periods' in change ? counters.define(key, change) : sequences.define(key, change)
+  await expect(changed).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(performance.now() - begunAt).toBeLessThan(TIMEOUT_MS + 1000)
+})
+
+it('answers at its deadline though the clock is put back', async () => {
+  const target = await startProxy(await freshDatabase(), (statement) =>
+    /counter_value v/.test(statement) ? CONFLICT : 'passes',
+  )
+  const { counters } = openTestNth(target, { timeoutMs: 1000 })
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const read = counters.read(key).catch(({ code }) => code)
+  vi.setSystemTime(Date.now() - 60_000)
+  expect(await soon('the answer', read)).toBe('UNAVAILABLE')
+})

@@ -1,0 +1,168 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it } from 'vitest'
+import { ER } from '../src/mysql/errors.ts'
+import { migrate } from '../src/mysql/migrate.ts'
+import { sorted, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { startLoad } from './support/load.ts'
+import { openTestNth } from './support/nth.ts'
+import { temporaryDirectory } from './support/nthProcess.ts'
+import { PATIENCE, privateServer } from './support/privateServer.ts'
+import { startProxy } from './support/proxy.ts'
+
+const key = { namespace: 'n', name: 'c' }
+const CHANGE = /^(start transaction;\n)?(insert|update|delete)|^commit$|;\ncommit$/
+
+const switchovers = [
+  'OPTION_PREVENTS_STATEMENT',
+  'READ_ONLY_TRANSACTION',
+  'READ_ONLY_MODE',
+  'UNKNOWN_COM',
+  'SERVER_OFFLINE_MODE',
+  'RUN_HOOK_ERROR',
+] as const
+
+/** An Nth whose connections so far lead to a server that refuses each change, from the switchover on. */
+async function switchable(errno: number, pattern = CHANGE) {
+  let newest = 0
+  let lastOfOld = 0
+  const target = await startProxy(await freshDatabase(), (statement, connection) => {
+    newest = Math.max(newest, connection)
+    return connection <= lastOfOld && pattern.test(statement) ? { errno } : 'passes'
+  })
+  const switchOver = () => {
+    lastOfOld = newest
+  }
+  return { ...openTestNth(target), switchOver }
+}
+
+it.each(switchovers)('goes on with another server when the one before answers %s', async (name) => {
+  const { counters, namespaces, sequences, said, faults, switchOver } = await switchable(ER[name])
+  await counters.incrementBy(key, 1)
+  await sequences.define(key, { step: 2 })
+  // So that the connections of readers, too, are open.
+  await Promise.all(upTo(20).map(() => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })))
+  switchOver()
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
+  await sequences.define(key, { step: 3 })
+  await namespaces.define('n', { timeZone: 'Europe/Berlin' })
+  expect(await counters.incrementBy({ ...key, name: 'new' }, 1)).toMatchObject({ value: 1 })
+  expect(said).toEqual([])
+  expect(faults).toEqual([])
+})
+
+it('asks another server what became of a COMMIT that the one before refused', async () => {
+  const { counters, said, switchOver } = await switchable(ER.OPTION_PREVENTS_STATEMENT, /;\ncommit$/)
+  await counters.incrementBy(key, 1)
+  switchOver()
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
+  expect(said).toEqual([])
+})
+
+/** A server of its own, and a user that its `read_only` holds for, as it does not for those who may set it. */
+async function ownServer() {
+  const { target } = await privateServer(await temporaryDirectory())
+  await migrate(target)
+  await query(target, "create user app@localhost identified by 'old'", 'grant all on nth.* to app@localhost')
+  return { root: target, app: { ...target, user: 'app', password: 'old' } }
+}
+
+it('waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
+  const { root, app } = await ownServer()
+  const { counters, sequences, said, faults } = openTestNth(app, { timeoutMs: 1000 })
+  await counters.incrementBy(key, 0)
+  const load = startLoad(16, async () => (await counters.incrementBy(key, 1)).value)
+  for (const times of upTo(2)) {
+    await load.afterMore(100)
+    await query(root, 'set global read_only = 1')
+    const refused = load.refused.length
+    await expect.poll(() => load.refused.length, PATIENCE).toBeGreaterThan(refused + 16)
+    await expect(sequences.define(key, { step: times })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(counters.incrementBy({ ...key, name: 'new' }, 1)).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
+    expect((await counters.read(key)).value).toBeGreaterThanOrEqual(load.answered.length)
+    await query(root, 'set global read_only = 0')
+    await load.afterMore(100)
+  }
+  await load.end()
+  const round = [expect.stringContaining('read-only'), 'back']
+  expect(said).toEqual([...round, ...round])
+  expect(faults).toEqual([])
+  const doubtful = load.refused.filter((code) => code !== 'UNAVAILABLE')
+  expect(new Set(['OUTCOME_UNKNOWN', ...doubtful])).toEqual(new Set(['OUTCOME_UNKNOWN']))
+  expect(new Set(load.answered).size).toBe(load.answered.length)
+  const { value } = await counters.read(key)
+  expect(value).toBeGreaterThanOrEqual(load.answered.length)
+  expect(value).toBeLessThanOrEqual(load.answered.length + doubtful.length)
+  if (doubtful.length === 0) expect(sorted(load.answered)).toEqual(upTo(value))
+})
+
+it('answers UNAVAILABLE while the server does not let it in any more, and says why', async () => {
+  const { root, app } = await ownServer()
+  const { counters, said, faults } = openTestNth(app, { timeoutMs: 1000 })
+  await counters.incrementBy(key, 1)
+  const kills = (await query(root, "select id from information_schema.processlist where user = 'app'")).map(
+    ({ id }) => `kill ${id}`,
+  )
+  await query(root, "alter user app@localhost identified by 'new'", ...kills)
+  const unavailable = { code: 'UNAVAILABLE', details: { retryAfterMs: 1000 } }
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject(unavailable)
+  await expect(counters.read(key)).rejects.toMatchObject(unavailable)
+  await query(root, "alter user app@localhost identified by 'old'")
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
+  expect((await counters.read(key)).value).toBe(2)
+  expect(said).toEqual([expect.stringMatching(/^out of reach: Access denied/), 'back'])
+  expect(faults).toEqual([])
+})
+
+it('answers UNAVAILABLE while a limit on connections is reached', async () => {
+  const { root, app } = await ownServer()
+  await query(root, 'grant usage on *.* to app@localhost with max_user_connections 1')
+  const other = await createConnection(app)
+  const { counters, said, faults } = openTestNth(app, { timeoutMs: 500 })
+  const unavailable = { code: 'UNAVAILABLE', details: { retryAfterMs: 1000 } }
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject(unavailable)
+  await expect(counters.read(key)).rejects.toMatchObject(unavailable)
+  await other.end()
+  await query(root, 'grant usage on *.* to app@localhost with max_user_connections 0')
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1 })
+  expect(said).toEqual([expect.stringMatching(/^out of reach: .*max_user_connections/), 'back'])
+  expect(faults).toEqual([])
+})
+
+it('says nothing of connections that are one too many, while those that it has do the work', async () => {
+  const { root, app } = await ownServer()
+  await query(root, 'grant usage on *.* to app@localhost with max_user_connections 2')
+  const { counters, said, faults } = openTestNth(app)
+  const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
+  await list()
+  const pages = await Promise.all(upTo(200).map(list))
+  expect(pages).toHaveLength(200)
+  expect(said).toEqual([])
+  expect(faults).toEqual([])
+})
+
+it.each([
+  ['1021', ER.DISK_FULL],
+  ['1114', ER.RECORD_FILE_FULL],
+  ['1026', ER.ERROR_ON_WRITE],
+  ['3, of the library', ER.WRITE],
+])('says once that a disk is full, and goes on when there is room: %s', async (_, errno) => {
+  let isFull = false
+  const target = await startProxy(await freshDatabase(), (statement) =>
+    isFull && CHANGE.test(statement) ? { errno } : 'passes',
+  )
+  const { counters, sequences, said, faults } = openTestNth(target, { timeoutMs: 500 })
+  await counters.incrementBy(key, 1)
+  isFull = true
+  for (const _ of upTo(2)) {
+    await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(sequences.define(key, {})).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    expect((await counters.read(key)).value).toBe(1)
+  }
+  isFull = false
+  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
+  expect(said).toEqual([expect.stringMatching(/^out of reach: /), 'back'])
+  expect(faults).toEqual([])
+})
