@@ -15,14 +15,14 @@ export interface Origin {
   lost(): void
 }
 
-/** `report`: told why everything is read again, as an operator should know it. */
+/** `report`: told of what has been lost, or may have been, as an operator should know it. */
 export function openOrigin(report: (error: Error) => void): Origin {
   let generation = 0
   let latest: Place | undefined
 
-  function turn(message: string): void {
+  function turn(loss?: string): void {
     generation++
-    report(new Error(`${message} All rows and definitions are read again.`))
+    if (loss) report(new Error(`${loss} All rows and definitions are read again.`))
   }
 
   return {
@@ -34,10 +34,10 @@ export function openOrigin(report: (error: Error) => void): Origin {
       const before = latest
       latest = place
       if (!before || isSameRun(before, place)) return
+      // That a server has lost something on its way through a restart, the writers' own rows tell.
+      if (!isSameDatabase(before, place)) turn(ANOTHER_SERVER)
       // The nodes of a cluster hold the same; each comes and goes.
-      if (before.cluster !== '' && isSameDatabase(before, place)) return
-      const what = isSameDatabase(before, place) ? 'The database server was restarted.' : ANOTHER_SERVER
-      turn(what)
+      else if (before.cluster === '') turn()
     },
 
     lost() {
