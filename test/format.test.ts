@@ -2,10 +2,8 @@ import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { PERIODS } from '../src/core/calendar.ts'
-import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/format.ts'
+import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/core/format.ts'
 import { labelOf } from '../src/core/labels.ts'
-import { couldLookAlike } from '../src/core/likeness.ts'
-import { defaults, textOf } from './support/sequenceModel.ts'
 
 const AT = new Date('2026-01-01T00:30:00Z')
 
@@ -110,116 +108,4 @@ it('gives periods the same label where the calendar shows the same one, and then
     { numRuns: 5000 },
   )
   expect(same).toBeGreaterThan(1000)
-})
-
-const part = fc.constantFrom(
-  '-',
-  '/',
-  '0',
-  '1',
-  '20',
-  'A',
-  '{group}',
-  '{yyyy}',
-  '{yy}',
-  '{MM}',
-  '{dd}',
-  '{week}',
-  '{{',
-  '}}',
-)
-const value = fc.constantFrom('{value}', '{value}', '{value:2}', '{value:4}')
-const format = fc
-  .tuple(fc.array(part, { maxLength: 4 }), value, fc.array(part, { maxLength: 3 }))
-  .map(([before, number, after]) => [...before, number, ...after].join(''))
-  .filter((text) => isFormat(parseFormat(text)))
-
-/** Some numbers, written in some years, of groups whose names may be taken for parts of them. */
-function textsOf(format: string, group: string): Map<string, { value: number; year: number }[]> {
-  const texts = new Map<string, { value: number; year: number }[]>()
-  for (const year of [2001, 2010, 2011, 2012, 2020]) {
-    for (const value of [-1, 0, 1, 2, 5, 10, 11, 12, 20, 101, 110, 120, 201, 1001, 2001, 2010, 20_101]) {
-      for (const month of [0, 9, 10]) {
-        const at = Date.UTC(year, month, 11)
-        const text = textOf({ ...defaults, format }, group, value, at)
-        texts.set(text, [...(texts.get(text) ?? []), { value, year }])
-      }
-    }
-  }
-  return texts
-}
-
-/** Numbers below 0, and groups with and without a name. */
-const ALL = {
-  isSigned: true,
-  groups: { isNamed: true, isUnnamed: true },
-  get effort() {
-    return { left: 1_000_000 }
-  },
-}
-
-it('never takes formats for different that write the same', () => {
-  const seen = { alike: 0, different: 0 }
-  fc.assert(
-    fc.property(
-      format,
-      fc.oneof(format, fc.constantFrom('{value}', '{group}-{value}')),
-      fc.constantFrom('', 'A', '1', '0A', 'A-', '-', '20'),
-      fc.boolean(),
-      (one, other, group, carriesOn) => {
-        const isAlike = couldLookAlike(one, other, { ...ALL, carriesOn, isDated: carriesOn })
-        seen[isAlike ? 'alike' : 'different'] += 1
-        if (isAlike) return
-        const others = textsOf(other, group)
-        for (const [text, meant] of textsOf(one, group)) {
-          for (const second of others.get(text) ?? []) {
-            const isSame = meant.some(({ value, year }) => value === second.value && year === second.year)
-            expect([one, other, group, text, carriesOn && isSame]).toEqual([one, other, group, text, true])
-          }
-        }
-      },
-    ),
-    { numRuns: 1000 },
-  )
-  expect(Math.min(seen.alike, seen.different)).toBeGreaterThan(60)
-})
-
-it.each([
-  [null, null],
-  [null, '{value:4}'],
-  [null, 'T-{group}-{value}'],
-  ['{value}', 'INV-{value}'],
-  ['INV-{yyyy}-{value:5}', 'INV-{yyyy}-{value:6}'],
-  ['INV-{value}', 'RE-{value}'],
-  ['{group}{value}', '{group}/{value}'],
-  ['{value}{group}', '{value:3}{group}'],
-])('lets %s be followed by %s', (before, after) => {
-  expect(couldLookAlike(before, after, { ...ALL, carriesOn: true, isDated: true })).toBe(false)
-})
-
-it('takes formats to look alike when comparing them takes too long', () => {
-  const wish = { ...ALL, carriesOn: true, isDated: true }
-  const [one, other] = ['{group}xxxxxxxx-{value}a', '{group}xxxxxxxx-{value}b']
-  expect(couldLookAlike(one, other, wish)).toBe(false)
-  expect(couldLookAlike(one, other, { ...wish, effort: { left: 5 } })).toBe(true)
-})
-
-it('knows what circumstances keep from looking alike', () => {
-  const carriesOn = { carriesOn: true, isDated: true }
-  expect(couldLookAlike(null, 'INV-{value}', { ...ALL, ...carriesOn })).toBe(true)
-  expect(couldLookAlike(null, 'INV-{value}', { ...ALL, ...carriesOn, isSigned: false })).toBe(false)
-  const unnamed = { isNamed: false, isUnnamed: true }
-  expect(couldLookAlike(null, '{value}-{yyyy}', { ...ALL, ...carriesOn })).toBe(true)
-  expect(
-    couldLookAlike(null, '{value}-{yyyy}', { ...ALL, ...carriesOn, isSigned: false, groups: unnamed }),
-  ).toBe(false)
-})
-
-it.each([
-  ['10{value}', '{value}'],
-  ['{yyyy}-{value}', '{value}-{yyyy}'],
-  ['{value}', '{value}0'],
-  ['A-{value}', '{group}-{value}'],
-])('does not let %s be followed by %s, as other numbers could look the same', (before, after) => {
-  expect(couldLookAlike(before, after, { ...ALL, carriesOn: true, isDated: true })).toBe(true)
 })

@@ -1,7 +1,7 @@
 import type { Period } from './calendar.ts'
 import { type ErrorDetails, NthError } from './errors.ts'
 import { formatOf, hiddenOf, isFormat, parseFormat } from './format.ts'
-import { couldLookAlike } from './likeness.ts'
+import { formatsOverlap } from './formatOverlap.ts'
 
 /** What a sequence is: how its numbers follow one another, and how they are written. */
 export interface Numbering {
@@ -75,8 +75,6 @@ export function defaultNumbering(timeZone: string): Numbering {
 
 /** How often the way in which numbers are written can be changed in use. */
 const MAX_ERAS = 100
-/** How many steps the comparison of formats may take. Beyond, they are taken to look alike. */
-const MAX_EFFORT = 500_000
 
 /**
  * A sequence after a change, and how it has written numbers before; an error if that makes no sense, or if numbers
@@ -103,18 +101,18 @@ export function changedNumbering(
     return refused('definition.format', `was changed ${MAX_ERAS} times in use; begin a new sequence`)
   }
   if (numbering.cycle || numbering.allowRepeats) return { numbering, eras }
-  const effort = { left: MAX_EFFORT }
+  // What is so now was compared when it was defined.
+  if (isAlike(era, eraOf(numbering, used))) return { numbering, eras }
   const isSigned = isSigning(numbering) || eras.some((era) => era.isSigned)
-  const likeness = eras.find((era) =>
-    couldLookAlike(era.format, numbering.format, {
+  const overlapping = eras.find((era) =>
+    formatsOverlap(era.format, numbering.format, {
       carriesOn: carriesOn(era, numbering),
       isDated: numbering.restartEvery !== null,
       isSigned,
       groups: era.groups,
-      effort,
     }),
   )
-  return likeness ? repeating(likeness, numbering, change) : { numbering, eras }
+  return overlapping ? repeating(overlapping, numbering, change) : { numbering, eras }
 }
 
 export function isDescending({ step }: Numbering): boolean {
@@ -221,7 +219,7 @@ function repeating(era: Era, next: Numbering, change: NumberingChange): NthError
   const [before, after] = [era.format, next.format].map(described)
   return refused(
     argument,
-    `could repeat numbers: some were dealt as ${before}, and as ${after} others could look the same; choose another format, or set allowRepeats`,
+    `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`,
   )
 }
 

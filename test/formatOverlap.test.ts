@@ -1,0 +1,183 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { Period } from '../src/core/calendar.ts'
+import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/format.ts'
+import { formatsOverlap } from '../src/core/formatOverlap.ts'
+import { labelOf } from '../src/core/labels.ts'
+import { changedNumbering, defaultNumbering, type Era } from '../src/core/numbering.ts'
+
+const GROUPS = ['', 'A', '1', '0A', 'A-', '-', '20', '-1', '2010-']
+const DAYS = ['{yyyy}{MM}{dd}', '{yyyy}{dd}{MM}', '{dd}{MM}{yyyy}', '{yyyy}{MM}']
+
+const part = fc.constantFrom(
+  ...['-', '-', '/', '0', '1', '20', 'A', 'W', '{{', '}}'],
+  ...['{group}', '{group}', '{yyyy}', '{yyyy}', '{yy}', '{MM}', '{dd}', '{week}'],
+  ...DAYS,
+)
+const value = fc.constantFrom('{value}', '{value}', '{value:2}', '{value:4}')
+const written = fc
+  .tuple(fc.array(part, { maxLength: 4 }), value, fc.array(part, { maxLength: 3 }))
+  .map(([before, number, after]) => [...before, number, ...after].join(''))
+  .filter((text) => isFormat(parseFormat(text)))
+const format = fc.option(written, { freq: 12 })
+
+/** A format, and one like it: formats that have nothing in common prove little. */
+const pair = fc
+  .oneof(
+    fc.tuple(format, format),
+    fc
+      .tuple(written, part, fc.nat({ max: 20 }))
+      .map(([one, added, at]) => [one, one.slice(0, at) + added + one.slice(at)]),
+    fc.tuple(written, value).map(([one, width]) => [one, one.replace(/\{value(:\d)?\}/, width)]),
+    fc.tuple(written, fc.constantFrom(...GROUPS)).map(([one, group]) => [one, one.replace('{group}', group)]),
+    fc
+      .tuple(written, fc.constantFrom(...DAYS), fc.constantFrom(...DAYS))
+      .map(([one, day, other]) => [one.replace('{yyyy}', day), one.replace('{yyyy}', other)]),
+  )
+  .filter((formats): formats is [string | null, string | null] =>
+    formats.every((text) => text === null || isFormat(parseFormat(text ?? ''))),
+  )
+
+const VALUES = [-11, -1, 0, 1, 2, 5, 10, 11, 12, 20, 101, 110, 120, 201, 1001, 2001, 2010, 20_101]
+const DATES = [2001, 2010, 2011, 2012, 2020].flatMap((year) =>
+  [0, 1, 9, 10].flatMap((month) => [1, 2, 11].map((day) => new Date(Date.UTC(year, month, day)))),
+)
+
+interface Meaning {
+  value: number
+  period: number
+}
+
+/** What each text can mean that numbers of a group can have. */
+function textsOf(format: string | null, group: string, values: number[], restartEvery: Period | null) {
+  const texts = new Map<string, Meaning[]>()
+  for (const at of DATES) {
+    const period = labelOf(restartEvery, 'UTC', at)
+    const write = writerOf({ format, timeZone: 'UTC' }, group, at)
+    for (const value of values) {
+      const text = write(value)
+      const meanings = texts.get(text) ?? []
+      if (!meanings.some((other) => other.value === value && other.period === period)) {
+        texts.set(text, [...meanings, { value, period }])
+      }
+    }
+  }
+  return texts
+}
+
+it('never takes two formats for different in which different numbers of a group could look the same', () => {
+  const seen = { overlapping: 0, different: 0 }
+  fc.assert(
+    fc.property(
+      pair,
+      fc.constantFrom(...GROUPS),
+      fc.constantFrom(null, 'YEAR' as const, 'MONTH' as const, 'DAY' as const),
+      fc.boolean(),
+      fc.boolean(),
+      ([one, other], group, restartEvery, carriesOn, isSigned) => {
+        const isDated = restartEvery !== null
+        const isHidden = (format: string | null) =>
+          isDated && hiddenOf(formatOf(format, false), restartEvery).length > 0
+        // A sequence that restarts has formats that show each period.
+        fc.pre(!isHidden(one) && !isHidden(other))
+        const groups = { isNamed: group !== '', isUnnamed: group === '' }
+        const isOverlapping = formatsOverlap(one, other, { carriesOn, isDated, isSigned, groups })
+        seen[isOverlapping ? 'overlapping' : 'different'] += 1
+        if (isOverlapping) return
+        const values = VALUES.filter((value) => isSigned || value >= 0)
+        const others = textsOf(other, group, values, restartEvery)
+        for (const [text, meanings] of textsOf(one, group, values, restartEvery)) {
+          const both = meanings.flatMap((first) =>
+            (others.get(text) ?? []).map((second) => ({ first, second })),
+          )
+          // One number of one period is issued once only, where the new format carries on.
+          const wrong = both.filter(
+            ({ first, second }) =>
+              !carriesOn || first.value !== second.value || first.period !== second.period,
+          )
+          if (wrong.length > 0) expect([one, other, group, text, wrong]).toEqual('no such text')
+        }
+      },
+    ),
+    { numRuns: 5000 },
+  )
+  expect(Math.min(seen.overlapping, seen.different)).toBeGreaterThan(300)
+})
+
+const positive = {
+  carriesOn: true,
+  isDated: false,
+  isSigned: false,
+  groups: { isNamed: true, isUnnamed: true },
+}
+const restarting = { ...positive, isDated: true }
+const signed = { ...positive, isSigned: true }
+const unnamed = { ...positive, groups: { isNamed: false, isUnnamed: true } }
+
+it.each([
+  ['the same', null, null, signed],
+  ['more digits', '{value}', '{value:4}', signed],
+  ['more digits', 'INV-{yyyy}-{value:5}', 'INV-{yyyy}-{value:6}', { ...restarting, isSigned: true }],
+  ['more digits', '{value}{group}', '{value:3}{group}', signed],
+  ['another character', '{value}', 'INV-{value}', signed],
+  ['another character', '{group}{value}', '{group}/{value}', signed],
+  ['another character', null, 'T-{group}-{value}', signed],
+  ['another character', 'T-{group}-{value}', '{yyyy}/{value}', positive],
+  ['another character', '{value}', 'INV-{yyyy}-{value:5}', { ...restarting, carriesOn: false }],
+  ['another beginning', 'INV-{value}', 'RE-{value}', signed],
+  ['another beginning', '24-{value}', '25-{value}', signed],
+  ['another beginning', '{group}-1-{value}', '{group}-2-{value}', { ...signed, carriesOn: false }],
+  ['another beginning', 'INV-{yyyy}-{value}', 'INV-{yyyy}{MM}-{value}', { ...restarting, carriesOn: false }],
+  ['another beginning', 'INV-{yyyy}-{value}', 'INV-{yy}-{value}', restarting],
+  ['another end', '{value}-1', '{value}-2', signed],
+  ['the number at the same end', null, 'INV-{value}', positive],
+  ['the number at the same end', '{value}/{group}', '{value}/A', positive],
+])('tells by %s: %s, then %s', (_, before, after, circumstances) => {
+  expect(formatsOverlap(before, after, circumstances)).toBe(false)
+})
+
+it.each([
+  ['10{value}', '{value}', positive],
+  ['{value}', '{value}0', positive],
+  ['{value}', '1{value}', unnamed],
+  ['{yyyy}-{value}', '{value}-{yyyy}', restarting],
+  // The second of January, and the first of February.
+  ['{yyyy}{MM}{dd}-{value}', '{yyyy}{dd}{MM}-{value}', restarting],
+  // Group A, and any group.
+  ['A-{value}', '{group}-{value}', restarting],
+  // Number -5, and number 5.
+  ['A{value}', 'A-{value}', signed],
+  // The same numbers again.
+  ['{value}', '{value:4}', { ...positive, carriesOn: false }],
+  ['A{value}', 'A{value}', { ...positive, carriesOn: false }],
+])('takes for an overlap: %s, then %s', (before, after, circumstances) => {
+  expect(formatsOverlap(before, after, circumstances)).toBe(true)
+})
+
+/** By another format as often as can be, each as long as can be. */
+function manyFormats(make: (time: number) => string) {
+  const used = { isNamed: true, isUnnamed: true }
+  const eras = Array.from({ length: 99 }, (_, time): Era => {
+    const format = make(time)
+    return { format, restartEvery: null, isDescending: false, isSigned: false, groups: used, isMixed: false }
+  })
+  const numbering = { ...defaultNumbering('UTC'), format: make(98) }
+  return { numbering, eras, used, isUsedSince: true }
+}
+
+it.each([
+  ['refused', (time: number) => `${'1'.repeat(time)}{group}${'1'.repeat(140 - time)}-{value}a`],
+  ['accepted', (time: number) => `${'1'.repeat(time)}{group}${'x'.repeat(140 - time)}-{value}`],
+])('holds up nobody for a change of format after 99 of them: %s', (outcome, make) => {
+  const history = manyFormats(make)
+  const worstMs = Math.max(
+    ...Array.from({ length: 40 }, () => {
+      const from = process.cpuUsage()
+      const changed = changedNumbering(history, { format: make(99) })
+      expect(changed instanceof Error ? 'refused' : 'accepted').toBe(outcome)
+      return process.cpuUsage(from).user / 1000
+    }),
+  )
+  // What one request may hold up all others. It was up to two seconds.
+  expect(worstMs).toBeLessThan(50)
+})
