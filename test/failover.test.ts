@@ -48,6 +48,17 @@ it('counts in rows of their own after a failover to a server that gave the lost 
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('another database server'))
 })
 
+it('leaves the old server with its readers, too, once a writer has reached another', async () => {
+  const [primary, replica] = [await server(), await server()]
+  const { target, switchTo } = await openSwitchboard(primary)
+  const nth = openTestNth(target)
+  await nth.counters.incrementBy(key('a'), 1)
+  await nth.sequences.next(group('A'), 1)
+  await useOnOther(replica)
+  switchTo(replica, 'writers')
+  await expectOwnNumbers(replica, nth)
+})
+
 it('counts in rows of their own after a restore that lost them, on a connection that goes on', async () => {
   const target = await freshDatabase()
   const nth = openTestNth(target)

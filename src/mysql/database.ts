@@ -12,6 +12,7 @@ import {
   leavesConnection,
 } from './errors.ts'
 import { integer } from './literals.ts'
+import type { Origin } from './origin.ts'
 import { afterSwitchover, type Notes } from './reachability.ts'
 import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
@@ -46,6 +47,7 @@ export interface DatabaseOptions {
   /** Whether all its work changes something. */
   isForChanges?: boolean
   notes: Notes
+  origin: Origin
 }
 
 const CONNECTIONS = 10
@@ -61,10 +63,12 @@ const SHORTEST_ATTEMPT_MS = 1000
 const IDLE_TRANSACTION_S = 3
 
 export function openDatabase(target: Target, options: DatabaseOptions): Database {
-  const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, notes } = options
+  const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, notes, origin } = options
   const pool = createPool({ ...connectionOptions(target, timeLimitMs / 3), connectionLimit: connections })
   /** When each connection was heard of last. */
   const heardAt = new WeakMap<object, number>()
+  /** The generation that each was opened in: one of an earlier generation may lead to a server that is replaced. */
+  const openedIn = new WeakMap<object, number>()
   /** When one led nowhere last: those that were idle then lead to the same place, and aren't used again. */
   let doubtedAt = Number.NEGATIVE_INFINITY
   /** When a piece of work was done last. */
@@ -72,6 +76,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   // Queued before whatever the first borrower sends.
   pool.on('connection', (connection) => {
     heardAt.set(connection, performance.now())
+    openedIn.set(connection, origin.generation)
     for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) {
       connection.query(statement, (error) => error && connection.destroy())
     }
@@ -129,7 +134,9 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
       const connection = await borrow(deadline)
       const now = performance.now()
       const heard = heardAt.get(connection.connection) ?? now
-      const isLive = heard > doubtedAt && (now - heard < IDLE_MS || (await answers(connection, deadline)))
+      const isCurrent = openedIn.get(connection.connection) === origin.generation
+      const isLive =
+        isCurrent && heard > doubtedAt && (now - heard < IDLE_MS || (await answers(connection, deadline)))
       if (isLive) return connection
       connection.destroy()
     }

@@ -39,11 +39,12 @@ export function openStore(
 ): Store<StoredRow> & { close(): Promise<void> } {
   const notes = openNotes(onReachable)
   const origin = openOrigin(onFault)
-  const database = openDatabase(target, { ...limits, notes })
+  const database = openDatabase(target, { ...limits, notes, origin })
   // Apart from the others: who waits for a definition that somebody has locked must not keep readers waiting.
   const definitions = openDatabase(target, {
     ...limits,
     notes,
+    origin,
     connections: DEFINITIONS_AT_ONCE,
     isForChanges: true,
   })

@@ -3,6 +3,7 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject, onTestFinished } from 'vitest'
 import { type Database, openDatabase } from '../../src/mysql/database.ts'
 import { migrate } from '../../src/mysql/migrate.ts'
+import { openOrigin } from '../../src/mysql/origin.ts'
 import type { Target } from '../../src/mysql/target.ts'
 
 /** A database of its own, dropped when the test has finished. */
@@ -18,7 +19,8 @@ export async function freshDatabase(options: { migrated?: boolean } = {}): Promi
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
   const notes = { connecting: () => undefined, writing: () => undefined }
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, notes, ...options })
+  const origin = openOrigin(() => undefined)
+  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, notes, origin, ...options })
   onTestFinished(database.close)
   return database
 }

@@ -6,13 +6,16 @@ import type { Target } from '../../src/mysql/target.ts'
 export async function openSwitchboard(first: Target) {
   let present = first
   const sockets = new Set<Socket>()
-  const hangUp = () => {
-    for (const socket of sockets) socket.destroy()
-    sockets.clear()
+  const writers = new Set<Socket>()
+  const hangUp = (which: Iterable<Socket>) => {
+    for (const socket of which) socket.destroy()
   }
   const server = createServer((client) => {
     const { socketPath, port = 3306, host = '127.0.0.1' } = present
     const upstream = socketPath ? connect(socketPath) : connect(port, host)
+    client.on('data', (packet) => {
+      if (packet.includes('update lane')) writers.add(client)
+    })
     for (const [socket, other] of [
       [client, upstream],
       [upstream, client],
@@ -24,16 +27,16 @@ export async function openSwitchboard(first: Target) {
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
-    hangUp()
+    hangUp(sockets)
     server.close()
   })
   const { socketPath: _, ...rest } = first
   return {
     target: { ...rest, host: '127.0.0.1', port: (server.address() as AddressInfo).port },
-    /** Ends all connections; new ones reach another server. */
-    switchTo(target: Target): void {
+    /** Ends all connections, or those of writers only; new ones reach another server. */
+    switchTo(target: Target, ended: 'all' | 'writers' = 'all'): void {
       present = target
-      hangUp()
+      hangUp(ended === 'all' ? sockets : writers)
     },
   }
 }
