@@ -125,6 +125,21 @@ it('puts the slots of past periods together, those of running ones not', async (
   ])
 })
 
+it('sweeps the others where the periods of a counter can not be understood', async () => {
+  const target = await freshDatabase()
+  let now = Date.parse('2026-06-01T12:00:00Z')
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  await counters.incrementBy({ ...key, name: 'broken' }, 1)
+  await query(target, "update counter set periods = 'FORTNIGHT'")
+  await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 2 }] })
+  await counters.incrementBy(key, 1)
+  now += 10 * DAY_MS
+  const sweep = sweepPeriods(openTestDatabase(target), new Date(now), () => true)
+  await expect(sweep).rejects.toThrow('FORTNIGHT')
+  const rows = `select name, period from counter_value join counter on id = counter_id where period = 1`
+  expect(await query(target, rows)).toEqual([{ name: Buffer.from('broken'), period: 1 }])
+})
+
 it('goes on in bites while others count, who never wait for it', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)

@@ -39,7 +39,8 @@ export async function sweepPeriods(database: Database, now: Date, mayGoOn: () =>
   const note = (error: unknown) => void failures.push(error)
   for (let from = 0; mayGoOn(); ) {
     const counters = await database.repeatable((connection) => countersAfter(connection, from))
-    for (const family of familiesOf(counters)) await sweepFamily(database, family, now, mayGoOn).catch(note)
+    for (const family of familiesOf(counters, note))
+      await sweepFamily(database, family, now, mayGoOn).catch(note)
     const last = counters.at(-1)
     if (!last) break
     from = last.id
@@ -67,19 +68,23 @@ async function countersAfter(connection: Connection, id: number): Promise<RowDat
   return rows
 }
 
-function familiesOf(counters: readonly RowDataPacket[]): Family[] {
+/** What can't be understood of one counter doesn't keep the others from being swept. */
+function familiesOf(counters: readonly RowDataPacket[], onFault: (error: unknown) => void): Family[] {
   const families = new Map<string, Family>()
   for (const { id, periods, most_slots } of counters) {
     const isSpread = most_slots > 1
     const text = `${periods} ${isSpread}`
     const family = families.get(text)
-    if (family) family.ids.push(id)
-    else
-      families.set(text, {
-        ids: [id],
-        periods: keepingIn('UTC', periods.toString('latin1')).periods,
-        isSpread,
-      })
+    if (family) {
+      family.ids.push(id)
+      continue
+    }
+    try {
+      const tracked = keepingIn('UTC', periods.toString('latin1')).periods
+      families.set(text, { ids: [id], periods: tracked, isSpread })
+    } catch (error) {
+      onFault(error)
+    }
   }
   return [...families.values()]
 }
