@@ -1,11 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Batch, batchOf, type Care, isCounter, isOf, isTight, runOf, touches } from './batch.ts'
+import { type Batch, batchOf, type Care, isOf, runOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
+import { dealBatch } from './dealingBatch.ts'
 import { NthError } from './errors.ts'
-import { type Remembered, repeated } from './idempotency.ts'
-import type { Decision, FlushBody, Found, Lane, Outcome, Row, Unavailable } from './lane.ts'
-import { groupWrite } from './numberState.ts'
-import { begin, beginGroup, dealCall, isGone, writeOf } from './runs.ts'
+import type { FlushBody, Lane, Outcome, Row, Unavailable } from './lane.ts'
+import { isGone } from './runs.ts'
 
 /** Why a row or claim failed that is to blame itself. */
 export type Failure = Extract<Outcome, { kind: 'failed' }>
@@ -202,68 +201,7 @@ export function openSettling<R extends Row>({ calls, now, keyTtlMs }: SettlingOp
         for (const call of all) call.isCommitting = true
         return true
       },
-      deal: (found) => dealBatch(batch, found, at, careful),
-    }
-  }
-
-  /**
-   * Deals every call its answer, in order of arrival: that is the order in which they take effect. Not to be
-   * committed is what was sent although a row is gone, or an operation of a merged row is refused: that row is
-   * careful from then on.
-   */
-  function dealBatch(batch: Batch<R>, found: Found, at: Date, careful: Set<string>): Decision | false {
-    const { calls: all, runs, counters, groups, parts, claims } = batch
-    for (const [index, run] of counters.entries()) begin(run, found.values[index], found.tallies[index])
-    for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
-    if (runs.some(isGone)) return false
-    const tight = counters.filter(isTight)
-    for (const { row } of tight) careful.add(row.key)
-    if (tight.length > 0) return false
-
-    const done = new Map<string, Remembered>()
-    for (const earlier of found.remembered) {
-      if (earlier.ageMs < keyTtlMs) done.set(earlier.claim.key, earlier)
-    }
-    const remember: Remembered[] = []
-    let isAgreed = true
-    let next = 0
-    for (const call of all) {
-      const own = parts.slice(next, next + call.rows.length)
-      next += own.length
-      const { claim } = call
-      const earlier = claim && done.get(claim.key)
-      if (earlier) {
-        call.dealt = repeated(earlier, claim)
-        continue
-      }
-      call.dealt = dealCall(call, own, at)
-      if (call.dealt instanceof NthError) {
-        // A merged row would not hold what it is to hold without this call.
-        for (const { row } of own.filter(isCounter).filter(({ merged }) => merged)) {
-          careful.add(row.key)
-          isAgreed = false
-        }
-      } else if (claim) {
-        const first = { claim, at, answers: call.dealt.answers }
-        done.set(claim.key, first)
-        remember.push(first)
-      }
-    }
-    for (const [index, { row, state, rise = 0 }] of groups.entries()) {
-      const before = found.positions[index]
-      if (!before?.isRisen || state?.last === (before.last ?? 0) + rise) continue
-      careful.add(row.key)
-      isAgreed = false
-    }
-    if (!isAgreed) return false
-    return {
-      writes: counters.map(writeOf),
-      groupWrites: groups.map(({ state }, index) =>
-        state && !found.positions[index]?.isRisen ? groupWrite(state) : undefined,
-      ),
-      added: counters.map(({ added }) => added),
-      remember,
-      forget: claims.filter(({ key }) => !done.has(key)),
+      deal: (found) => dealBatch(batch, found, { at, careful, keyTtlMs }),
     }
   }
 }

@@ -30,6 +30,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
   const hidden = new Set<number>()
   let ledger: Ledger | undefined
   let isSingly = false
+  let isImpatient = false
   let isBusy = false
   let touchedAt = performance.now()
   const heart = setInterval(beat, (idleLimitS * 1000) / 3)
@@ -60,12 +61,13 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     }
     if (isStale(flush)) return { kind: 'stale' }
     const form = { isSingly, isTriggered, hidden, isClustered: session.isClustered }
+    isImpatient = flush.isImpatient
     let left: FlushBody<StoredRow> | undefined = flush
     let ownerAt: OwnerAt = () => undefined
     let decided: FlushText
     let decision: Decision | false
     try {
-      if (flush.isImpatient) {
+      if (isImpatient) {
         const locks = tryLocks(flush)
         ownerAt = locks.ownerAt
         const answers = await begin(session, used, locks.statements)
@@ -75,7 +77,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       }
       const text = writeFlush(left, form)
       ownerAt = text.ownerAt
-      const answers = await (flush.isImpatient
+      const answers = await (isImpatient
         ? session.send(text.statements)
         : begin(session, used, text.statements))
       if (!answers) return await lose(session)
@@ -219,8 +221,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     if (isFault || isLocked) {
       const culprit = ownerAt(error.index)
       if (culprit !== undefined) return { kind: 'failed', cause, culprit, isFault, isLocked }
-      // Once more with a statement for each row, to find out which one it is.
-      isSingly = !wasSingly
+      // Once more with a statement for each row, to find out which one it is. Locks are tried first by themselves.
+      isSingly = (isFault || isImpatient) && !wasSingly
     }
     if (isFault || failure === 'refused') noteWrites(false, cause)
     return { kind: 'failed', cause, isLocked }

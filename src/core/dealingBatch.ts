@@ -1,0 +1,79 @@
+import { type Batch, isCounter, isTight } from './batch.ts'
+import { NthError } from './errors.ts'
+import { type Remembered, repeated } from './idempotency.ts'
+import type { Decision, Found, Row } from './lane.ts'
+import { groupWrite } from './numberState.ts'
+import { begin, beginGroup, dealCall, isGone, writeOf } from './runs.ts'
+
+export interface DealingOptions {
+  at: Date
+  /** Takes the keys of rows that are to be decided one by one, under lock, from then on. */
+  careful: Set<string>
+  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  keyTtlMs: number
+}
+
+/**
+ * Deals every call its answer, in order of arrival: that is the order in which they take effect. Not to be
+ * committed is what was sent although a row is gone, or an operation of a merged row is refused: that row is
+ * careful from then on.
+ */
+export function dealBatch<R extends Row>(
+  batch: Batch<R>,
+  found: Found,
+  { at, careful, keyTtlMs }: DealingOptions,
+): Decision | false {
+  const { calls: all, runs, counters, groups, parts, claims } = batch
+  for (const [index, run] of counters.entries()) begin(run, found.values[index], found.tallies[index])
+  for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
+  if (runs.some(isGone)) return false
+  const tight = counters.filter(isTight)
+  for (const { row } of tight) careful.add(row.key)
+  if (tight.length > 0) return false
+
+  const done = new Map<string, Remembered>()
+  for (const earlier of found.remembered) {
+    if (earlier.ageMs < keyTtlMs) done.set(earlier.claim.key, earlier)
+  }
+  const remember: Remembered[] = []
+  let isAgreed = true
+  let next = 0
+  for (const call of all) {
+    const own = parts.slice(next, next + call.rows.length)
+    next += own.length
+    const { claim } = call
+    const earlier = claim && done.get(claim.key)
+    if (earlier) {
+      call.dealt = repeated(earlier, claim)
+      continue
+    }
+    call.dealt = dealCall(call, own, at)
+    if (call.dealt instanceof NthError) {
+      // A merged row would not hold what it is to hold without this call.
+      for (const { row } of own.filter(isCounter).filter(({ merged }) => merged)) {
+        careful.add(row.key)
+        isAgreed = false
+      }
+    } else if (claim) {
+      const first = { claim, at, answers: call.dealt.answers }
+      done.set(claim.key, first)
+      remember.push(first)
+    }
+  }
+  for (const [index, { row, state, rise = 0 }] of groups.entries()) {
+    const before = found.positions[index]
+    if (!before?.isRisen || state?.last === (before.last ?? 0) + rise) continue
+    careful.add(row.key)
+    isAgreed = false
+  }
+  if (!isAgreed) return false
+  return {
+    writes: counters.map(writeOf),
+    groupWrites: groups.map(({ state }, index) =>
+      state && !found.positions[index]?.isRisen ? groupWrite(state) : undefined,
+    ),
+    added: counters.map(({ added }) => added),
+    remember,
+    forget: claims.filter(({ key }) => !done.has(key)),
+  }
+}
