@@ -44,7 +44,9 @@ export function watchUnread({ connections, stallMs, maxBytes }: UnreadOptions): 
 function endLargest(unread: Socket[], maxBytes: number): void {
   let sum = unread.reduce((sum, { writableLength }) => sum + writableLength, 0)
   if (sum <= maxBytes) return
-  for (const socket of unread.toSorted((a, b) => b.writableLength - a.writableLength)) {
+  const largestFirst = unread.toSorted((a, b) => b.writableLength - a.writableLength)
+  // The last one stays, however large it is.
+  for (const socket of largestFirst.slice(0, -1)) {
     if (sum <= maxBytes) return
     sum -= socket.writableLength
     socket.destroy()
