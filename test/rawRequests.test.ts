@@ -9,7 +9,8 @@ const BODY = '{"query":"{ __typename }"}'
 async function exchange(url: string, line: string, headers: string[], body = ''): Promise<string> {
   const wire = openWire(url)
   const length = body ? [`Content-Length: ${Buffer.byteLength(body)}`] : []
-  wire.write([line, ...headers, ...length, 'Connection: close', '', body].join('\r\n'))
+  wire.write([line, ...headers, ...length, '', body].join('\r\n'))
+  wire.end()
   return wire.ended()
 }
 
