@@ -1,5 +1,6 @@
 import type { Config } from './config.ts'
 import { openNth } from './core/nth.ts'
+import { isLoopback } from './http/hosts.ts'
 import { listen } from './http/server.ts'
 import { reasonOf } from './mysql/errors.ts'
 import { migrate } from './mysql/migrate.ts'
@@ -59,6 +60,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     }
     const front = await openFront(options)
     closers.push(front.close)
+    if (!isLoopback(config.host)) options.say(openToOthers(config.host))
 
     const { target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
@@ -98,6 +100,10 @@ export async function openServer({ config, say, onFault, runsJobs }: ServerOptio
   }
 
   return { url: server.url, serve, close: () => closeAll([...closers.splice(0), server.close]) }
+}
+
+function openToOthers(host: string): string {
+  return `HOST=${host}: other machines may reach this server, and there is no authentication: whoever can connect can read, change and delete everything.`
 }
 
 async function openFront(options: ServerOptions): Promise<Front> {

@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createConnection } from 'mysql2/promise'
 import { expect, inject, it, onTestFinished } from 'vitest'
+import { isLoopback } from '../src/http/hosts.ts'
 import { untilReady } from '../src/mysql/ready.ts'
 import { parseTarget } from '../src/mysql/target.ts'
 import { freshDatabase, query, urlOf } from './support/database.ts'
@@ -170,6 +171,26 @@ it('says that a port is taken', async () => {
   const nth = spawnNth({ NTH_DATA_DIR: await dataDirectory(), PORT: String(port) })
   expect(await nth.exited).toBe(1)
   expect(nth.output()).toContain(`127.0.0.1:${port}: something else uses this port. Choose another with PORT`)
+})
+
+it.each([
+  ['0.0.0.0', {}],
+  ['0.0.0.0', { WORKERS: '2' }],
+])('says in one line what it means to listen at %s %j', async (HOST, more) => {
+  const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), HOST, ...more })
+  const lines = nth.output().match(/^HOST=.*$/gm)
+  expect(lines).toEqual([expect.stringContaining(`HOST=${HOST}: other machines may reach this server`)])
+  expect(lines?.[0]).toContain('there is no authentication: whoever can connect can read, change and delete')
+})
+
+it.each(['127.0.0.1', 'localhost'])('says nothing of the kind at %s', async (HOST) => {
+  const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), HOST })
+  expect(nth.output()).not.toContain('authentication')
+})
+
+it('knows which hosts other machines may reach', () => {
+  expect(['0.0.0.0', '::', '192.168.0.1', 'nth.example', '127.example'].filter(isLoopback)).toEqual([])
+  expect(['localhost', '::1', '127.0.0.1', '127.8.8.8'].filter((host) => !isLoopback(host))).toEqual([])
 })
 
 it('waits for a database that is down, answering 503 meanwhile, and ends when told', async () => {

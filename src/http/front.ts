@@ -3,14 +3,18 @@ import { Readable } from 'node:stream'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { BodyRefusal, readBody } from './body.ts'
+import type { Connections } from './connections.ts'
 import { maskError } from './maskError.ts'
 import { type AnswerType, saysJson, usualAnswerType } from './negotiation.ts'
-import { refuse } from './refuse.ts'
+import { refuse, tooBusy } from './refuse.ts'
 import { endOfTurn } from './turn.ts'
 import type { Api } from './yoga.ts'
 
 /** Names and values of headers, one after the other. */
 export type HeaderList = readonly string[]
+
+/** What a character of a document may take, when it is executed. Measured on Node 20: 25, in 880 mutations. */
+const HEAP_BYTES_A_CHARACTER = 64
 
 /** Answers a request; `headers` are those that every answer of the server carries. */
 export type Handler = (request: IncomingMessage, response: ServerResponse, headers: HeaderList) => unknown
@@ -23,7 +27,7 @@ export type Handler = (request: IncomingMessage, response: ServerResponse, heade
  * The shortest way begins with the plugins' `onParams` and ends with their `onExecutionResult`. Hooks for whole
  * requests and responses (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there.
  */
-export function createFront(api: Api): Handler {
+export function createFront(api: Api, connections: Pick<Connections, 'take'>): Handler {
   const { getResultForParams, fetchAPI, logger } = api
 
   async function resultOf(params: GraphQLParams, req: IncomingMessage, res: ServerResponse) {
@@ -55,18 +59,23 @@ export function createFront(api: Api): Handler {
   }
 
   return async (request, response, headers) => {
+    const type = usualAnswerType(request.headers)
     if (request.method !== 'POST') {
       setAll(response, headers)
       return api(request, response)
     }
-    const type = usualAnswerType(request.headers)
-    const body = await readBody(request)
+    const body = await readBody(request, connections)
     if (body === undefined) return
     if (body instanceof BodyRefusal) {
       setAll(response, headers)
       return refuse(response, body.status, body, type)
     }
     const params = saysJson(request.headers) ? paramsIn(body) : undefined
+    const document = typeof params?.query === 'string' ? params.query : body
+    if (!connections.take(request, document.length * HEAP_BYTES_A_CHARACTER)) {
+      setAll(response, headers)
+      return refuse(response, 503, tooBusy(), type)
+    }
     if (!type || !params) {
       setAll(response, headers)
       tidyType(request)

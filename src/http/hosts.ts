@@ -47,6 +47,8 @@ export function isLoopback(host: string): boolean {
 }
 
 function hostnameOf(host: string): string | undefined {
+  // More than a name and a port would be taken for other parts of the URL.
+  if (/[\s/\\?#@]/.test(host)) return undefined
   try {
     return new URL(`http://${host}`).hostname
   } catch {

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { NthError } from '../core/errors.ts'
+import { type NthError, unavailable } from '../core/errors.ts'
 
 /** Answers with an error that arose before GraphQL, as GraphQL's own errors look. */
 export function refuse(
@@ -15,4 +15,11 @@ export function refuse(
     'content-length': Buffer.byteLength(text),
   })
   response.end(text)
+}
+
+/** The error for a request that comes when those under way take all the memory that they may. */
+export function tooBusy(): NthError {
+  return unavailable(
+    'Too many or too large requests are under way; nothing of this one was done. Try again in a moment.',
+  )
 }

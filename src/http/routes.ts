@@ -1,9 +1,9 @@
-import type { IncomingMessage } from 'node:http'
 import { NthError } from '../core/errors.ts'
 import { type Handler, setAll } from './front.ts'
 import { graphiqlPage } from './graphiql.ts'
 import type { HostRefusal } from './hosts.ts'
 import { type Page, sendPage } from './pages.ts'
+import { pathOf } from './path.ts'
 import { refuse } from './refuse.ts'
 
 export interface Routes {
@@ -18,6 +18,10 @@ export interface Routes {
 export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
   return async (request, response, headers) => {
     const path = pathOf(request)
+    if (path === undefined) {
+      setAll(response, headers)
+      return refuse(response, 400, new NthError('BAD_REQUEST', 'The URL of the request is malformed.'))
+    }
     const isGet = request.method === 'GET' || request.method === 'HEAD'
     if (path === '/graphql' || path === '/graphql/') {
       if (isGet && request.headers.accept?.includes('text/html')) {
@@ -39,11 +43,4 @@ export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
     const message = 'There is nothing here. The API is at /graphql, the shop at /.'
     return refuse(response, 404, new NthError('BAD_REQUEST', message))
   }
-}
-
-function pathOf({ url = '/' }: IncomingMessage): string {
-  // A proxy may send the whole address.
-  if (!url.startsWith('/')) return URL.canParse(url) ? new URL(url).pathname : url
-  const end = url.indexOf('?')
-  return end === -1 ? url : url.slice(0, end)
 }

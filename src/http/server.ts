@@ -1,12 +1,15 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { getHeapStatistics } from 'node:v8'
 import { type NthError, unavailable } from '../core/errors.ts'
+import { openConnections } from './connections.ts'
 import { openCors } from './cors.ts'
 import { createFront, type Handler, setAll } from './front.ts'
 import { isLoopback, openHosts } from './hosts.ts'
 import { readPages } from './pages.ts'
-import { refuse } from './refuse.ts'
+import { refuse, tooBusy } from './refuse.ts'
 import { createRouter } from './routes.ts'
+import { watchUnread } from './unread.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 /** A server that holds its address from the start, and answers once it is given something to serve. */
@@ -31,6 +34,13 @@ const KEEP_ALIVE_MS = 75_000
 /** How long a request may take to arrive, in milliseconds: 1 MB over a poor connection. */
 const ARRIVAL_MS = 60_000
 
+/** For how long a caller may take nothing of its answer, in milliseconds. */
+const STALL_MS = 30_000
+
+/** What parts of the heap requests under way may take, and answers that wait to be taken. */
+const REQUESTS_SHARE = 1 / 2
+const UNREAD_SHARE = 1 / 8
+
 export interface ListenOptions {
   host: string
   port: number
@@ -38,6 +48,10 @@ export interface ListenOptions {
   allowedOrigins: readonly string[]
   /** How long a request may take to arrive; then it is answered with 408, and its connection ended. */
   arrivalMs?: number
+  /** For how long nothing of an answer may be taken; then its connection is ended. */
+  stallMs?: number
+  /** The heap that this process may have, in bytes: bounds follow from it. */
+  heapBytes?: number
 }
 
 /** @throws the system's error if the address can't be had, such as EADDRINUSE */
@@ -46,6 +60,8 @@ export async function listen({
   port,
   allowedOrigins,
   arrivalMs = ARRIVAL_MS,
+  stallMs = STALL_MS,
+  heapBytes = getHeapStatistics().heap_size_limit,
 }: ListenOptions): Promise<HttpServer> {
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -53,6 +69,8 @@ export async function listen({
     headersTimeout: arrivalMs / 2,
     connectionsCheckingInterval: arrivalMs / 10,
   })
+  // Else Node ends a connection whose caller says that it has sent all, before it is answered. Not in its types.
+  Object.assign(server, { httpAllowHalfOpen: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
@@ -62,32 +80,34 @@ export async function listen({
   const access = { allowedOrigins, onLoopback: isLoopback(address.address) }
 
   let handle = refusing(unavailable('Nth is starting; try again in a moment.'))
+  let onFault: ApiOptions['onFault'] = () => undefined
   const corsHeaders = openCors(access)
-  server.on('request', (request, response) => {
-    const headers = corsHeaders(request)
-    if (request.method === 'OPTIONS') response.writeHead(204, [...headers]).end()
-    else handle(request, response, headers)
+  const connections = openConnections(server, {
+    maxBytes: heapBytes * REQUESTS_SHARE,
+    begin(request, response, hasRoom) {
+      const headers = corsHeaders(request)
+      if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
+      if (hasRoom) return handle(request, response, headers)
+      setAll(response, headers)
+      return refuse(response, 503, tooBusy())
+    },
+    onFault: (error) => onFault(error),
   })
+  const unwatch = watchUnread({ connections, stallMs, maxBytes: heapBytes * UNREAD_SHARE })
 
   return {
     url: urlOf(address),
 
     async serve(options) {
-      const front = createFront(createApi(options))
-      const route = createRouter({ pages: await readPages(), hostRefusal: openHosts(access), front })
-      handle = async (request, response, headers) => {
-        try {
-          await route(request, response, headers)
-        } catch (error) {
-          options.onFault(error)
-          response.destroy()
-        }
-      }
+      const front = createFront(createApi(options), connections)
+      onFault = options.onFault
+      handle = createRouter({ pages: await readPages(), hostRefusal: openHosts(access), front })
     },
 
     async close() {
       handle = refusing(unavailable('Nth is shutting down; try again in a moment.'))
       await drain(server)
+      unwatch()
     },
   }
 }

@@ -2,6 +2,7 @@ import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import type { Context } from '../graphql/builder.ts'
 import { schema } from '../graphql/schema.ts'
+import { aliases } from './aliases.ts'
 import { documents } from './documents.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
@@ -25,6 +26,7 @@ export function createApi({ nth, onFault }: ApiOptions) {
     plugins: [
       requests,
       documents(known),
+      aliases,
       operations({ schema, known, openContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,

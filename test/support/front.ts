@@ -1,13 +1,13 @@
 import { onTestFinished } from 'vitest'
 import type { Nth } from '../../src/core/nth.ts'
-import { listen } from '../../src/http/server.ts'
+import { type ListenOptions, listen } from '../../src/http/server.ts'
 import { type Client, clientOf } from './client.ts'
 import { freshDatabase } from './database.ts'
 import { openTestNth } from './nth.ts'
 
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
-  options: { arrivalMs?: number; around?: (nth: Nth) => Nth } = {},
+  options: Partial<Omit<ListenOptions, 'host' | 'port'>> & { around?: (nth: Nth) => Nth } = {},
 ): Promise<Client & { faults: unknown[] }> {
   const { around = (nth) => nth, ...rest } = options
   const nth = openTestNth(await freshDatabase())

@@ -8,8 +8,15 @@ export interface Wire {
   received(text: string | RegExp): Promise<string>
   /** Waits until the server has ended the connection, and returns all that it has sent. */
   ended(): Promise<string>
+  /** Says that nothing more will come, and goes on reading. */
+  end(): void
+  /** Reads nothing from now on, until it is told to. */
+  pause(): void
+  resume(): void
   /** Goes away, as a caller whose machine fails. */
   destroy(): void
+  /** Goes away, and lets the server know at once. */
+  reset(): void
 }
 
 export function openWire(url: string): Wire {
@@ -50,7 +57,11 @@ export function openWire(url: string): Wire {
     received: (sought) =>
       until(() => (typeof sought === 'string' ? text.includes(sought) : sought.test(text))),
     ended: () => until(() => socket.closed),
+    end: () => socket.end(),
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
     destroy: () => socket.destroy(),
+    reset: () => socket.resetAndDestroy(),
   }
 }
 

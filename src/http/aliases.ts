@@ -1,0 +1,23 @@
+import { type ASTVisitor, GraphQLError, type ValidationContext } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+
+/** The longest alias, in characters. A list's answer has it once for each item. */
+const MAX_LENGTH = 255
+
+/** Refuses documents with aliases that would make their answers many times as long as they are. */
+export const aliases: Plugin = {
+  onValidate({ addValidationRule }) {
+    addValidationRule(lengthRule)
+  },
+}
+
+function lengthRule(context: ValidationContext): ASTVisitor {
+  return {
+    Field({ alias }) {
+      const length = alias?.value.length ?? 0
+      if (length <= MAX_LENGTH) return
+      const message = `An alias may have at most ${MAX_LENGTH} characters; one has ${length}.`
+      context.reportError(new GraphQLError(message, { nodes: alias ?? null }))
+    },
+  }
+}

@@ -1,0 +1,88 @@
+import { expect, it } from 'vitest'
+import { startFront } from './support/front.ts'
+import { createGate } from './support/gate.ts'
+import { connectionsAt } from './support/processes.ts'
+import { openWire, postHead } from './support/wire.ts'
+
+/** GraphiQL's page, of 9 MB where it isn't compressed: more than the system keeps for a caller. */
+const LARGE = 'GET /graphql HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n'
+const SMALL = 'GET /graphql?query={__typename} HTTP/1.1\r\nHost: localhost\r\n\r\n'
+
+/** How many connections the server holds. */
+async function held(url: string): Promise<number> {
+  const [count = 0] = await connectionsAt(url, [process.pid])
+  return count
+}
+
+/** A caller that reads, once the server has its connection and those that were opened before. */
+async function openReader(url: string) {
+  const reader = openWire(url)
+  reader.write(SMALL)
+  await reader.received('{"data":{"__typename":"Query"}}')
+  return reader
+}
+
+/** Lets time pass in which something must not happen. */
+async function passing(ms: number): Promise<void> {
+  const began = performance.now()
+  await expect.poll(() => performance.now() - began, { timeout: 30_000 }).toBeGreaterThan(ms)
+}
+
+/** A caller that has asked for several large answers, and reads nothing. */
+function openDeaf(url: string) {
+  const wire = openWire(url)
+  wire.pause()
+  wire.write(LARGE.repeat(5))
+  return wire
+}
+
+it('ends the connection of a caller who takes nothing of its answer', async () => {
+  const { url } = await startFront({ stallMs: 200 })
+  openDeaf(url)
+  await openReader(url)
+  await expect.poll(() => held(url), { timeout: 30_000 }).toBe(1)
+})
+
+it('bears with a caller who takes its answer slowly', async () => {
+  const stallMs = 800
+  const { url } = await startFront({ stallMs })
+  const wire = openDeaf(url)
+  // It takes 64 kB at a time. The system tells the server once a sixteenth of what it keeps, 6 MB, was taken.
+  const pace = setInterval(() => {
+    wire.resume()
+    setImmediate(() => wire.pause())
+  }, stallMs / 80)
+  await passing(stallMs * 4)
+  expect(await held(url)).toBe(1)
+  clearInterval(pace)
+  wire.resume()
+  wire.write(SMALL)
+  await wire.received('{"data":{"__typename":"Query"}}')
+})
+
+it('ends no connection that waits for work after its answer was taken', async () => {
+  const gate = createGate()
+  const stallMs = 800
+  const { url } = await startFront({ ...gate, stallMs })
+  const wire = openWire(url)
+  wire.pause()
+  const body = '{"query":"mutation { increment(name: \\"c\\") { value } }"}'
+  wire.write(LARGE, postHead(`Content-Length: ${body.length}`), body)
+  await passing(stallMs / 2)
+  wire.resume()
+  await gate.reached(1)
+  await passing(stallMs * 3)
+  gate.open()
+  await wire.received('{"value":1}')
+})
+
+it('ends the connections with most to take when all together wait for too much', async () => {
+  // An eighth of it may wait: one of the answers.
+  const { url } = await startFront({ heapBytes: 100_000_000 })
+  openDeaf(url)
+  openDeaf(url)
+  const reader = await openReader(url)
+  await expect.poll(() => held(url), { timeout: 30_000 }).toBe(2)
+  reader.write(SMALL.replace('__typename', 'again:__typename'))
+  await reader.received('{"data":{"again":"Query"}}')
+})
