@@ -26,7 +26,7 @@ it.each([
   readableAt = begunAt + 0.8 * TIMEOUT_MS
   const changed = 'periods' in change ? counters.define(key, change) : sequences.define(key, change)
   await expect(changed).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-  expect(performance.now() - begunAt).toBeLessThan(TIMEOUT_MS + 1000)
+  expect(performance.now() - begunAt).toBeLessThan(1.6 * TIMEOUT_MS)
 })
 
 it('answers at its deadline though the clock is put back', async () => {
