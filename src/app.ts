@@ -31,6 +31,8 @@ export interface ServerOptions {
   config: Config
   /** Told what takes time and what an operator should know, as sentences. */
   say: (message: string) => void
+  /** Told what keeps the service from its work, and that it is over, as sentences. */
+  warn: (message: string) => void
   /** Told of failures that should not be, with their cause. */
   onFault: (error: unknown) => void
   /** Whether it does, beside its work for callers, what is to be done from time to time. On if left out. */
@@ -78,7 +80,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 }
 
 /** The front in this process: all of it, or what each worker has. */
-export async function openServer({ config, say, onFault, runsJobs }: ServerOptions): Promise<Front> {
+export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions): Promise<Front> {
   const server = await listen(config)
   const closers: Closer[] = []
 
@@ -91,7 +93,7 @@ export async function openServer({ config, say, onFault, runsJobs }: ServerOptio
       runsJobs,
       onFault,
       onReachable: (reason) =>
-        say(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
+        warn(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
     })
     closers.push(store.close)
     const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, onFault })

@@ -24,6 +24,7 @@ async function start(): Promise<App | undefined> {
     return await startApp({
       config: readConfig(),
       say: (message) => console.log(message),
+      warn: (message) => console.error(message),
       onFault: (error) => log.error(error),
       signal: ending.signal,
     })
@@ -84,6 +85,7 @@ function serveAsWorker(): Promise<void> {
     // The primary has found it sound.
     config: readConfig(),
     say: (message) => console.log(`Worker ${process.pid}: ${message}`),
+    warn: (message) => console.error(`Worker ${process.pid}: ${message}`),
     onFault: (error) => log.error(error),
   })
 }

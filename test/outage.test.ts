@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { migrate } from '../src/mysql/migrate.ts'
 import { type Client, sorted, upTo } from './support/client.ts'
+import { urlOf } from './support/database.ts'
 import { startLoad } from './support/load.ts'
 import { openTestNth } from './support/nth.ts'
 import { dataDirectory, startNth } from './support/nthProcess.ts'
@@ -29,6 +30,20 @@ it('counts what it answered, exactly, while its database is killed three times u
   expect(sorted(callers.answered)).toEqual(upTo(callers.answered.length))
   expect((await nth.ask('{ counter(name: "c") { value } }')).counter.value).toBe(callers.answered.length)
   expect(nth.output()).not.toContain('"level":50')
+})
+
+it('says on the standard error, once, that its database is out of reach, and that it is back', async () => {
+  const directory = await dataDirectory()
+  const database = await privateServer(directory)
+  const nth = await startNth({ DATABASE_URL: urlOf(database.target), NTH_WRITE_TIMEOUT_MS: '500' })
+  await nth.ask('mutation { increment(name: "c") { value } }')
+  await database.close()
+  for (const _ of upTo(3)) await nth.send('mutation { increment(name: "c") { value } }')
+  await privateServer(directory)
+  await expect
+    .poll(() => nth.send('mutation { increment(name: "c") { value } }'), PATIENCE)
+    .not.toHaveProperty('errors')
+  expect(nth.errors().match(/out of reach|is back/g)).toEqual(['out of reach', 'is back'])
 })
 
 it('has in its database whatever it answered before it was killed under load', async () => {

@@ -11,6 +11,8 @@ export interface NthProcess extends Client {
   child: ChildProcess
   /** Everything it has printed so far. */
   output(): string
+  /** The part of it that was printed on the standard error. */
+  errors(): string
   /** Its exit code, or the signal that ended it. */
   exited: Promise<number | NodeJS.Signals>
   /** Waits until it has printed a text; fails if it ends before. */
@@ -25,6 +27,10 @@ export function spawnNth(environment: Record<string, string>): Omit<NthProcess, 
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let text = ''
+  let errors = ''
+  child.stderr.on('data', (chunk) => {
+    errors += chunk
+  })
   const listeners = new Set<() => void>()
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk) => {
@@ -43,6 +49,7 @@ export function spawnNth(environment: Record<string, string>): Omit<NthProcess, 
     child,
     exited,
     output: () => text,
+    errors: () => errors,
     printed: (wanted) =>
       new Promise((resolve, reject) => {
         const look = () => text.includes(wanted) && resolve()

@@ -32,6 +32,7 @@ export async function startService(
       ...options,
     },
     say: () => undefined,
+    warn: () => undefined,
     onFault: (error) => faults.push(error),
     signal: new AbortController().signal,
     runsJobs: false,
