@@ -1,7 +1,11 @@
+import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { findChromium } from './test/support/chromium.mjs'
 
 const chromium = findChromium()
+
+/** Whether Galera is there, or can be fetched. */
+const hasGalera = ['/usr/lib/galera/libgalera_smm.so', '/usr/bin/apt-get'].some((path) => existsSync(path))
 
 if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the browser tests')
 
@@ -11,7 +15,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // Without a browser the rest runs; `npm test` says so before it starts.
-    exclude: chromium ? [] : ['test/browser/**'],
+    exclude: [...(chromium ? [] : ['test/browser/**']), ...(hasGalera ? [] : ['test/cluster.test.ts'])],
     globalSetup: ['test/support/globalSetup.ts'],
     // Files run side by side, on databases of their own; two of them keep two cores busy.
     maxWorkers: 2,
