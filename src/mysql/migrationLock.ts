@@ -39,7 +39,6 @@ export async function openMigrationSession(target: Target): Promise<Connection> 
     await connection.query(
       // Only MariaDB reads what follows M!, and only it has these limits.
       `set session
-         autocommit = 1,
          wait_timeout = ${integer(IDLE_LIMIT_S)}
          /*M! , idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */`,
     )

@@ -2,20 +2,17 @@ import type { ConnectionOptions } from 'mysql2'
 import { integer } from './literals.ts'
 import type { Target } from './target.ts'
 
-export interface SessionSettings {
-  lockWaitS: number
-  /** Whether a statement outside of a transaction is one of its own. */
-  autocommit?: boolean
-}
-
-/** What every session relies on, whatever the server's defaults: strict arithmetic, UTC, READ COMMITTED, short lock waits. */
-export function sessionSettings({ lockWaitS, autocommit = true }: SessionSettings): string[] {
+/**
+ * What every session relies on, whatever the server's defaults: strict arithmetic, UTC, READ COMMITTED, short lock waits,
+ * and that a statement outside of a transaction is one of its own.
+ */
+export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
   return [
     `set session
        sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
        time_zone = '+00:00',
        innodb_lock_wait_timeout = ${integer(lockWaitS)},
-       autocommit = ${autocommit ? 1 : 0}`,
+       autocommit = 1`,
     // By this form, because the variable's name differs between MySQL and MariaDB.
     'set session transaction isolation level read committed',
   ]
