@@ -40,14 +40,14 @@ export function readBody(
     let length = 0
     const take = (chunk: Buffer) => {
       length += chunk.length
-      if (length > MAX_BODY_BYTES) return stop(tooLong())
-      if (!connections.take(request, chunk.length * HEAP_BYTES_A_BYTE)) return stop(noRoom())
-      chunks.push(chunk)
-    }
-    const stop = (refusal: BodyRefusal) => {
-      request.off('data', take)
-      chunks.length = 0
-      resolve(refusal)
+      const hasRoom = connections.take(request, chunk.length * HEAP_BYTES_A_BYTE)
+      if (length <= MAX_BODY_BYTES && hasRoom) {
+        chunks.push(chunk)
+      } else {
+        request.off('data', take)
+        chunks.length = 0
+        resolve(hasRoom ? tooLong() : noRoom())
+      }
     }
     request.on('data', take)
     request.on('end', () => {

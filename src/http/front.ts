@@ -62,6 +62,8 @@ export function createFront(api: Api, connections: Pick<Connections, 'take'>): H
     const type = usualAnswerType(request.headers)
     if (request.method !== 'POST') {
       setAll(response, headers)
+      const { length } = request.url ?? ''
+      if (!connections.take(request, length * HEAP_BYTES_A_CHARACTER)) return refuse(response, 503, tooBusy())
       return api(request, response)
     }
     const body = await readBody(request, connections)

@@ -9,7 +9,7 @@ export interface UnreadOptions {
   maxBytes: number
 }
 
-/** How often is looked, in milliseconds. Until then an answer is copied to the network at 1 GB/s at most. */
+/** How often is looked, in milliseconds. */
 const LOOK_MS = 1000
 
 /**
