@@ -15,7 +15,12 @@ const spent = new WeakMap<object, number>()
  * @throws {NthError} BAD_USER_INPUT with `limit` when it is too much
  */
 export function spend(request: object, items: number, info: GraphQLResolveInfo): void {
-  const sum = (spent.get(request) ?? 0) + items * fieldsBeneath(info)
+  spendValues(request, items * fieldsBeneath(info))
+}
+
+/** The same for values that are counted already. */
+export function spendValues(request: object, values: number): void {
+  const sum = (spent.get(request) ?? 0) + values
   spent.set(request, sum)
   if (sum <= MAX_LISTED_VALUES) return
   throw new NthError(

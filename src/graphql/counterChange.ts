@@ -11,7 +11,7 @@ import {
   counterNamespaceArgument,
   Overflow,
 } from './counter.ts'
-import { asksFor } from './fieldCount.ts'
+import { timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
@@ -60,7 +60,7 @@ function counterAfter({ key, value, at, definition, isDeletion }: CounterChange)
 
 /** What the caller of a mutation wishes beside its change. */
 function wishesIn(args: Parameters<typeof claimFor>[0], context: Context, info: GraphQLResolveInfo): Wishes {
-  return { claim: claimFor(args, context, info), isTold: asksFor('valueIn', info) }
+  return { claim: claimFor(args, context, info), isTold: timesAsked('valueIn', info) > 0 }
 }
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({

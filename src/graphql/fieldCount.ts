@@ -8,29 +8,28 @@ import {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
+/** A selection belongs to one document, so its fragments never change. Each item of a list asks for its count. */
+const counted = new WeakMap<SelectionSetNode, number>()
+
 /**
  * How many fields a selection asks for, those of its fragments counted at each use. Each selection is looked
  * at once, so the work is in proportion to the document, whatever the number is.
  */
-export function fieldCount(
-  selectionSet: SelectionSetNode | undefined,
-  fragments: Fragments,
-  known = new Map<SelectionSetNode, number>(),
-): number {
+export function fieldCount(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
   if (selectionSet === undefined) return 0
-  const counted = known.get(selectionSet)
-  if (counted !== undefined) return counted
+  const found = counted.get(selectionSet)
+  if (found !== undefined) return found
   // A fragment that uses itself is refused by another rule; here it must only come to an end.
-  known.set(selectionSet, 0)
+  counted.set(selectionSet, 0)
   let count = 0
   for (const selection of selectionSet.selections) {
     if (selection.kind === Kind.FRAGMENT_SPREAD) {
-      count += fieldCount(fragments[selection.name.value]?.selectionSet, fragments, known)
+      count += fieldCount(fragments[selection.name.value]?.selectionSet, fragments)
     } else {
-      count += (selection.kind === Kind.FIELD ? 1 : 0) + fieldCount(selection.selectionSet, fragments, known)
+      count += (selection.kind === Kind.FIELD ? 1 : 0) + fieldCount(selection.selectionSet, fragments)
     }
   }
-  known.set(selectionSet, count)
+  counted.set(selectionSet, count)
   return count
 }
 
@@ -62,37 +61,42 @@ export function fragmentsOf({ definitions }: DocumentNode): Fragments {
   return Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
 }
 
+/** Where fields are asked for, as a resolver is told. */
+type Asked = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
+
 /** How many fields are asked for in each thing that a field gives; 1 for a plain value. */
-export function fieldsBeneath({ fieldNodes, fragments }: GraphQLResolveInfo): number {
-  const counts = fieldNodes.map(({ selectionSet }) => fieldCount(selectionSet, fragments))
-  return Math.max(
-    1,
-    counts.reduce((sum, count) => sum + count, 0),
+export function fieldsBeneath({ fieldNodes, fragments }: Asked): number {
+  const count = fieldNodes.reduce((sum, { selectionSet }) => sum + fieldCount(selectionSet, fragments), 0)
+  return Math.max(1, count)
+}
+
+/** How many times a field is asked for in what another one gives, under any alias, if only under a condition. */
+export function timesAsked(name: string, { fieldNodes, fragments }: Asked): number {
+  return fieldNodes.reduce(
+    (sum, { selectionSet }) => sum + (selectionSet ? (countsIn(selectionSet, fragments).get(name) ?? 0) : 0),
+    0,
   )
 }
 
-const asked = new WeakMap<SelectionSetNode, boolean>()
+const countsByName = new WeakMap<SelectionSetNode, ReadonlyMap<string, number>>()
 
-/** Whether a field is asked for in what another one gives, if only under a condition. */
-export function asksFor(name: string, { fieldNodes, fragments }: GraphQLResolveInfo): boolean {
-  return fieldNodes.some(({ selectionSet }) => {
-    if (!selectionSet) return false
-    const known = asked.get(selectionSet)
-    if (known !== undefined) return known
-    const isAsked = holds(name, selectionSet, fragments)
-    asked.set(selectionSet, isAsked)
-    return isAsked
-  })
-}
-
-function holds(name: string, selectionSet: SelectionSetNode | undefined, fragments: Fragments): boolean {
-  if (!selectionSet) return false
-  return selectionSet.selections.some((selection) => {
-    if (selection.kind === Kind.FIELD) return selection.name.value === name
+/** How many times a selection has each field itself, those of its fragments included. */
+function countsIn(selectionSet: SelectionSetNode, fragments: Fragments): ReadonlyMap<string, number> {
+  const known = countsByName.get(selectionSet)
+  if (known) return known
+  const counts = new Map<string, number>()
+  const add = (name: string, count: number) => counts.set(name, (counts.get(name) ?? 0) + count)
+  for (const selection of selectionSet.selections) {
+    if (selection.kind === Kind.FIELD) {
+      add(selection.name.value, 1)
+      continue
+    }
     const inner =
       selection.kind === Kind.FRAGMENT_SPREAD
         ? fragments[selection.name.value]?.selectionSet
         : selection.selectionSet
-    return holds(name, inner, fragments)
-  })
+    if (inner) for (const [name, count] of countsIn(inner, fragments)) add(name, count)
+  }
+  countsByName.set(selectionSet, counts)
+  return counts
 }

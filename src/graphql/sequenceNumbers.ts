@@ -1,10 +1,10 @@
-import type { GraphQLResolveInfo } from 'graphql'
 import { MAX_BLOCK, numbersOf } from '../core/numbers.ts'
 import type { GroupKey } from '../core/sequenceStore.ts'
 import { groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
-import { spend } from './budget.ts'
-import { builder, type Context } from './builder.ts'
+import { spendValues } from './budget.ts'
+import { builder } from './builder.ts'
 import * as checks from './checks.ts'
+import { timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import {
   type GroupSource,
@@ -44,12 +44,12 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       type: ['SafeInt'],
       nullable: true,
       description: 'All of them; null above 10 000: count from `value` by `step`.',
-      resolve: (numbers, _, context, info) => listed(numbers, context, info),
+      resolve: listed,
     }),
     formattedValues: t.stringList({
       nullable: true,
       description: 'All of them as text; null above 10 000.',
-      resolve: (numbers, _, context, info) => listed(numbers, context, info)?.map(writerFor(numbers)) ?? null,
+      resolve: (numbers) => listed(numbers)?.map(writerFor(numbers)) ?? null,
     }),
     at: t.expose('at', {
       type: 'DateTime',
@@ -69,10 +69,8 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
   }),
 })
 
-function listed({ dealt }: SequenceNumbers, context: Context, info: GraphQLResolveInfo): number[] | null {
-  if (dealt.count > MAX_LISTED) return null
-  spend(context, dealt.count, info)
-  return numbersOf(dealt)
+function listed({ dealt }: SequenceNumbers): number[] | null {
+  return dealt.count > MAX_LISTED ? null : numbersOf(dealt)
 }
 
 builder.mutationFields((t) => ({
@@ -92,8 +90,12 @@ builder.mutationFields((t) => ({
       namespace: t.arg.string(sequenceNamespaceArgument),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
-    resolve: (_, args, context, info) =>
-      context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info)),
+    resolve(_, args, context, info) {
+      const lists = timesAsked('values', info) + timesAsked('formattedValues', info)
+      // Before anything is taken: numbers that can't be listed would be lost to their caller.
+      if (args.count <= MAX_LISTED) spendValues(context, args.count * lists)
+      return context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info))
+    },
   }),
   restartSequence: t.field({
     type: SequenceGroup,
