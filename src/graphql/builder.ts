@@ -43,7 +43,13 @@ export const builder = new SchemaBuilder<{
         spend(context, ids.length, info)
         return resolveNodes(ids)
       },
-      args: { ids: { description: 'The ids, as other answers gave them.', validate: checks.ids } },
+      args: {
+        ids: {
+          description: 'The ids, as other answers gave them.',
+          ...checks.holds(checks.MAX_ITEMS),
+          validate: checks.ids,
+        },
+      },
     },
     pageInfoTypeOptions: { description: 'Where a page lies in its list.' },
     hasNextPageFieldOptions: {

@@ -173,6 +173,7 @@ builder.queryFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
+        ...checks.holds(checks.MAX_ITEMS),
         validate: checks.names,
       }),
       namespace: t.arg.string({

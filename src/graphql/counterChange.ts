@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import type { CounterChange, CounterKey, Wishes } from '../core/counters.ts'
+import { type CounterChange, type CounterKey, MAX_CHANGES, type Wishes } from '../core/counters.ts'
 import type { ResetSummary } from '../core/resetting.ts'
 import { spend } from './budget.ts'
 import { builder, type Context } from './builder.ts'
@@ -97,6 +97,7 @@ const CounterDefinition = builder.inputType('CounterDefinition', {
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
+      ...checks.holds(checks.MAX_PERIODS),
       description: "The whole list of periods to keep, [] for none. Default: the namespace's.",
     }),
   }),
@@ -145,6 +146,7 @@ builder.mutationFields((t) => ({
         required: true,
         description:
           'What to add to which counters, 1 to 1 000 of them; the same counter may be there again.',
+        ...checks.holds(MAX_CHANGES),
         validate: checks.changes,
       }),
       namespace: t.arg.string({

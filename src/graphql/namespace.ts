@@ -121,6 +121,7 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinition', {
     timeZone: t.string({ description: 'IANA zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
       type: [TrackedPeriodInput],
+      ...checks.holds(checks.MAX_PERIODS),
       description:
         'The whole list of periods that new counters keep, [] for none. Default: HOUR for 90 days, DAY and MONTH for ever.',
     }),
