@@ -51,6 +51,7 @@ builder.node(Counter, {
     }),
     history: t.field({
       type: [Bucket],
+      nullable: true,
       description:
         'What was added in each period, oldest first, empty ones 0. The `last` ones before `to`, or all from the one holding `from`. At most 5 000, and 50 000 in a request. A period that is not tracked is added up from finer ones.',
       args: {
@@ -97,11 +98,13 @@ builder.node(Counter, {
       resolve: ({ definition }) => definition?.slots ?? 1,
     }),
     timeZone: t.string({
+      nullable: true,
       description: 'IANA zone in which its periods begin.',
       resolve: async (counter, _, { nth }) => (await keepingOf(counter, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
+      nullable: true,
       description: 'Periods it keeps.',
       resolve: async (counter, _, { nth }) => [...(await keepingOf(counter, nth)).periods],
     }),

@@ -1,5 +1,6 @@
 import { GraphQLError } from 'graphql'
 import { errorCodes, NthError } from '../core/errors.ts'
+import { AfterChange } from './afterChange.ts'
 import { refusedArgument } from './inputErrors.ts'
 
 /**
@@ -9,6 +10,7 @@ import { refusedArgument } from './inputErrors.ts'
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
   const place = error instanceof GraphQLError ? { nodes: error.nodes ?? null, path: error.path ?? null } : {}
+  if (cause instanceof AfterChange) return afterChange(cause)
   if (cause instanceof NthError) {
     return new GraphQLError(cause.message, { ...place, originalError: cause, extensions: cause.extensions })
   }
@@ -24,7 +26,22 @@ export function maskError(error: unknown): GraphQLError {
 
 /** What an operator should see of an error: its cause, if it is none that callers are told by a code. */
 export function faultIn(error: unknown): unknown {
-  return maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR' ? innermost(error) : undefined
+  if (maskError(error).extensions.code !== 'INTERNAL_SERVER_ERROR') return undefined
+  const cause = innermost(error)
+  return cause instanceof AfterChange ? innermost(cause.error) : cause
+}
+
+/** An error of what was read beneath a change: it says nothing of the change but that it stands. */
+function afterChange({ error }: AfterChange): GraphQLError {
+  const { message, extensions } = maskError(error)
+  const { retryable, retryAfterMs: _, ...rest } = extensions
+  const [, ...beneath] = error.path ?? []
+  const place = `The change was made and stands, but \`${beneath.join('.')}\` could not be read`
+  return new GraphQLError(retryable ? `${place} in time; ask for it in a query.` : `${place}: ${message}`, {
+    nodes: error.nodes ?? null,
+    path: error.path ?? null,
+    extensions: rest,
+  })
 }
 
 function innermost(error: unknown): unknown {

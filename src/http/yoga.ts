@@ -2,6 +2,7 @@ import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import type { Context } from '../graphql/builder.ts'
 import { schema } from '../graphql/schema.ts'
+import { afterChange } from './afterChange.ts'
 import { documents } from './documents.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
@@ -28,6 +29,7 @@ export function createApi({ nth, onFault }: ApiOptions) {
       operations({ schema, known, openContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,
+      afterChange,
     ],
     // `documents` has its own, bounded in memory.
     parserAndValidationCache: false,
