@@ -9,6 +9,7 @@ import {
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { fieldCount, fragmentsOf, selectionDepth } from '../graphql/fieldCount.ts'
+import { asksTooMuchOfSchema } from './introspection.ts'
 import type { KnownDocuments } from './known.ts'
 
 /**
@@ -22,6 +23,9 @@ const MAX_FIELDS = 10_000
 
 /** The most levels of fields and fragments. An answer with thousands could not be written as JSON. */
 const MAX_DEPTH = 100
+
+/** The most values that introspection may give. Tools ask for 4 000 of this schema. */
+const MAX_SCHEMA_VALUES = 20_000
 
 /** Refuses documents that would be too much work to parse, to validate or to execute; remembers the others. */
 export function documents(known: KnownDocuments): Plugin {
@@ -66,13 +70,18 @@ function sizeRule(context: ValidationContext): ASTVisitor {
   return {
     OperationDefinition(operation) {
       const fragments = fragmentsOf(context.getDocument())
+      const refuse = (message: string) => context.reportError(new GraphQLError(message))
       if (fieldCount(operation.selectionSet, fragments) > MAX_FIELDS) {
-        context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
-      }
-      if (selectionDepth(operation.selectionSet, fragments) > MAX_DEPTH) {
-        context.reportError(
-          new GraphQLError(`Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`),
-        )
+        refuse(`An operation may ask for at most ${MAX_FIELDS} fields.`)
+      } else if (selectionDepth(operation.selectionSet, fragments) > MAX_DEPTH) {
+        refuse(`Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`)
+      } else if (
+        asksTooMuchOfSchema(context.getSchema(), fragments, operation, {
+          maxValues: MAX_SCHEMA_VALUES,
+          maxDepth: MAX_DEPTH,
+        })
+      ) {
+        refuse(`Introspection may give at most ${MAX_SCHEMA_VALUES} values in one request.`)
       }
     },
   }
