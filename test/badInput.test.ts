@@ -182,15 +182,15 @@ it('takes no block whose numbers would be too many to list', async () => {
     `mutation { ${blocks.join(' ')} } fragment F on SequenceNumbers { value formattedValues }`,
   )
   expect(Object.values<{ value: number } | null>(data).map((block) => block?.value)).toEqual([
-    ...Array.from({ length: 10 }, (_, index) => 1 + index * 10_000),
-    undefined,
-    undefined,
+    1,
+    10_001,
+    ...Array(10).fill(undefined),
   ])
   expect(errors.map(({ extensions }) => extensions)).toEqual(
-    Array(2).fill({ code: 'BAD_USER_INPUT', limit: 100_000 }),
+    Array(10).fill({ code: 'BAD_USER_INPUT', limit: 100_000 }),
   )
   expect(await ask('{ sequence(name: "s") { group { lastValue } } }')).toEqual({
-    sequence: { group: { lastValue: 100_000 } },
+    sequence: { group: { lastValue: 20_000 } },
   })
 })
 

@@ -1,3 +1,8 @@
+import { untilRoom } from './turns.ts'
+
+/** How much comes after a read of one thing, in values. */
+const VALUES_OF_A_READ = 20
+
 /** The most keys that one statement reads. */
 const MAX_BATCH = 1000
 
@@ -64,7 +69,10 @@ export function gather<Key, State extends Key>(
     const { asked, found } = turn
     const text = textOf(key)
     asked.set(text, key)
-    return (await found).get(text) ?? unwritten(key)
+    const states = await found
+    // Who asked for one thing goes on with it; of very many who waited together, some in a later turn.
+    await untilRoom(VALUES_OF_A_READ)
+    return states.get(text) ?? unwritten(key)
   }
 
   return { read, readMany }

@@ -14,6 +14,7 @@ import { NthError } from './errors.ts'
 import { gather } from './gather.ts'
 import { joinNames } from './names.ts'
 import { type Teller, tellersOf } from './telling.ts'
+import { hasRoom, untilRoom } from './turns.ts'
 
 /** What was added in a period. */
 export interface Total extends Bucket {
@@ -80,6 +81,7 @@ export function openHistory(
       for (const { start, value } of rows) {
         const total = totalAt(totals, placeOf(calendar, period, start))
         if (total) total.value += value
+        if (!hasRoom(0)) await untilRoom(0)
       }
     }
     if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
@@ -97,9 +99,10 @@ export function openHistory(
       }
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
-      // Before anything is worked out: who has asked for too much already is refused at once.
+      // One after another: who has asked for too much already is refused before anything is worked out.
+      await untilRoom(0)
       mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
-      const buckets = bucketsIn(calendarOf(counter.keeping.timeZone), period, range, at)
+      const buckets = await bucketsIn(calendarOf(counter.keeping.timeZone), period, range, at)
       mayCost?.({ buckets: isCounted ? 0 : buckets.length, rows: rowsIn(counter, period, buckets, at) })
       return read(counter, period, buckets)
     },
@@ -115,13 +118,13 @@ export function openHistory(
   }
 }
 
-/** The periods of a range, oldest first. */
-function bucketsIn(
+/** The periods of a range, oldest first. In a time zone that is met for the first time each may take its time. */
+async function bucketsIn(
   calendar: Calendar,
   period: Period,
   { last, from, to }: HistoryRange,
   now: number,
-): Bucket[] {
+): Promise<Bucket[]> {
   checkRange(from, to)
   const buckets: Bucket[] = []
   if (from) {
@@ -129,6 +132,7 @@ function bucketsIn(
     for (let at = from.getTime(); at < until; at = buckets.at(-1)?.end ?? until) {
       if (buckets.length === MAX_BUCKETS) throw tooMany('from', `From ${from.toISOString()} on there are`)
       buckets.push(calendar.bucketAt(period, at))
+      if (!hasRoom(0)) await untilRoom(0)
     }
     return buckets
   }
@@ -139,6 +143,7 @@ function bucketsIn(
     const bucket = calendar.bucketAt(period, end - 1)
     buckets.push(bucket)
     end = bucket.start
+    if (!hasRoom(0)) await untilRoom(0)
   }
   return buckets.reverse()
 }

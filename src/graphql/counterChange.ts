@@ -1,7 +1,8 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { type CounterChange, type CounterKey, MAX_CHANGES, type Wishes } from '../core/counters.ts'
 import type { ResetSummary } from '../core/resetting.ts'
-import { spend } from './budget.ts'
+import { inTurns } from '../core/turns.ts'
+import { spend, spendTexts } from './budget.ts'
 import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
 import {
@@ -9,9 +10,10 @@ import {
   type CounterSource,
   counterNameArgument,
   counterNamespaceArgument,
+  lengthsOf,
   Overflow,
 } from './counter.ts'
-import { timesAsked } from './fieldCount.ts'
+import { fieldsBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
@@ -155,10 +157,15 @@ builder.mutationFields((t) => ({
       }),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
-    resolve: (_, args, context, info) => {
+    resolve: async (_, args, context, info) => {
+      const { namespace, changes } = args
       // Before anything is counted: what is too much must not be found out afterwards.
-      spend(context, args.changes.length, info)
-      return context.nth.counters.incrementMany(args.namespace, args.changes, wishesIn(args, context, info))
+      spend(context, changes.length, info)
+      const names = changes.map(({ name }) => name)
+      spendTexts(context, lengthsOf(namespace, names), info)
+      const wishes = wishesIn(args, context, info)
+      const done = await context.nth.counters.incrementMany(namespace, changes, wishes)
+      return inTurns(done, fieldsBeneath(info))
     },
   }),
   reset: t.field({

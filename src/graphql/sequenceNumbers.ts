@@ -1,10 +1,11 @@
 import { MAX_BLOCK, numbersOf } from '../core/numbers.ts'
 import type { GroupKey } from '../core/sequenceStore.ts'
 import { groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
+import { untilRoom } from '../core/turns.ts'
 import { spendValues } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
-import { timesAsked } from './fieldCount.ts'
+import { costOfText, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import {
   type GroupSource,
@@ -16,6 +17,9 @@ import {
 
 /** The longest block whose numbers are listed one by one. */
 const MAX_LISTED = 10_000
+
+/** What a number as text costs, in values: its format isn't known before it is taken, and may have 191 characters. */
+const VALUES_OF_A_TEXT = 4
 
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
   description: 'The numbers one call took.',
@@ -49,7 +53,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     formattedValues: t.stringList({
       nullable: true,
       description: 'All of them as text; null above 10 000.',
-      resolve: (numbers) => listed(numbers)?.map(writerFor(numbers)) ?? null,
+      resolve: async (numbers) => (await listed(numbers))?.map(writerFor(numbers)) ?? null,
     }),
     at: t.expose('at', {
       type: 'DateTime',
@@ -69,8 +73,10 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
   }),
 })
 
-function listed({ dealt }: SequenceNumbers): number[] | null {
-  return dealt.count > MAX_LISTED ? null : numbersOf(dealt)
+async function listed({ dealt }: SequenceNumbers): Promise<number[] | null> {
+  if (dealt.count > MAX_LISTED) return null
+  await untilRoom(dealt.count)
+  return numbersOf(dealt)
 }
 
 builder.mutationFields((t) => ({
@@ -91,9 +97,9 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve(_, args, context, info) {
-      const lists = timesAsked('values', info) + timesAsked('formattedValues', info)
+      const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is taken: numbers that can't be listed would be lost to their caller.
-      if (args.count <= MAX_LISTED) spendValues(context, args.count * lists)
+      if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
       return context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info))
     },
   }),

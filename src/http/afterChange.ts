@@ -1,15 +1,6 @@
-import { type ExecutionResult, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
+import { type ExecutionResult, type GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-
-/** What failed beneath the field of a mutation: the change itself was made. */
-export class AfterChange extends Error {
-  readonly error: GraphQLError
-
-  constructor(error: GraphQLError) {
-    super(error.message, { cause: error })
-    this.error = error
-  }
-}
+import { AfterChange, placed } from './maskError.ts'
 
 /**
  * Tells errors beneath a mutation's fields from those of the fields themselves. What lies beneath is read when the
@@ -29,7 +20,6 @@ export const afterChange: Plugin = {
 }
 
 function marked(error: GraphQLError): GraphQLError {
-  const { message, nodes, path = [] } = error
-  if (path.length < 2) return error
-  return new GraphQLError(message, { nodes: nodes ?? null, path, originalError: new AfterChange(error) })
+  const isBeneath = (error.path?.length ?? 0) > 1
+  return isBeneath ? placed(error, error.message, { originalError: new AfterChange(error) }) : error
 }

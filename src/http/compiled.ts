@@ -16,6 +16,7 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
+import { MAX_LOCATED } from './manyErrors.ts'
 import { createVariableCheck } from './variables.ts'
 
 /**
@@ -114,11 +115,13 @@ function isLeftOut(
 /** Compiled code knows the place of a field that failed; errors have the field itself, as graphql-js does it. */
 function withNodes(result: ExecutionResult, document: DocumentNode): ExecutionResult {
   if (!result.errors || !('data' in result)) return result
-  return { errors: result.errors.map((error) => withNode(error, document)), data: result.data }
+  const errors = result.errors.map((error, index) =>
+    withNode(error, index < MAX_LOCATED ? nodeAt(document, error) : null),
+  )
+  return { errors, data: result.data }
 }
 
-function withNode(error: GraphQLError, document: DocumentNode): GraphQLError {
-  const nodes = nodeAt(document, error)
+function withNode(error: GraphQLError, nodes: ASTNode | null): GraphQLError {
   return locatedError(error.originalError ?? new GraphQLError(error.message, { nodes }), nodes, error.path)
 }
 

@@ -11,6 +11,7 @@ import {
   type SelectionSetNode,
   TypeMetaFieldDef,
 } from 'graphql'
+import { costOfText } from '../graphql/fieldCount.ts'
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
@@ -37,6 +38,7 @@ export function asksTooMuchOfSchema(
     for (const selection of selectionSet.selections) {
       // Fragments, too, as each use of one is work.
       left -= 1
+      if (selection.kind === Kind.FIELD) left -= costOfText((selection.alias ?? selection.name).value.length)
       if (left < 0) break
       if (selection.kind === Kind.FIELD) {
         count(selection)

@@ -7,6 +7,7 @@ import { documents } from './documents.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
 import { openKnownDocuments } from './known.ts'
+import { manyErrors } from './manyErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { operations } from './operations.ts'
 import { requests } from './requests.ts'
@@ -29,6 +30,7 @@ export function createApi({ nth, onFault }: ApiOptions) {
       operations({ schema, known, openContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,
+      manyErrors,
       afterChange,
     ],
     // `documents` has its own, bounded in memory.
