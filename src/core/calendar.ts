@@ -85,6 +85,11 @@ export function calendarOf(timeZone: string): Calendar {
   return opened
 }
 
+/** Whether a time zone was met before: its first calendar takes some milliseconds. */
+export function isOpened(timeZone: string): boolean {
+  return calendars.has(timeZone)
+}
+
 /** More than any zone's name has. Temporal looks at the whole of a longer one, several times. */
 const LONGEST_NAME = 100
 

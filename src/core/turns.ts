@@ -8,7 +8,7 @@
 const VALUES_IN_A_TURN = 2500
 
 /** After which a turn has no more room, whatever was said. */
-const LONGEST_TURN_MS = 15
+const LONGEST_TURN_MS = 10
 
 interface Turn {
   since: number

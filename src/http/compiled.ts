@@ -16,7 +16,7 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
-import { MAX_LOCATED } from './manyErrors.ts'
+import { MAX_LOCATED, toldOf } from './manyErrors.ts'
 import { createVariableCheck } from './variables.ts'
 
 /**
@@ -115,7 +115,7 @@ function isLeftOut(
 /** Compiled code knows the place of a field that failed; errors have the field itself, as graphql-js does it. */
 function withNodes(result: ExecutionResult, document: DocumentNode): ExecutionResult {
   if (!result.errors || !('data' in result)) return result
-  const errors = result.errors.map((error, index) =>
+  const errors = toldOf(result.errors).map((error, index) =>
     withNode(error, index < MAX_LOCATED ? nodeAt(document, error) : null),
   )
   return { errors, data: result.data }

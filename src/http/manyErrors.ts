@@ -8,7 +8,7 @@ import type { Plugin } from 'graphql-yoga'
 export const MAX_LOCATED = 50
 
 /** The most errors beneath the fields of an operation, each of which leaves something empty. Those fields' own are all told. */
-const MAX_BENEATH = 1000
+const MAX_BENEATH = 200
 
 /** Makes the answer to an operation with very many errors cheap. */
 export const manyErrors: Plugin = {
@@ -18,14 +18,19 @@ export const manyErrors: Plugin = {
         // There are no subscriptions, nor parts that come later.
         const { errors = [], ...rest } = result as ExecutionResult
         if (errors.length <= MAX_LOCATED) return
-        const kept = errors.filter(({ path }, index) => index < MAX_BENEATH || path?.length === 1)
+        const told = toldOf(errors)
         setResult({
           ...rest,
-          errors: kept.map((error, index) => (index < MAX_LOCATED ? error : withoutLocation(error))),
+          errors: told.map((error, index) => (index < MAX_LOCATED ? error : withoutLocation(error))),
         })
       },
     }
   },
+}
+
+/** The errors that are told. */
+export function toldOf(errors: readonly GraphQLError[]): GraphQLError[] {
+  return errors.filter(({ path }, index) => index < MAX_BENEATH || path?.length === 1)
 }
 
 function withoutLocation(error: GraphQLError): GraphQLError {
