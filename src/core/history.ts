@@ -105,7 +105,7 @@ export function openHistory(
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
       const isShort = isCounted && range.last <= SHORT && isOpened(counter.keeping.timeZone)
       // Short ones stay together, and share their statement. Others go on one after another.
-      if (!isShort) await untilRoom(0)
+      if (!isShort) await untilRoom(SHORT)
       // Before anything is worked out: who has asked for too much already is refused at once.
       mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
       const buckets = await bucketsIn(calendarOf(counter.keeping.timeZone), period, range, at)
