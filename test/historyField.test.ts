@@ -117,7 +117,9 @@ it('refuses to tell of a period what nothing that is kept says', async () => {
     }),
   )
   // What was counted stands.
-  expect(body.data).toEqual({ increment: { value: 1, valueIn: null, counter: null } })
+  expect(body.data).toEqual({
+    increment: { value: 1, valueIn: null, counter: { valueIn: null, history: null } },
+  })
   expect(body.errors?.[0]).toMatchObject({
     path: ['increment', 'counter', 'history'],
     extensions: { code: 'BAD_USER_INPUT', argument: 'period' },

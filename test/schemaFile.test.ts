@@ -50,3 +50,16 @@ function undescribed({ getTypeMap }: GraphQLSchema): string[] {
   }
   return missing
 }
+
+it('says of every list that is given how many items it takes', () => {
+  const lists = Object.values(schema.getTypeMap()).flatMap((type) => {
+    if (isInputObjectType(type)) return Object.values(type.getFields())
+    return isObjectType(type) && !type.name.startsWith('__')
+      ? Object.values(type.getFields()).flatMap(({ args }) => args)
+      : []
+  })
+  const limits = lists.flatMap(({ name, type, extensions }) =>
+    String(type).startsWith('[') ? [[name, extensions.maxItems]] : [],
+  )
+  expect(Object.fromEntries(limits)).toEqual({ names: 500, ids: 500, changes: 1000, periods: 5 })
+})

@@ -85,10 +85,18 @@ export function calendarOf(timeZone: string): Calendar {
   return opened
 }
 
+/** Whether a time zone was met before: its first calendar takes some milliseconds. */
+export function isOpened(timeZone: string): boolean {
+  return calendars.has(timeZone)
+}
+
+/** More than any zone's name has. Temporal looks at the whole of a longer one, several times. */
+const LONGEST_NAME = 100
+
 /** The IANA name that is meant, as the database of zones writes it; undefined: there is no such zone. */
 export function timeZoneNamed(name: string): string | undefined {
   // Fixed offsets and some old names, which Temporal takes for zones, are not of that database.
-  if (!/^[a-z]/i.test(name) || /^systemv/i.test(name)) return undefined
+  if (name.length > LONGEST_NAME || !/^[a-z]/i.test(name) || /^systemv/i.test(name)) return undefined
   try {
     return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name).timeZoneId
   } catch {

@@ -64,7 +64,11 @@ export class NthError extends Error {
   readonly details: ErrorDetails
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
+    // Nobody looks for its place in the code, and writing the stack out took most of the time of many refusals.
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
     super(message, options)
+    Error.stackTraceLimit = stackTraceLimit
     this.code = code
     this.details = details
   }

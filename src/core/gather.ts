@@ -1,4 +1,8 @@
 import { NthError } from './errors.ts'
+import { untilRoom } from './turns.ts'
+
+/** How much comes after a read of one thing, in values. */
+const VALUES_OF_A_READ = 20
 
 /** The most keys that one statement reads. */
 const MAX_BATCH = 1000
@@ -77,7 +81,10 @@ export function gather<Key, State extends Key>(
     turn ??= openTurn()
     const text = textOf(key)
     turn.asked.set(text, key)
-    return (await foundIn(turn, [key])).get(text) ?? unwritten(key)
+    const states = await foundIn(turn, [key])
+    // Who asked for one thing goes on with it; of very many who waited together, some in a later turn.
+    await untilRoom(VALUES_OF_A_READ)
+    return states.get(text) ?? unwritten(key)
   }
 
   return { read, readMany }

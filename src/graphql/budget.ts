@@ -1,9 +1,12 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { NthError } from '../core/errors.ts'
 import type { HistoryCost } from '../core/history.ts'
-import { fieldsBeneath } from './fieldCount.ts'
+import { costOfText, valuesBeneath } from './fieldCount.ts'
 
-/** The most values that the lists of one request may give: items times the fields asked for in each. */
+/**
+ * The most values that the lists of one request may give: items times the fields asked for in each. What takes a read
+ * counts as more, and so do long texts.
+ */
 const MAX_LISTED_VALUES = 100_000
 
 const spent = new WeakMap<object, number>()
@@ -15,7 +18,19 @@ const spent = new WeakMap<object, number>()
  * @throws {NthError} BAD_USER_INPUT with `limit` when it is too much
  */
 export function spend(request: object, items: number, info: GraphQLResolveInfo): void {
-  const sum = (spent.get(request) ?? 0) + items * fieldsBeneath(info)
+  spendValues(request, items * valuesBeneath(info))
+}
+
+/** Counts what the texts in each of a list's items make of its values, beyond that they are values. */
+export function spendTexts(request: object, lengths: Iterable<number>, info: GraphQLResolveInfo): void {
+  let cost = 0
+  for (const length of lengths) cost += costOfText(length)
+  if (cost > 0) spendValues(request, cost * valuesBeneath(info))
+}
+
+/** The same for values that are counted already. */
+export function spendValues(request: object, values: number): void {
+  const sum = (spent.get(request) ?? 0) + values
   spent.set(request, sum)
   if (sum <= MAX_LISTED_VALUES) return
   throw new NthError(
@@ -40,7 +55,7 @@ const spentOnHistory = new WeakMap<object, HistoryCost>()
  */
 export function spendHistory(request: object, cost: HistoryCost, info: GraphQLResolveInfo): void {
   const before = spentOnHistory.get(request) ?? { buckets: 0, rows: 0 }
-  const buckets = before.buckets + cost.buckets * Math.ceil(fieldsBeneath(info) / FIELDS_OF_A_BUCKET)
+  const buckets = before.buckets + cost.buckets * Math.ceil(valuesBeneath(info) / FIELDS_OF_A_BUCKET)
   const rows = before.rows + cost.rows
   spentOnHistory.set(request, { buckets, rows })
   if (buckets > MAX_BUCKETS) throw tooMuch(`has more than ${MAX_BUCKETS} buckets`, MAX_BUCKETS)

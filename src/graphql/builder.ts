@@ -2,8 +2,10 @@ import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
 import type { Nth } from '../core/nth.ts'
-import { spend } from './budget.ts'
+import { inTurns } from '../core/turns.ts'
+import { spend, spendTexts } from './budget.ts'
 import * as checks from './checks.ts'
+import { fieldsBeneath } from './fieldCount.ts'
 import { decodeId, encodeId } from './ids.ts'
 import { inputError } from './inputError.ts'
 
@@ -39,11 +41,19 @@ export const builder = new SchemaBuilder<{
     },
     nodesQueryOptions: {
       description: 'Reads up to 500 again, in the order asked for.',
-      resolve: (_, { ids }, context, info, resolveNodes) => {
+      resolve: async (_, { ids }, context, info, resolveNodes) => {
         spend(context, ids.length, info)
-        return resolveNodes(ids)
+        const lengths = ids.map(({ id }) => id.length)
+        spendTexts(context, lengths, info)
+        return inTurns(await resolveNodes(ids), fieldsBeneath(info))
       },
-      args: { ids: { description: 'The ids, as other answers gave them.', validate: checks.ids } },
+      args: {
+        ids: {
+          description: 'The ids, as other answers gave them.',
+          ...checks.holds(checks.MAX_ITEMS),
+          validate: checks.ids,
+        },
+      },
     },
     pageInfoTypeOptions: { description: 'Where a page lies in its list.' },
     hasNextPageFieldOptions: {

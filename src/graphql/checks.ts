@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { timeZoneNamed } from '../core/calendar.ts'
+import { PERIODS, timeZoneNamed } from '../core/calendar.ts'
 import { type CounterDelta, MAX_CHANGES } from '../core/counters.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS, type PeriodChoice } from '../core/definition.ts'
 import { MAX_BUCKETS } from '../core/history.ts'
@@ -10,6 +10,9 @@ import { decodeId, idFault } from './ids.ts'
 /** The most items that one list takes or gives. */
 export const MAX_ITEMS = 500
 
+/** The most periods that a definition keeps: each of them once. */
+export const MAX_PERIODS = PERIODS.length
+
 /** The longest time that a number can be reserved: a day. */
 const MAX_TTL_S = 86_400
 
@@ -17,6 +20,14 @@ const MAX_TTL_S = 86_400
 export const name = z.string().superRefine((text, context) => report(context, nameFault(text)))
 
 export const textOrEmpty = z.string().superRefine((text, context) => report(context, textFault(text)))
+
+/**
+ * Says of a list argument or field how many items it takes. That is looked at before the items are; the checks below
+ * come after.
+ */
+export function holds(maxItems: number): { extensions: { maxItems: number } } {
+  return { extensions: { maxItems } }
+}
 
 export const names = listOf(nameFault, 1)
 

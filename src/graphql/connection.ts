@@ -1,7 +1,9 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
-import { spend } from './budget.ts'
+import { inTurns } from '../core/turns.ts'
+import { spend, spendTexts } from './budget.ts'
 import { MAX_ITEMS } from './checks.ts'
+import { fieldsBeneath } from './fieldCount.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
@@ -43,7 +45,9 @@ export async function connectionOf<Item extends object, Place>(
       }),
   )
   // Of an empty page the library gives the cursor that was asked with.
-  return edges.length > 0
-    ? { edges, pageInfo }
-    : { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }
+  if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }
+  // A cursor is as long as the name that it is made of.
+  const lengths = edges.map((edge) => edge?.cursor.length ?? 0)
+  spendTexts(context, lengths, info)
+  return { edges: await inTurns(edges, fieldsBeneath(info)), pageInfo }
 }

@@ -3,9 +3,11 @@ import type { CounterKey, CounterState, Known } from '../core/counters.ts'
 import type { Definition, Keeping } from '../core/definition.ts'
 import { joinNames, splitNames } from '../core/names.ts'
 import type { Nth } from '../core/nth.ts'
-import { spend, spendHistory } from './budget.ts'
+import { inTurns } from '../core/turns.ts'
+import { spend, spendHistory, spendTexts } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
+import { fieldsBeneath } from './fieldCount.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
 /** A counter that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
@@ -51,6 +53,7 @@ builder.node(Counter, {
     }),
     history: t.field({
       type: [Bucket],
+      nullable: true,
       description:
         'What was added in each period, oldest first, empty ones 0. The `last` ones before `to`, or all from the one holding `from`. At most 5 000, and 50 000 in a request. A period that is not tracked is added up from finer ones.',
       args: {
@@ -69,9 +72,11 @@ builder.node(Counter, {
       },
       resolve: async (counter, { period, ...range }, context, info) => {
         const { counters } = context.nth
-        return counters.history(await knownOf(counter, context.nth), period, range, (cost) =>
+        const known = await knownOf(counter, context.nth)
+        const totals = await counters.history(known, period, range, (cost) =>
           spendHistory(context, cost, info),
         )
+        return inTurns(totals, fieldsBeneath(info))
       },
     }),
     minValue: t.field({
@@ -97,11 +102,13 @@ builder.node(Counter, {
       resolve: ({ definition }) => definition?.slots ?? 1,
     }),
     timeZone: t.string({
+      nullable: true,
       description: 'IANA zone in which its periods begin.',
       resolve: async (counter, _, { nth }) => (await keepingOf(counter, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
+      nullable: true,
       description: 'Periods it keeps.',
       resolve: async (counter, _, { nth }) => [...(await keepingOf(counter, nth)).periods],
     }),
@@ -146,6 +153,11 @@ async function readTime(key: CounterKey, which: Unknown, { counters }: Nth): Pro
   return (await counters.read(key))[which]
 }
 
+/** How long the names of some counters of a namespace are, which each of their ids has in it. */
+export function lengthsOf(namespace: string, names: readonly string[]): number[] {
+  return names.map((name) => namespace.length + name.length)
+}
+
 export const counterNamespaceArgument = {
   required: true,
   defaultValue: 'default',
@@ -173,6 +185,7 @@ builder.queryFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
+        ...checks.holds(checks.MAX_ITEMS),
         validate: checks.names,
       }),
       namespace: t.arg.string({
@@ -180,9 +193,11 @@ builder.queryFields((t) => ({
         description: 'Namespace the counters live in.',
       }),
     },
-    resolve: (_, { namespace, names }, context, info) => {
+    resolve: async (_, { namespace, names }, context, info) => {
       spend(context, names.length, info)
-      return context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
+      spendTexts(context, lengthsOf(namespace, names), info)
+      const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
+      return inTurns(counters, fieldsBeneath(info))
     },
   }),
 }))

@@ -1,7 +1,8 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import type { CounterChange, CounterKey, Wishes } from '../core/counters.ts'
+import { type CounterChange, type CounterKey, MAX_CHANGES, type Wishes } from '../core/counters.ts'
 import type { ResetSummary } from '../core/resetting.ts'
-import { spend } from './budget.ts'
+import { inTurns } from '../core/turns.ts'
+import { spend, spendTexts } from './budget.ts'
 import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
 import {
@@ -9,9 +10,10 @@ import {
   type CounterSource,
   counterNameArgument,
   counterNamespaceArgument,
+  lengthsOf,
   Overflow,
 } from './counter.ts'
-import { asksFor } from './fieldCount.ts'
+import { fieldsBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
@@ -60,7 +62,7 @@ function counterAfter({ key, value, at, definition, isDeletion }: CounterChange)
 
 /** What the caller of a mutation wishes beside its change. */
 function wishesIn(args: Parameters<typeof claimFor>[0], context: Context, info: GraphQLResolveInfo): Wishes {
-  return { claim: claimFor(args, context, info), isTold: asksFor('valueIn', info) }
+  return { claim: claimFor(args, context, info), isTold: timesAsked('valueIn', info) > 0 }
 }
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
@@ -97,6 +99,7 @@ const CounterDefinition = builder.inputType('CounterDefinition', {
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
+      ...checks.holds(checks.MAX_PERIODS),
       description: "The whole list of periods to keep, [] for none. Default: the namespace's.",
     }),
   }),
@@ -145,6 +148,7 @@ builder.mutationFields((t) => ({
         required: true,
         description:
           'What to add to which counters, 1 to 1 000 of them; the same counter may be there again.',
+        ...checks.holds(MAX_CHANGES),
         validate: checks.changes,
       }),
       namespace: t.arg.string({
@@ -153,10 +157,15 @@ builder.mutationFields((t) => ({
       }),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
-    resolve: (_, args, context, info) => {
+    resolve: async (_, args, context, info) => {
+      const { namespace, changes } = args
       // Before anything is counted: what is too much must not be found out afterwards.
-      spend(context, args.changes.length, info)
-      return context.nth.counters.incrementMany(args.namespace, args.changes, wishesIn(args, context, info))
+      spend(context, changes.length, info)
+      const names = changes.map(({ name }) => name)
+      spendTexts(context, lengthsOf(namespace, names), info)
+      const wishes = wishesIn(args, context, info)
+      const done = await context.nth.counters.incrementMany(namespace, changes, wishes)
+      return inTurns(done, fieldsBeneath(info))
     },
   }),
   reset: t.field({

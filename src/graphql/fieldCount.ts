@@ -1,5 +1,6 @@
 import {
   type DocumentNode,
+  type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLResolveInfo,
   Kind,
@@ -8,30 +9,81 @@ import {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
+/** How many characters of a response name are as much as one value more: each item of a list repeats them. */
+const CHARACTERS_OF_A_VALUE = 40
+
+/** What a text costs beyond the value that it is. */
+export function costOfText(length: number): number {
+  return Math.floor(length / CHARACTERS_OF_A_VALUE)
+}
+
+/** How many fields a selection asks for, those of its fragments counted at each use; long response names count more. */
+export function fieldCount(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
+  return summed(selectionSet, fragments, counted, costOfName)
+}
+
+/** How many fields are asked for in each thing that a field gives; 1 for a plain value. */
+export function fieldsBeneath({ fieldNodes, fragments }: Asked): number {
+  return Math.max(
+    1,
+    fieldNodes.reduce((sum, { selectionSet }) => sum + fieldCount(selectionSet, fragments), 0),
+  )
+}
+
+/** A selection belongs to one document, so its fragments never change. Each item of a list asks for its count. */
+const counted = new WeakMap<SelectionSetNode, number>()
+
+function costOfName({ alias, name }: FieldNode): number {
+  return 1 + costOfText((alias ?? name).value.length)
+}
+
+/** Fields that may take a read for each item of a list, and as how many values more they count for that. */
+const READS = new Map([
+  ['history', 20],
+  ['valueIn', 20],
+  ['createdAt', 5],
+  ['updatedAt', 5],
+  ['timeZone', 5],
+  ['sequence', 5],
+  ['group', 5],
+])
+
+/** How many values are asked for in each thing that a field gives; 1 for a plain value. */
+export function valuesBeneath({ fieldNodes, fragments }: Asked): number {
+  const costOf = (field: FieldNode) => costOfName(field) + (READS.get(field.name.value) ?? 0)
+  const count = fieldNodes.reduce(
+    (sum, { selectionSet }) => sum + summed(selectionSet, fragments, valued, costOf),
+    0,
+  )
+  return Math.max(1, count)
+}
+
+const valued = new WeakMap<SelectionSetNode, number>()
+
 /**
- * How many fields a selection asks for, those of its fragments counted at each use. Each selection is looked
- * at once, so the work is in proportion to the document, whatever the number is.
+ * What the fields of a selection cost together. Each selection is looked at once, so the work is in proportion to the
+ * document, whatever the number is.
  */
-export function fieldCount(
+function summed(
   selectionSet: SelectionSetNode | undefined,
   fragments: Fragments,
-  known = new Map<SelectionSetNode, number>(),
+  known: WeakMap<SelectionSetNode, number>,
+  costOf: (field: FieldNode) => number,
 ): number {
   if (selectionSet === undefined) return 0
-  const counted = known.get(selectionSet)
-  if (counted !== undefined) return counted
+  const found = known.get(selectionSet)
+  if (found !== undefined) return found
   // A fragment that uses itself is refused by another rule; here it must only come to an end.
   known.set(selectionSet, 0)
-  let count = 0
+  let sum = 0
   for (const selection of selectionSet.selections) {
-    if (selection.kind === Kind.FRAGMENT_SPREAD) {
-      count += fieldCount(fragments[selection.name.value]?.selectionSet, fragments, known)
-    } else {
-      count += (selection.kind === Kind.FIELD ? 1 : 0) + fieldCount(selection.selectionSet, fragments, known)
-    }
+    const isSpread = selection.kind === Kind.FRAGMENT_SPREAD
+    const inner = isSpread ? fragments[selection.name.value]?.selectionSet : selection.selectionSet
+    sum += summed(inner, fragments, known, costOf)
+    if (selection.kind === Kind.FIELD) sum += costOf(selection)
   }
-  known.set(selectionSet, count)
-  return count
+  known.set(selectionSet, sum)
+  return sum
 }
 
 /** How many levels a selection has, those of fragments included. */
@@ -62,37 +114,36 @@ export function fragmentsOf({ definitions }: DocumentNode): Fragments {
   return Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
 }
 
-/** How many fields are asked for in each thing that a field gives; 1 for a plain value. */
-export function fieldsBeneath({ fieldNodes, fragments }: GraphQLResolveInfo): number {
-  const counts = fieldNodes.map(({ selectionSet }) => fieldCount(selectionSet, fragments))
-  return Math.max(
-    1,
-    counts.reduce((sum, count) => sum + count, 0),
+/** Where fields are asked for, as a resolver is told. */
+type Asked = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
+
+/** How many times a field is asked for in what another one gives, under any alias, if only under a condition. */
+export function timesAsked(name: string, { fieldNodes, fragments }: Asked): number {
+  return fieldNodes.reduce(
+    (sum, { selectionSet }) => sum + (selectionSet ? (countsIn(selectionSet, fragments).get(name) ?? 0) : 0),
+    0,
   )
 }
 
-const asked = new WeakMap<SelectionSetNode, boolean>()
+const countsByName = new WeakMap<SelectionSetNode, ReadonlyMap<string, number>>()
 
-/** Whether a field is asked for in what another one gives, if only under a condition. */
-export function asksFor(name: string, { fieldNodes, fragments }: GraphQLResolveInfo): boolean {
-  return fieldNodes.some(({ selectionSet }) => {
-    if (!selectionSet) return false
-    const known = asked.get(selectionSet)
-    if (known !== undefined) return known
-    const isAsked = holds(name, selectionSet, fragments)
-    asked.set(selectionSet, isAsked)
-    return isAsked
-  })
-}
-
-function holds(name: string, selectionSet: SelectionSetNode | undefined, fragments: Fragments): boolean {
-  if (!selectionSet) return false
-  return selectionSet.selections.some((selection) => {
-    if (selection.kind === Kind.FIELD) return selection.name.value === name
+/** How many times a selection has each field itself, those of its fragments included. */
+function countsIn(selectionSet: SelectionSetNode, fragments: Fragments): ReadonlyMap<string, number> {
+  const known = countsByName.get(selectionSet)
+  if (known) return known
+  const counts = new Map<string, number>()
+  const add = (name: string, count: number) => counts.set(name, (counts.get(name) ?? 0) + count)
+  for (const selection of selectionSet.selections) {
+    if (selection.kind === Kind.FIELD) {
+      add(selection.name.value, 1)
+      continue
+    }
     const inner =
       selection.kind === Kind.FRAGMENT_SPREAD
         ? fragments[selection.name.value]?.selectionSet
         : selection.selectionSet
-    return holds(name, inner, fragments)
-  })
+    if (inner) for (const [name, count] of countsIn(inner, fragments)) add(name, count)
+  }
+  countsByName.set(selectionSet, counts)
+  return counts
 }

@@ -36,17 +36,20 @@ builder.node(Namespace, {
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     timeZone: t.string({
+      nullable: true,
       description: 'Zone of new counters and sequences.',
       resolve: async (namespace, _, { nth }) => (await keepingOf(namespace, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
+      nullable: true,
       description: 'Periods of new counters.',
       resolve: async (namespace, _, { nth }) => [...(await keepingOf(namespace, nth)).periods],
     }),
     counters: t.connection(
       {
         type: Counter,
+        nullable: true,
         description:
           'Counters written or defined: a list, or a leaderboard. `prefix` goes with order by name only.',
         args: {
@@ -81,6 +84,7 @@ builder.node(Namespace, {
     sequences: t.connection(
       {
         type: Sequence,
+        nullable: true,
         description: 'Sequences used or defined, by name.',
         args: { prefix: t.arg.string(prefixArgument) },
         validate: checks.page,
@@ -121,6 +125,7 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinition', {
     timeZone: t.string({ description: 'IANA zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
       type: [TrackedPeriodInput],
+      ...checks.holds(checks.MAX_PERIODS),
       description:
         'The whole list of periods that new counters keep, [] for none. Default: HOUR for 90 days, DAY and MONTH for ever.',
     }),

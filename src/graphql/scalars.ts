@@ -16,6 +16,8 @@ builder.addScalarType(
   'DateTime',
   new GraphQLScalarType({
     ...GraphQLDateTime.toConfig(),
+    // As text already: JSON.stringify, which can't be parted, took ten times as long for many dates.
+    serialize: (value) => (value instanceof Date ? value.toISOString() : GraphQLDateTime.serialize(value)),
     description:
       'RFC 3339 instant. Answers: UTC with milliseconds, `2026-11-20T23:02:00.000Z`; arguments: any offset. TypeScript: `string`.',
     specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',

@@ -1,4 +1,5 @@
 import type { GraphQLSchema } from 'graphql'
+import { hasRoom, untilRoom } from '../core/turns.ts'
 import { builder } from './builder.ts'
 import './scalars.ts'
 import './errorCode.ts'
@@ -11,3 +12,10 @@ import './sequenceNumbers.ts'
 import './namespace.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
+
+// Hundreds of changes in one request, each refused without having waited for anything, would take one turn.
+for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
+  const { resolve } = field
+  if (!resolve) continue
+  field.resolve = (...given) => (hasRoom(0) ? resolve(...given) : untilRoom(0).then(() => resolve(...given)))
+}

@@ -84,6 +84,7 @@ builder.node(Sequence, {
       resolve: (sequence) => numberingOf(sequence).allowRepeats,
     }),
     timeZone: t.string({
+      nullable: true,
       description: 'IANA zone for dates and restarts.',
       resolve: async ({ namespace, numbering }, _, { nth }) =>
         numbering?.timeZone ?? (await nth.namespaces.read(namespace)).keeping.timeZone,
@@ -94,6 +95,7 @@ builder.node(Sequence, {
     }),
     group: t.field({
       type: SequenceGroup,
+      nullable: true,
       description: 'One group; the empty name is the sequence without groups.',
       args: { name: t.arg.string(groupArgument) },
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
@@ -102,6 +104,7 @@ builder.node(Sequence, {
     groups: t.connection(
       {
         type: SequenceGroup,
+        nullable: true,
         description: 'Groups that have dealt numbers, by name.',
         args: { prefix: t.arg.string(prefixArgument) },
         validate: checks.page,
@@ -142,6 +145,7 @@ builder.node(SequenceGroup, {
     name: t.exposeString('group', { description: 'Name of the group.' }),
     sequence: t.field({
       type: Sequence,
+      nullable: true,
       description: 'The sequence it belongs to.',
       resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),

@@ -1,10 +1,11 @@
-import type { GraphQLResolveInfo } from 'graphql'
 import { MAX_BLOCK, numbersOf } from '../core/numbers.ts'
 import type { GroupKey } from '../core/sequenceStore.ts'
 import { groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
-import { spend } from './budget.ts'
-import { builder, type Context } from './builder.ts'
+import { untilRoom } from '../core/turns.ts'
+import { spendValues } from './budget.ts'
+import { builder } from './builder.ts'
 import * as checks from './checks.ts'
+import { costOfText, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import {
   type GroupSource,
@@ -16,6 +17,9 @@ import {
 
 /** The longest block whose numbers are listed one by one. */
 const MAX_LISTED = 10_000
+
+/** What a number as text costs, in values: its format isn't known before it is taken, and may have 191 characters. */
+const VALUES_OF_A_TEXT = 4
 
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
   description: 'The numbers one call took.',
@@ -44,12 +48,12 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       type: ['SafeInt'],
       nullable: true,
       description: 'All of them; null above 10 000: count from `value` by `step`.',
-      resolve: (numbers, _, context, info) => listed(numbers, context, info),
+      resolve: listed,
     }),
     formattedValues: t.stringList({
       nullable: true,
       description: 'All of them as text; null above 10 000.',
-      resolve: (numbers, _, context, info) => listed(numbers, context, info)?.map(writerFor(numbers)) ?? null,
+      resolve: async (numbers) => (await listed(numbers))?.map(writerFor(numbers)) ?? null,
     }),
     at: t.expose('at', {
       type: 'DateTime',
@@ -69,9 +73,9 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
   }),
 })
 
-function listed({ dealt }: SequenceNumbers, context: Context, info: GraphQLResolveInfo): number[] | null {
+async function listed({ dealt }: SequenceNumbers): Promise<number[] | null> {
   if (dealt.count > MAX_LISTED) return null
-  spend(context, dealt.count, info)
+  await untilRoom(dealt.count)
   return numbersOf(dealt)
 }
 
@@ -92,8 +96,12 @@ builder.mutationFields((t) => ({
       namespace: t.arg.string(sequenceNamespaceArgument),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
-    resolve: (_, args, context, info) =>
-      context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info)),
+    resolve(_, args, context, info) {
+      const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      // Before anything is taken: numbers that can't be listed would be lost to their caller.
+      if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
+      return context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info))
+    },
   }),
   restartSequence: t.field({
     type: SequenceGroup,

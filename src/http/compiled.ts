@@ -4,26 +4,20 @@ import {
   type DocumentNode,
   type ExecutionResult,
   GraphQLError,
-  type GraphQLInputType,
   type GraphQLSchema,
-  getNamedType,
-  getNullableType,
-  isInputObjectType,
-  isInputType,
-  isListType,
   isNonNullType,
   Kind,
   locatedError,
-  type NamedTypeNode,
   type OperationDefinitionNode,
   OperationTypeNode,
   TypeInfo,
-  typeFromAST,
   visit,
   visitWithTypeInfo,
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
+import { MAX_LOCATED, toldOf } from './manyErrors.ts'
+import { createVariableCheck } from './variables.ts'
 
 /**
  * A document's one operation as a function: as graphql-js would execute it, in a fraction of the time. Of several
@@ -66,44 +60,20 @@ export function compileOperation(
   const compiled = compileQuery(schema, document)
   if (!operation || !isCompiledQuery(compiled)) return undefined
   const located = (result: ExecutionResult) => withNodes(result, document)
-  const objects = objectVariables(schema, operation)
+  const variableFault = createVariableCheck(schema, document, operation)
   return {
     name: operation.name?.value,
     isMutation: operation.operation === OperationTypeNode.MUTATION,
     execute(context, variables) {
-      // It would take one for the other.
-      if (objects.some(([name, type]) => isListForObject(type, variables?.[name]))) return REFUSED
+      // It takes a list for an object, and makes an error of each wrong item.
+      if (variableFault(variables)) return REFUSED
       const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(undefined, context, variables)
       return 'then' in result ? result.then(located) : located(result)
     },
   }
 }
 
-const REFUSED: ExecutionResult = { errors: [new GraphQLError('A list stands for an object.')] }
-
-/** The variables that hold objects, with their types. */
-function objectVariables(
-  schema: GraphQLSchema,
-  { variableDefinitions = [] }: OperationDefinitionNode,
-): [string, GraphQLInputType][] {
-  return variableDefinitions.flatMap(({ variable, type }) => {
-    const input = typeFromAST(schema, type as NamedTypeNode)
-    return isInputType(input) && isInputObjectType(getNamedType(input)) ? [[variable.name.value, input]] : []
-  })
-}
-
-function isListForObject(type: GraphQLInputType, value: unknown): boolean {
-  const given = getNullableType(type)
-  if (value === null || typeof value !== 'object') return false
-  if (isListType(given)) {
-    const items: unknown[] = Array.isArray(value) ? value : [value]
-    return items.some((item) => isListForObject(given.ofType, item))
-  }
-  if (Array.isArray(value)) return isInputObjectType(given)
-  if (!isInputObjectType(given)) return false
-  const parts = new Map(Object.entries(value))
-  return Object.values(given.getFields()).some((field) => isListForObject(field.type, parts.get(field.name)))
-}
+const REFUSED: ExecutionResult = { errors: [new GraphQLError('A variable is wrong.')] }
 
 function isOperation(node: ASTNode): node is OperationDefinitionNode {
   return node.kind === Kind.OPERATION_DEFINITION
@@ -145,11 +115,13 @@ function isLeftOut(
 /** Compiled code knows the place of a field that failed; errors have the field itself, as graphql-js does it. */
 function withNodes(result: ExecutionResult, document: DocumentNode): ExecutionResult {
   if (!result.errors || !('data' in result)) return result
-  return { errors: result.errors.map((error) => withNode(error, document)), data: result.data }
+  const errors = toldOf(result.errors).map((error, index) =>
+    withNode(error, index < MAX_LOCATED ? nodeAt(document, error) : null),
+  )
+  return { errors, data: result.data }
 }
 
-function withNode(error: GraphQLError, document: DocumentNode): GraphQLError {
-  const nodes = nodeAt(document, error)
+function withNode(error: GraphQLError, nodes: ASTNode | null): GraphQLError {
   return locatedError(error.originalError ?? new GraphQLError(error.message, { nodes }), nodes, error.path)
 }
 

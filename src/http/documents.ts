@@ -1,14 +1,18 @@
 import {
-  type ASTVisitor,
   type DocumentNode,
   GraphQLError,
+  type GraphQLSchema,
+  Kind,
   type ParseOptions,
   parse,
+  type SelectionSetNode,
   type Source,
-  type ValidationContext,
+  validate,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
+import { hasRoom } from '../core/turns.ts'
 import { fieldCount, fragmentsOf, selectionDepth } from '../graphql/fieldCount.ts'
+import { asksTooMuchOfSchema } from './introspection.ts'
 import type { KnownDocuments } from './known.ts'
 
 /**
@@ -17,34 +21,48 @@ import type { KnownDocuments } from './known.ts'
  */
 const MAX_TOKENS = 10_000
 
+/** The most operations and fragments: each fragment is compared with each other one for fields that conflict. */
+const MAX_DEFINITIONS = 200
+
+const MAX_REPEATS = 50
+const REPEATED = 'The document asks for the same field too many times.'
+
+/** The most errors that are told of a document. For each its place is looked for from the beginning. */
+const MAX_ERRORS = 10
+
 /** The most fields that an operation may ask for, those of fragments counted at each use. */
 const MAX_FIELDS = 10_000
 
 /** The most levels of fields and fragments. An answer with thousands could not be written as JSON. */
 const MAX_DEPTH = 100
 
+/** The most values that introspection may give. Tools ask for 4 000 of this schema. */
+const MAX_SCHEMA_VALUES = 20_000
+
 /** Refuses documents that would be too much work to parse, to validate or to execute; remembers the others. */
 export function documents(known: KnownDocuments): Plugin {
   return {
     onParse({ params: { source }, setParseFn, setParsedDocument }) {
+      // From here on the time of this turn is taken.
+      hasRoom(0)
       const found = known.get(String(source))
       if (found) setParsedDocument(found.document)
       else setParseFn(parseBounded)
     },
 
-    onValidate({ params: { documentAST }, addValidationRule, setResult }) {
+    onValidate({ params: { documentAST }, setValidationFn, setResult }) {
       const text = documentAST.loc?.source.body ?? ''
       if (known.get(text)?.document === documentAST) {
         setResult([])
         return undefined
       }
-      addValidationRule(sizeRule)
+      setValidationFn(validateBounded)
       return ({ valid, result, setResult }) => {
         if (valid) known.add(text, documentAST)
         // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
         const errors = result as readonly GraphQLError[]
         if (errors.some(({ message }) => message === 'Validation aborted.')) {
-          setResult([new GraphQLError('The document asks for the same field too many times.')])
+          setResult([new GraphQLError(REPEATED)])
         }
       }
     },
@@ -53,7 +71,11 @@ export function documents(known: KnownDocuments): Plugin {
 
 function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
   try {
-    return parse(source, { ...options, maxTokens: MAX_TOKENS })
+    const document = parse(source, { ...options, maxTokens: MAX_TOKENS })
+    if (document.definitions.length <= MAX_DEFINITIONS) return document
+    throw new GraphQLError(
+      `Syntax Error: A document may have at most ${MAX_DEFINITIONS} operations and fragments.`,
+    )
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
     // The parser calls itself for each level.
@@ -61,19 +83,46 @@ function parseBounded(source: string | Source, options?: ParseOptions): Document
   }
 }
 
+/** Validates what isn't too much for it, as some of its rules take time in proportion to a product. */
+function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
+  const fault = sizeFault(schema, document)
+  if (fault !== undefined) return [new GraphQLError(fault)]
+  return validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
+}
+
 /** Nested fragments can make a short document ask for more fields than a machine can count to. */
-function sizeRule(context: ValidationContext): ASTVisitor {
-  return {
-    OperationDefinition(operation) {
-      const fragments = fragmentsOf(context.getDocument())
-      if (fieldCount(operation.selectionSet, fragments) > MAX_FIELDS) {
-        context.reportError(new GraphQLError(`An operation may ask for at most ${MAX_FIELDS} fields.`))
-      }
-      if (selectionDepth(operation.selectionSet, fragments) > MAX_DEPTH) {
-        context.reportError(
-          new GraphQLError(`Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`),
-        )
-      }
-    },
+function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | undefined {
+  const fragments = fragmentsOf(document)
+  for (const definition of document.definitions) {
+    if (definition.kind === Kind.FRAGMENT_DEFINITION && repeatsFields(definition.selectionSet))
+      return REPEATED
+    if (definition.kind !== Kind.OPERATION_DEFINITION) continue
+    const { selectionSet } = definition
+    if (repeatsFields(selectionSet)) return REPEATED
+    if (fieldCount(selectionSet, fragments) > MAX_FIELDS) {
+      return `An operation may ask for at most ${MAX_FIELDS} fields.`
+    }
+    if (selectionDepth(selectionSet, fragments) > MAX_DEPTH) {
+      return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
+    }
+    const limits = { maxValues: MAX_SCHEMA_VALUES, maxDepth: MAX_DEPTH }
+    if (asksTooMuchOfSchema(schema, fragments, definition, limits)) {
+      return `Introspection may give at most ${MAX_SCHEMA_VALUES} values in one request.`
+    }
   }
+  return undefined
+}
+
+/** Whether one selection has a field very many times, of which each is compared with each other one. */
+function repeatsFields(selectionSet: SelectionSetNode): boolean {
+  const times = new Map<string, number>()
+  return selectionSet.selections.some((selection) => {
+    if (selection.kind === Kind.FIELD) {
+      const name = (selection.alias ?? selection.name).value
+      times.set(name, (times.get(name) ?? 0) + 1)
+      if ((times.get(name) ?? 0) > MAX_REPEATS) return true
+    }
+    const isSpread = selection.kind === Kind.FRAGMENT_SPREAD
+    return !isSpread && selection.selectionSet !== undefined && repeatsFields(selection.selectionSet)
+  })
 }

@@ -1,49 +1,51 @@
 import {
   type ArgumentNode,
   type ASTNode,
-  BREAK,
   type DocumentNode,
-  type GraphQLError,
+  GraphQLError,
+  getOperationAST,
   Kind,
   type ObjectFieldNode,
   visit,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
+import { createVariableCheck, type VariableFault } from './variables.ts'
 
 /**
  * Gives values of the wrong type the code BAD_USER_INPUT and the argument they were meant for, whether they
- * came as literals (which fail in validation) or as variables (which fail before execution).
+ * came as literals (which fail in validation) or as variables (which are looked at before execution).
  */
 export const inputErrors: Plugin = {
   onValidate({ params: { documentAST } }) {
     return ({ valid, result }) => {
       if (valid) return
-      for (const error of result as GraphQLError[]) {
-        const [node] = error.nodes ?? []
-        if (node && isValue(node))
-          mark(
-            error,
-            argumentPath(documentAST, (other) => other === node),
-          )
-      }
+      // What validation gives.
+      const errors = (result as GraphQLError[]).filter(({ nodes }) => nodes?.[0] && isValue(nodes[0]))
+      const sought = new Set(errors.flatMap(({ nodes }) => nodes ?? []))
+      const paths = argumentPaths(documentAST, (node) => sought.has(node))
+      for (const error of errors) mark(error, error.nodes?.[0] && paths.get(error.nodes[0]))
     }
   },
 
-  onExecute({ args: { document } }) {
-    return {
-      onExecuteDone({ result }) {
-        if (!('errors' in result) || 'data' in result) return
-        for (const error of result.errors ?? []) {
-          const [node] = error.nodes ?? []
-          if (node?.kind === Kind.VARIABLE_DEFINITION) {
-            const name = node.variable.name.value
-            const argument = argumentPath(document, (other) => isUseOf(other, name)) ?? name
-            mark(error, [argument, ...pathWithin(error.message)].join('.'))
-          }
-        }
-      },
-    }
+  onExecute({ args: { schema, document, operationName, variableValues }, setResultAndStopExecution }) {
+    const operation = getOperationAST(document, operationName)
+    if (!operation?.variableDefinitions?.length) return
+    const fault = createVariableCheck(schema, document, operation)(variableValues)
+    if (fault) setResultAndStopExecution({ errors: [variableError(document, fault)] })
   },
+}
+
+function variableError(document: DocumentNode, fault: VariableFault): GraphQLError {
+  const { definition, path, message, limit } = fault
+  const name = definition.variable.name.value
+  const [argument = name] = argumentPaths(document, (node) => isUseOf(node, name)).values()
+  const place = [argument, ...path].join('.')
+  const error = new GraphQLError(`Argument "${place}" ${message}.`, {
+    nodes: definition,
+    extensions: limit === undefined ? {} : { limit },
+  })
+  mark(error, place)
+  return error
 }
 
 /** The argument that a resolver was refused, because a variable for it holds null. */
@@ -82,17 +84,16 @@ function mark(error: GraphQLError, argument: string | undefined): void {
   })
 }
 
-/** Where a value stands, from its argument on: `changes.3.delta`. */
-function argumentPath(document: DocumentNode, isSought: (node: ASTNode) => boolean): string | undefined {
-  let found: string | undefined
+/** Where values stand, each from its argument on: `changes.3.delta`. */
+function argumentPaths(document: DocumentNode, isSought: (node: ASTNode) => boolean): Map<ASTNode, string> {
+  const paths = new Map<ASTNode, string>()
   visit(document, {
     enter(node, _key, _parent, path) {
-      if (!isSought(node)) return undefined
-      found = stepsAlong(document, path)
-      return found === undefined ? undefined : BREAK
+      const found = isSought(node) ? stepsAlong(document, path) : undefined
+      if (found !== undefined) paths.set(node, found)
     },
   })
-  return found
+  return paths
 }
 
 function stepsAlong(document: DocumentNode, path: readonly (string | number)[]): string | undefined {
@@ -107,10 +108,4 @@ function stepsAlong(document: DocumentNode, path: readonly (string | number)[]):
     else if (path[index - 1] === 'values' && steps.length > 0) steps.push(key)
   })
   return steps.length > 0 ? steps.join('.') : undefined
-}
-
-/** The place within a variable's value that its error speaks of: `at "changes[3].delta"`. */
-function pathWithin(message: string): string[] {
-  const place = / at "\w+([^"]*)";/.exec(message)?.[1] ?? ''
-  return place.match(/\w+/g) ?? []
 }

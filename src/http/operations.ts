@@ -1,5 +1,6 @@
-import { type ExecutionResult, execute, type GraphQLSchema } from 'graphql'
+import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
+import { hasRoom, untilRoom } from '../core/turns.ts'
 import { type CompiledOperation, compileOperation } from './compiled.ts'
 import { idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import type { KnownDocuments } from './known.ts'
@@ -42,7 +43,7 @@ export function operations(options: OperationsOptions): Plugin<object, ServerCon
     onExecute({ args, setExecuteFn }) {
       const result = failed.get(args.contextValue)
       // Yoga's own executor takes a field that is called "then" for a promise.
-      setExecuteFn(result ? () => result : execute)
+      setExecuteFn(result ? () => result : executeInTurn)
     },
   }
 }
@@ -58,4 +59,9 @@ function compiledOperation(
   if (!found.operation) found.isCompilable = false
   const isAsked = operationName == null || operationName === found.operation?.name
   return isAsked ? found.operation : undefined
+}
+
+/** After a document that took long to parse and to validate, in the next turn. */
+function executeInTurn(args: ExecutionArgs): ReturnType<typeof execute> {
+  return hasRoom(0) ? execute(args) : untilRoom(0).then(() => execute(args))
 }

@@ -2,11 +2,13 @@ import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import type { Context } from '../graphql/builder.ts'
 import { schema } from '../graphql/schema.ts'
+import { afterChange } from './afterChange.ts'
 import { aliases } from './aliases.ts'
 import { documents } from './documents.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
 import { openKnownDocuments } from './known.ts'
+import { manyErrors } from './manyErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { operations } from './operations.ts'
 import { requests } from './requests.ts'
@@ -30,6 +32,8 @@ export function createApi({ nth, onFault }: ApiOptions) {
       operations({ schema, known, openContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,
+      manyErrors,
+      afterChange,
     ],
     // `documents` has its own, bounded in memory.
     parserAndValidationCache: false,

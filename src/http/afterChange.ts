@@ -1,0 +1,25 @@
+import { type ExecutionResult, type GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+import { AfterChange, placed } from './maskError.ts'
+
+/**
+ * Tells errors beneath a mutation's fields from those of the fields themselves. What lies beneath is read when the
+ * change has been committed: so such an error must not say that nothing was done, or that the mutation may be sent again.
+ */
+export const afterChange: Plugin = {
+  onExecute({ args: { document, operationName } }) {
+    if (getOperationAST(document, operationName)?.operation !== OperationTypeNode.MUTATION) return undefined
+    return {
+      onExecuteDone({ result, setResult }) {
+        // A mutation has one result.
+        const { errors, ...rest } = result as ExecutionResult
+        if (errors) setResult({ ...rest, errors: errors.map(marked) })
+      },
+    }
+  },
+}
+
+function marked(error: GraphQLError): GraphQLError {
+  const isBeneath = (error.path?.length ?? 0) > 1
+  return isBeneath ? placed(error, error.message, { originalError: new AfterChange(error) }) : error
+}

@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest'
+import { startMeasuredNth } from './support/turns.ts'
+
+const MANY = 'mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { value } }'
+const COUNTERS = 'query($n: [String!]!) { counters(names: $n) { value } }'
+const DEFINE = 'mutation($d: CounterDefinition!) { defineCounter(name: "c", definition: $d) { value } }'
+const LIST = 'query($o: CounterOrder!) { namespace { counters(orderBy: $o) { nodes { name } } } }'
+const ZONE = 'mutation($z: String!) { defineCounter(name: "c", definition: { timeZone: $z }) { value } }'
+const TWENTY = `mutation(${letters('$_: [CounterDelta!]!')}) { ${letters('_: incrementMany(changes: $_) { value }')} }`
+
+/** A text for each of twenty letters. */
+function letters(text: string): string {
+  return [...'abcdefghijklmnopqrst'].map((letter) => text.replaceAll('_', letter)).join(' ')
+}
+
+it.each([
+  ['empty objects', MANY, { c: Array(330_000).fill({}) }, 'changes', 1000],
+  ['empty names', MANY, { c: Array(80_000).fill({ name: '' }) }, 'changes', 1000],
+  ['numbers for names', COUNTERS, { n: Array(450_000).fill(1) }, 'names', 500],
+  ['names', COUNTERS, { n: Array(240_000).fill('a') }, 'names', 500],
+  ['lists within a list', COUNTERS, { n: Array(300_000).fill([]) }, 'names', 500],
+  ['periods', DEFINE, { d: { periods: Array(40_000).fill({ period: 'DAY' }) } }, 'definition.periods', 5],
+  [
+    'changes in twenty lists',
+    TWENTY,
+    Object.fromEntries([...'abcdefghijklmnopqrst'].map((letter) => [letter, Array(900).fill({ name: 'a' })])),
+    'changes',
+    10_000,
+  ],
+])(
+  'refuses very many %s before it looks at them, also when it knows the document',
+  async (_, query, variables, argument, limit) => {
+    const nth = await startMeasuredNth()
+    const text = JSON.stringify({ query, variables })
+    const longest = await nth.longestTurn(async () => {
+      const { body } = await nth.post(text)
+      expect(body.errors?.map(({ extensions }) => extensions)).toEqual([
+        { code: 'BAD_USER_INPUT', argument, limit },
+      ])
+    })
+    expect(longest).toBeLessThan(50)
+    expect(await nth.ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 0 } })
+  },
+)
+
+it.each([
+  ['changes', MANY, { c: Array(1000).fill({}) }, 'changes.0'],
+  ['names', COUNTERS, { n: Array(500).fill(1) }, 'names.0'],
+  [
+    'unknown fields',
+    MANY,
+    { c: [Object.fromEntries(Array.from({ length: 200 }, (_, key) => [`k${key}`, 1]))] },
+    'changes.0',
+  ],
+  ['a long enum value', LIST, { o: 'x'.repeat(900_000) }, 'orderBy'],
+  ['a long time zone', ZONE, { z: 'Europe/Berlin'.repeat(60_000) }, 'definition.timeZone'],
+])('answers wrong %s with one error, which is short', async (_, query, variables, argument) => {
+  const nth = await startMeasuredNth()
+  const text = JSON.stringify({ query, variables })
+  const longest = await nth.longestTurn(async () => {
+    const { body } = await nth.post(text)
+    expect(body.errors?.map(({ extensions }) => extensions)).toEqual([{ code: 'BAD_USER_INPUT', argument }])
+    expect(JSON.stringify(body).length).toBeLessThan(600)
+  })
+  expect(longest).toBeLessThan(50)
+  expect(nth.output()).not.toContain('"level":50')
+})

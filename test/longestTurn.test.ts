@@ -1,0 +1,124 @@
+import { expect, it } from 'vitest'
+import { upTo } from './support/client.ts'
+import { type MeasuredNth, startMeasuredNth } from './support/turns.ts'
+
+const MANY = 'mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { value } }'
+
+/** A field under many aliases. */
+function many(times: number, field: string): string {
+  return upTo(times)
+    .map((index) => `a${index}: ${field}`)
+    .join(' ')
+}
+
+async function startFilled(): Promise<MeasuredNth> {
+  const nth = await startMeasuredNth()
+  await nth.ask(MANY, { c: upTo(1000).map((index) => ({ name: `c${index}` })) })
+  return nth
+}
+
+const names = upTo(500).map((index) => `c${index}`)
+
+it.each([
+  [
+    'ten histories of 5 000 days',
+    `{ counter(name: "c1") { ${many(10, 'history(period: DAY, last: 5000) { start value }')} } }`,
+  ],
+  [
+    'more histories than there may be',
+    `{ counter(name: "c1") { ${many(40, 'history(period: DAY, last: 5000) { value }')} } }`,
+  ],
+  [
+    'eight pages of 500',
+    `{ namespace { ${many(8, 'counters(first: 500) { nodes { name value updatedAt } }')} } }`,
+  ],
+  [
+    'a page of very many values',
+    `{ namespace { counters(first: 500) { nodes { ${many(150, 'value')} } } } }`,
+  ],
+  [
+    'ids of very many counters',
+    `query($names: [String!]!) { counters(names: $names) { ${many(150, 'id')} } }`,
+  ],
+  [
+    'periods of very many counters',
+    `query($names: [String!]!) { counters(names: $names) { ${many(40, 'periods { period keepDays }')} } }`,
+  ],
+  [
+    'what is running of very many counters',
+    `query($names: [String!]!) { counters(names: $names) { ${many(9, 'valueIn(period: DAY)')} } }`,
+  ],
+  [
+    'histories that are each refused',
+    `query($names: [String!]!) { counters(names: $names) { ${many(9, 'history(period: DAY, last: 6000) { value }')} } }`,
+  ],
+  [
+    'a block of numbers',
+    `mutation { nextInSequence(name: "s", count: 10000) { formattedValues ${many(5, 'values')} } }`,
+  ],
+  [
+    'a cart and what was made of it',
+    `mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
+  ],
+])('answers %s without holding up others', async (_, query) => {
+  const nth = await startFilled()
+  const c = upTo(1000).map((index) => ({ name: `c${index}` }))
+  const variables = { ...(query.includes('$names') && { names }), ...(query.includes('$c:') && { c }) }
+  const longest = await nth.longestTurn(() => nth.send(query, variables))
+  expect(longest).toBeLessThan(50)
+  expect(nth.output()).not.toContain('"level":50')
+})
+
+it.each([
+  [
+    'fragments',
+    `{ counter(name: "c") { ${upTo(900)
+      .map((index) => `...F${index}`)
+      .join(' ')} } } ${upTo(900)
+      .map((index) => `fragment F${index} on Counter { name }`)
+      .join(' ')}`,
+  ],
+  ['fields of one name', `{ ${'counter(name: "c") { name value } '.repeat(400)} }`],
+  [
+    'unknown fields with long names',
+    `{ ${upTo(90)
+      .map((index) => 'x'.repeat(10_000) + index)
+      .join(' ')} }`,
+  ],
+])('refuses a document of very many %s, at once', async (_, query) => {
+  const nth = await startMeasuredNth()
+  let times = 0
+  const longest = await nth.longestTurn(async () => {
+    times += 1
+    const { body } = await nth.post(JSON.stringify({ query: `${query} # ${times}` }))
+    expect(body.errors?.[0]?.extensions.code).toMatch(/^GRAPHQL_(PARSE|VALIDATION)_FAILED$/)
+    expect(body.errors?.length).toBeLessThan(12)
+  })
+  expect(longest).toBeLessThan(50)
+})
+
+it.each([
+  [
+    'aliases',
+    `query($names: [String!]!) { counters(names: $names) { ${upTo(40)
+      .map((index) => `${'x'.repeat(9000)}${index}: value`)
+      .join(' ')} } }`,
+    names,
+  ],
+  [
+    'names',
+    `query($names: [String!]!) { counters(names: $names) { ${many(150, 'name')} } }`,
+    names.map((name) => '😀'.repeat(180) + name),
+  ],
+])('refuses a short request for an answer of very many megabytes by its long %s', async (_, query, names) => {
+  const nth = await startMeasuredNth()
+  expect(await nth.refusal(query, { names })).toEqual({ code: 'BAD_USER_INPUT', limit: 100_000 })
+})
+
+it('says what became of each of very many changes', async () => {
+  const nth = await startMeasuredNth()
+  const { data, errors = [] } = await nth.send(`mutation { ${many(800, 'increment(name: "") { value }')} }`)
+  expect(Object.values(data)).toEqual(Array(800).fill(null))
+  expect(errors.map(({ path }) => path)).toEqual(upTo(800).map((index) => [`a${index}`]))
+  expect(new Set(errors.map(({ extensions }) => extensions.code))).toEqual(new Set(['BAD_USER_INPUT']))
+})
