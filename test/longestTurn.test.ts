@@ -46,11 +46,11 @@ it.each([
   ],
   [
     'what is running of very many counters',
-    `query($names: [String!]!) { counters(names: $names) { ${many(9, 'valueIn(period: DAY)')} } }`,
+    `query($names: [String!]!) { counters(names: $names) { ${many(4, 'valueIn(period: DAY)')} } }`,
   ],
   [
     'histories that are each refused',
-    `query($names: [String!]!) { counters(names: $names) { ${many(9, 'history(period: DAY, last: 6000) { value }')} } }`,
+    `query($names: [String!]!) { counters(names: $names) { ${many(4, 'history(period: DAY, last: 6000) { value }')} } }`,
   ],
   [
     'a block of numbers',
