@@ -46,16 +46,17 @@ it.each([
   ],
   [
     'what is running of very many counters',
-    `query($names: [String!]!) { counters(names: $names) { ${many(9, 'valueIn(period: DAY)')} } }`,
+    `query($names: [String!]!) { counters(names: $names) { ${many(4, 'valueIn(period: DAY)')} } }`,
   ],
   [
     'histories that are each refused',
-    `query($names: [String!]!) { counters(names: $names) { ${many(9, 'history(period: DAY, last: 6000) { value }')} } }`,
+    `query($names: [String!]!) { counters(names: $names) { ${many(4, 'history(period: DAY, last: 6000) { value }')} } }`,
   ],
   [
     'a block of numbers',
     `mutation { nextInSequence(name: "s", count: 10000) { formattedValues ${many(5, 'values')} } }`,
   ],
+  ['what has a very long id', `query($id: ID!) { ${many(100, 'node(id: $id) { id }')} }`],
   [
     'a cart and what was made of it',
     `mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
@@ -63,7 +64,11 @@ it.each([
 ])('answers %s without holding up others', async (_, query) => {
   const nth = await startFilled()
   const c = upTo(1000).map((index) => ({ name: `c${index}` }))
-  const variables = { ...(query.includes('$names') && { names }), ...(query.includes('$c:') && { c }) }
+  const variables = {
+    ...(query.includes('$names') && { names }),
+    ...(query.includes('$c:') && { c }),
+    ...(query.includes('$id:') && { id: 'Q'.repeat(900_000) }),
+  }
   const longest = await nth.longestTurn(() => nth.send(query, variables))
   expect(longest).toBeLessThan(50)
   expect(nth.output()).not.toContain('"level":50')

@@ -16,11 +16,12 @@ export function nameFault(name: string): Fault | undefined {
 
 /** The same for texts that may be empty: a sequence's group, the prefix of a list. */
 export function textFault(text: string): Fault | undefined {
-  if (!text.isWellFormed())
-    return { message: 'must be well-formed Unicode; it holds half of a surrogate pair' }
+  // First: what is very long isn't looked into.
   if (isLongerThan(text, MAX_NAME_LENGTH)) {
     return { message: `may have at most ${MAX_NAME_LENGTH} characters`, limit: MAX_NAME_LENGTH }
   }
+  if (!text.isWellFormed())
+    return { message: 'must be well-formed Unicode; it holds half of a surrogate pair' }
   if (CONTROL_CHARACTER.test(text)) return { message: 'must not contain control characters' }
   return undefined
 }

@@ -10,6 +10,9 @@ const VALUES_IN_A_TURN = 2500
 /** After which a turn has no more room, whatever was said. */
 const LONGEST_TURN_MS = 10
 
+/** A list of so few values is completed in one go. */
+const SHORT_LIST = 1000
+
 interface Turn {
   since: number
   values: number
@@ -46,7 +49,7 @@ export async function inTurns<Item>(
   valuesOfEach: number,
 ): Promise<readonly (Item | Promise<Item>)[]> {
   const values = items.length * valuesOfEach
-  const isShort = values <= VALUES_IN_A_TURN
+  const isShort = values <= SHORT_LIST
   await untilRoom(isShort ? values : items.length)
   if (isShort) return items
   const deliveries: ((item: Item) => void)[] = []
@@ -55,6 +58,8 @@ export async function inTurns<Item>(
     for (const [index, item] of items.entries()) {
       if (!hasRoom(valuesOfEach)) await untilRoom(valuesOfEach)
       deliveries[index]?.(item)
+      // What waits for it goes on before the time is looked at again.
+      await undefined
     }
   }
   // It waits for nothing that can fail.

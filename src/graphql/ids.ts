@@ -21,13 +21,20 @@ export function decodeId(id: string): { typename: string; id: string } {
   return { typename: text.slice(0, colon), id: text.slice(colon + 1) }
 }
 
+/** Longer than any id: three names of 191 characters, of 4 bytes at most, are some 3 100. */
+const TOO_LONG = 4000
+
 /** What is wrong with a text as an id: `encodeId` can't have made it. */
 export function idFault(text: string): Fault | undefined {
+  const isRight = text.length < TOO_LONG && isId(text)
+  return isRight ? undefined : { message: 'is not an id; use one as another answer gave it' }
+}
+
+function isId(text: string): boolean {
   const { typename, id: names } = decodeId(text)
   // Decoding forgives foreign characters and halves of letters; but one thing must have one id only.
   const isCanonical = encodeId(typename, names) === text
-  if (isCanonical && hasNames(typename, splitNames(names))) return undefined
-  return { message: 'is not an id; use one as another answer gave it' }
+  return isCanonical && hasNames(typename, splitNames(names))
 }
 
 function hasNames(typename: string, names: string[]): boolean {

@@ -61,7 +61,11 @@ function compiledOperation(
   return isAsked ? found.operation : undefined
 }
 
-/** After a document that took long to parse and to validate, in the next turn. */
+/** From this length on a document takes some milliseconds to parse and to validate. */
+const LONG = 10_000
+
+/** After a long document in the next turn; short ones that came together stay together. */
 function executeInTurn(args: ExecutionArgs): ReturnType<typeof execute> {
-  return hasRoom(0) ? execute(args) : untilRoom(0).then(() => execute(args))
+  const isLong = (args.document.loc?.end ?? 0) > LONG
+  return isLong && !hasRoom(0) ? untilRoom(0).then(() => execute(args)) : execute(args)
 }
