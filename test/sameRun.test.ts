@@ -1,4 +1,4 @@
-import { expect, inject, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { isSameDatabase, isSameRun, isSurelySameRun, type Place } from '../src/mysql/place.ts'
 import { openSession } from '../src/mysql/session.ts'
 import type { Target } from '../src/mysql/target.ts'
@@ -51,7 +51,7 @@ async function placeOf(target: Target): Promise<Place> {
 }
 
 it('knows a server and its run from another one by what they tell', async () => {
-  const server = inject('server')
+  const server = await freshDatabase()
   const other = await privateServer(await dataDirectory())
   const [one, again, another] = [await placeOf(server), await placeOf(server), await placeOf(other.target)]
   expect(isSameRun(one, again)).toBe(true)
