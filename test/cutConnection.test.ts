@@ -164,7 +164,7 @@ it('says that it does not know where the ledger is gone, as after a failover to 
     }
     return phase === 'cut' && NEW_SESSION.test(statement) ? 'is cut off' : 'passes'
   })
-  const { counters } = openTestNth(target)
+  const { counters, faults } = openTestNth(target)
   await counters.reset(key, 0)
   phase = 'cutting'
   const answer = counters.incrementBy(key, 1).catch(({ code }) => code)
@@ -172,6 +172,7 @@ it('says that it does not know where the ledger is gone, as after a failover to 
   await query(database, 'delete from lane')
   phase = 'counting'
   expect(await answer).toBe('OUTCOME_UNKNOWN')
+  expect(faults.map(String)).toEqual([expect.stringContaining('lacks changes')])
   expect((await counters.incrementBy(key, 1)).value).toBe(2)
 })
 

@@ -272,7 +272,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     flush: FlushBody<StoredRow>,
     cause: unknown,
   ): Promise<Outcome> {
-    const isCommitted = await hasRisen(line, used, place, flush.isAwaited)
+    const isCommitted = await hasRisen(line, used, { place, isAwaited: flush.isAwaited, onLost: origin.lost })
     if (isCommitted === false) return { kind: 'failed', cause }
     if (isCommitted) {
       used.seq += 1

@@ -51,15 +51,22 @@ export function touch({ id }: Ledger): string {
   return `update lane set touched_at = utc_timestamp() where id = ${integer(id)}`
 }
 
+export interface Doubt {
+  /** Where the transaction was sent. */
+  place: Place
+  isAwaited: () => boolean
+  /** Called if the ledger is not where it was before that transaction, or is gone. */
+  onLost: () => void
+}
+
 /**
  * Finds out whether the transaction that was to raise the ledger took effect, for as long as anybody waits for it.
- * Undefined: nobody can say. `place`: where that transaction was sent.
+ * Undefined: nobody can say.
  */
 export async function hasRisen(
   line: Line,
   ledger: Ledger,
-  place: Place,
-  isAwaited: () => boolean,
+  { place, isAwaited, onLost }: Doubt,
 ): Promise<boolean | undefined> {
   const { seq } = ledger
   while (isAwaited()) {
@@ -68,6 +75,7 @@ export async function hasRisen(
       session = await line.session()
       const found = await look(session, ledger)
       if (found === seq + 1) return true
+      if (found !== seq) onLost()
       // Another server may yet receive what it lacks now.
       return found === seq && isSameDatabase(place, session.place) ? false : undefined
     } catch {
