@@ -26,6 +26,17 @@ async function useOnOther(target: Target): Promise<void> {
   for (let number = 1; number <= 3; number++) await sequences.next(group('B'), 1)
 }
 
+/** An Nth whose counter and group another server lacks, which has given their ids to others. */
+async function aheadOfReplica() {
+  const [primary, replica] = [await server(), await server()]
+  const { target, switchTo } = await openSwitchboard(primary)
+  const nth = openTestNth(target)
+  await nth.counters.incrementBy(key('a'), 1)
+  await nth.sequences.next(group('A'), 1)
+  await useOnOther(replica)
+  return { nth, replica, switchTo }
+}
+
 async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnType<typeof openTestNth>) {
   expect((await counters.incrementBy(key('a'), 1)).value).toBe(1)
   expect((await sequences.next(group('A'), 1)).dealt.value).toBe(1)
@@ -37,24 +48,14 @@ async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnT
 }
 
 it('counts in rows of their own after a failover to a server that gave the lost ids to others', async () => {
-  const [primary, replica] = [await server(), await server()]
-  const { target, switchTo } = await openSwitchboard(primary)
-  const nth = openTestNth(target)
-  await nth.counters.incrementBy(key('a'), 1)
-  await nth.sequences.next(group('A'), 1)
-  await useOnOther(replica)
+  const { nth, replica, switchTo } = await aheadOfReplica()
   switchTo(replica)
   await expectOwnNumbers(replica, nth)
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('another database server'))
 })
 
 it('leaves the old server with its readers, too, once a writer has reached another', async () => {
-  const [primary, replica] = [await server(), await server()]
-  const { target, switchTo } = await openSwitchboard(primary)
-  const nth = openTestNth(target)
-  await nth.counters.incrementBy(key('a'), 1)
-  await nth.sequences.next(group('A'), 1)
-  await useOnOther(replica)
+  const { nth, replica, switchTo } = await aheadOfReplica()
   switchTo(replica, 'writers')
   await expectOwnNumbers(replica, nth)
 })

@@ -1,14 +1,15 @@
-import type { Decision, Flush, FlushBody, Found, Lane, Outcome } from '../core/lane.ts'
+import type { Decision, Flush, FlushBody, Lane, Outcome } from '../core/lane.ts'
 import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from './errors.ts'
-import { readAgain, writeFlush } from './flushing.ts'
+import { readFound } from './finding.ts'
+import { writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
 import { guard, hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { afterSwitchover, type Note } from './reachability.ts'
 import { type Answer, FailedStatement, type Session } from './session.ts'
-import type { Finds, FlushText } from './steps.ts'
+import type { FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 import type { Target } from './target.ts'
 import { readMissing, tryLocks } from './tryLocks.ts'
@@ -81,7 +82,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
         ? session.send(text.statements)
         : begin(session, used, text.statements))
       if (!answers) return await lose(session)
-      const found = await read(session, text, answers, left)
+      const { found, isKeptBack } = await readFound(session, text, answers, left)
+      isTriggered ||= isKeptBack
       if (!found) return await giveUp(session, 'A key is neither claimed nor found')
       decision = left.deal(found)
       if (!decision) return await withdraw(session)
@@ -104,8 +106,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 
   /** Whether a flush has rows that were read before the database became another one. */
   function isStale({ counters, groups }: FlushBody<StoredRow>): boolean {
-    const { generation } = origin
-    return [...counters, ...groups].some(({ row }) => row.generation !== generation)
+    const isOld = ({ row }: { row: StoredRow }) => row.generation !== origin.generation
+    return counters.some(isOld) || groups.some(isOld)
   }
 
   /**
@@ -149,37 +151,6 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     const { statement, read } = readMissing(flush, missing)
     const [answer] = await session.send([statement])
     return flush.without(read(answer))
-  }
-
-  /**
-   * Reads what the first trip has found, and what its answers didn't tell. Undefined if they don't tell of every key
-   * whether it was used.
-   */
-  async function read(
-    session: Session,
-    text: FlushText,
-    answers: readonly Answer[],
-    { counters, groups, claims }: FlushBody<StoredRow>,
-  ): Promise<Found | undefined> {
-    const finds: Finds = {
-      before: counters.map(() => undefined),
-      tallies: counters.map(() => undefined),
-      positions: groups.map(() => undefined),
-      remembered: [],
-      claimed: 0,
-    }
-    text.read(answers, finds)
-    const { before, tallies, positions, remembered, claimed } = finds
-    if (claimed + remembered.length !== claims.length) return undefined
-    const again = readAgain(counters, finds)
-    if (again.statements.length > 0) {
-      const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
-      again.read(await session.send(again.statements), finds)
-      // A value other than 0 that the answer didn't tell was kept back by a trigger.
-      isTriggered ||= unsure.some((index) => before[index] !== 0)
-    }
-    const values = before.map((value) => (value === 'unsure' ? undefined : value))
-    return { values, tallies, positions, remembered }
   }
 
   async function withdraw(session: Session): Promise<Outcome> {

@@ -37,13 +37,13 @@ export function raise({ id, seq }: Ledger): string {
 }
 
 /**
- * Fails, with "more than one row", unless the transaction that raised the ledger is still the one that goes on.
+ * Fails unless the transaction that raised the ledger is still the one that goes on.
  *
  * A Galera cluster may end a transaction in the middle of a text, when another node's changes come first; the server
  * then goes on with the next statement by itself, and answers OK to a COMMIT of nothing, or of a part.
  */
 export function guard({ id, seq }: Ledger): string {
-  return `select if((select seq from lane where id = ${integer(id)}) = ${integer(seq + 1)}, 0, (select 1 union select 2))`
+  return failUnless(`(select seq from lane where id = ${integer(id)}) = ${integer(seq + 1)}`)
 }
 
 /** Keeps the row of an idle lane from being swept. */
@@ -96,17 +96,22 @@ export async function hasRisen(
  * @throws what keeps it from committing; then it says nothing
  */
 async function look(session: Session, { id }: Ledger): Promise<number | undefined> {
-  const raised = '(select epoch from lane where id = '
+  const own = `from lane where id = ${integer(id)}`
   const answers = await session.send([
     ...(session.isClustered ? ['set session wsrep_sync_wait = 7', 'rollback'] : ['start transaction']),
     `update lane set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
-    `select seq from lane where id = ${integer(id)}`,
+    `select seq ${own}`,
     // As in a flush: this must be the transaction that has raised the epoch.
-    `select if(coalesce(${raised}${integer(id)}), last_insert_id()) = last_insert_id(), 0, (select 1 union select 2))`,
+    failUnless(`coalesce((select epoch ${own}), last_insert_id()) = last_insert_id()`),
     'commit',
     ...(session.isClustered ? ['set session wsrep_sync_wait = 0'] : []),
   ])
   return answers.flatMap(rowsOf).find((row) => 'seq' in row)?.seq
+}
+
+/** Fails with "more than one row" where a condition isn't true. A select *from* a row passes where that is missing. */
+function failUnless(condition: string): string {
+  return `select if(${condition}, 0, (select 1 union select 2))`
 }
 
 /** Removes the rows of lanes that have long ended. Touches no row that a lane might hold locked. */

@@ -1,0 +1,41 @@
+import type { FlushBody, Found } from '../core/lane.ts'
+import { readAgain } from './flushing.ts'
+import type { Answer, Session } from './session.ts'
+import type { Finds, FlushText } from './steps.ts'
+import type { StoredRow } from './storedRow.ts'
+
+export interface FlushFound {
+  /** Undefined: the answers don't tell of every key whether it was used. */
+  found: Found | undefined
+  /** Whether a trigger kept a value out of its answer. */
+  isKeptBack: boolean
+}
+
+/** Reads what the first trip of a flush has found, and asks for what its answers didn't tell. */
+export async function readFound(
+  session: Session,
+  text: FlushText,
+  answers: readonly Answer[],
+  { counters, groups, claims }: FlushBody<StoredRow>,
+): Promise<FlushFound> {
+  const finds: Finds = {
+    before: counters.map(() => undefined),
+    tallies: counters.map(() => undefined),
+    positions: groups.map(() => undefined),
+    remembered: [],
+    claimed: 0,
+  }
+  text.read(answers, finds)
+  const { before, tallies, positions, remembered, claimed } = finds
+  if (claimed + remembered.length !== claims.length) return { found: undefined, isKeptBack: false }
+  let isKeptBack = false
+  const again = readAgain(counters, finds)
+  if (again.statements.length > 0) {
+    const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
+    again.read(await session.send(again.statements), finds)
+    // One that is 0 looks the same in the answer.
+    isKeptBack = unsure.some((index) => before[index] !== 0)
+  }
+  const values = before.map((value) => (value === 'unsure' ? undefined : value))
+  return { found: { values, tallies, positions, remembered }, isKeptBack }
+}
