@@ -34,6 +34,7 @@ it.each(['770', '707', '1777'])('refuses a directory that others may write to: m
   expect(await readdir(directory)).toEqual(['server'])
 })
 
+// Only root can give a directory away.
 it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', async () => {
   const directory = await dataDirectory()
   await chown(directory, 65_534, 65_534)

@@ -12,12 +12,16 @@ export function addToSlot({ id, version }: CountingRow, slot: number, delta: num
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
+/** The rest of the key of a slot's row of all time, or of those of all slots. */
+export function ofSlot(slot: number | undefined): string {
+  return slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
+}
+
 /** Locks a slot of a counter, or all of them in order, and reads what they hold. */
 export function lockSlots({ id }: CountingRow, slot: number | undefined): string {
-  const which = slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
   return `select version, value
   from counter_value force index (primary)
- where counter_id = ${integer(id)} and ${which}
+ where counter_id = ${integer(id)} and ${ofSlot(slot)}
  order by slot
    for update`
 }

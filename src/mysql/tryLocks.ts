@@ -1,11 +1,12 @@
 import type { RowDataPacket } from 'mysql2'
 import type { CounterRun } from '../core/batch.ts'
 import type { FlushBody, Unavailable } from '../core/lane.ts'
-import { allTime, BEGINNING, type CountingRow } from './counting.ts'
+import { allTime, type CountingRow } from './counting.ts'
 import { inOrder } from './keys.ts'
 import { digest, integer } from './literals.ts'
 import { inOrder as inGroupOrder, type NumberedRun } from './numberedRow.ts'
 import type { Answer } from './session.ts'
+import { ofSlot } from './slots.ts'
 import { MARK } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 
@@ -79,17 +80,19 @@ function lockClaim(hash: string): string {
 }
 
 function skipLocked(runs: readonly CounterRun<CountingRow>[]): string {
-  return `select counter_id
-  from counter_value force index (primary)
- where counter_id in (${runs.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}
-   for update skip locked`
+  return skippingLocked(
+    `counter_id in (${runs.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`,
+  )
 }
 
 function skipLockedSlots({ row, slot }: CounterRun<CountingRow>): string {
-  const which = slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
+  return skippingLocked(`counter_id = ${integer(row.id)} and ${ofSlot(slot)}`)
+}
+
+function skippingLocked(which: string): string {
   return `select counter_id
   from counter_value force index (primary)
- where counter_id = ${integer(row.id)} and ${which}
+ where ${which}
    for update skip locked`
 }
 
