@@ -5,7 +5,7 @@ import { type NthError, unavailable } from '../core/errors.ts'
 import { openConnections } from './connections.ts'
 import { openCors } from './cors.ts'
 import { createFront, type Handler, setAll } from './front.ts'
-import { isLoopback, openHosts } from './hosts.ts'
+import { type Access, isLoopback, openHosts } from './hosts.ts'
 import { readPages } from './pages.ts'
 import { refuse, tooBusy } from './refuse.ts'
 import { createRouter } from './routes.ts'
@@ -71,14 +71,12 @@ export async function listen({
   })
   // Else Node ends a connection whose caller says that it has sent all, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
-  // What it is bound to: a port and an address, not the path of a socket.
-  const address = server.address() as AddressInfo
-  const access = { allowedOrigins, onLoopback: isLoopback(address.address) }
-
+  const access: Access = {
+    allowedOrigins,
+    get onLoopback() {
+      return isLoopback(addressOf(server).address)
+    },
+  }
   let handle = refusing(unavailable('Nth is starting; try again in a moment.'))
   let onFault: ApiOptions['onFault'] = () => undefined
   const corsHeaders = openCors(access)
@@ -93,10 +91,15 @@ export async function listen({
     },
     onFault: (error) => onFault(error),
   })
+  // Last, as a worker may be dealt connections before it hears that it listens.
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
   const unwatch = watchUnread({ connections, stallMs, maxBytes: heapBytes * UNREAD_SHARE })
 
   return {
-    url: urlOf(address),
+    url: urlOf(addressOf(server)),
 
     async serve(options) {
       const front = createFront(createApi(options), connections)
@@ -119,6 +122,11 @@ async function drain(server: Server): Promise<void> {
   await closed
   clearInterval(idleCheck)
   clearTimeout(patience)
+}
+
+/** What a server is bound to: a port and an address, not the path of a socket. */
+function addressOf(server: Server): AddressInfo {
+  return server.address() as AddressInfo
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {
