@@ -61,6 +61,11 @@ it.each([
     'a cart and what was made of it',
     `mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
   ],
+  ['changes that are each refused', `mutation { ${many(800, 'increment(name: "") { value }')} }`],
+  [
+    'wrong ids at the end of a long document',
+    `# ${'x'.repeat(900_000)}\n{ ${many(800, 'node(id: "x") { id }')} }`,
+  ],
 ])('answers %s without holding up others', async (_, query) => {
   const nth = await startFilled()
   const c = upTo(1000).map((index) => ({ name: `c${index}` }))
@@ -83,6 +88,7 @@ it.each([
       .map((index) => `fragment F${index} on Counter { name }`)
       .join(' ')}`,
   ],
+  ['lines', `${'\n'.repeat(400_000)}{ ${many(20, 'unknown')} }`],
   ['fields of one name', `{ ${'counter(name: "c") { name value } '.repeat(400)} }`],
   [
     'unknown fields with long names',
@@ -122,8 +128,13 @@ it.each([
 
 it('says what became of each of very many changes', async () => {
   const nth = await startMeasuredNth()
-  const { data, errors = [] } = await nth.send(`mutation { ${many(800, 'increment(name: "") { value }')} }`)
+  const { data, errors = [] } = await nth.send(
+    `mutation { ${many(800, 'increment(name: "") { value }').replaceAll(' a', '\na')} }`,
+  )
   expect(Object.values(data)).toEqual(Array(800).fill(null))
   expect(errors.map(({ path }) => path)).toEqual(upTo(800).map((index) => [`a${index}`]))
+  expect(errors.map(({ locations }) => locations)).toEqual(
+    upTo(800).map((line) => [{ line, column: line === 1 ? 12 : 1 }]),
+  )
   expect(new Set(errors.map(({ extensions }) => extensions.code))).toEqual(new Set(['BAD_USER_INPUT']))
 })

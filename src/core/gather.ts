@@ -1,6 +1,9 @@
 import { NthError } from './errors.ts'
 import { untilRoom } from './turns.ts'
 
+/** Of so many who asked for one thing each, all go on at once when it is found; of more, the others as there is room. */
+const AT_ONCE = 50
+
 /** How much comes after a read of one thing, in values. */
 const VALUES_OF_A_READ = 20
 
@@ -81,9 +84,9 @@ export function gather<Key, State extends Key>(
     turn ??= openTurn()
     const text = textOf(key)
     turn.asked.set(text, key)
+    const isAmongFirst = turn.asked.size <= AT_ONCE
     const states = await foundIn(turn, [key])
-    // Who asked for one thing goes on with it; of very many who waited together, some in a later turn.
-    await untilRoom(VALUES_OF_A_READ)
+    if (!isAmongFirst) await untilRoom(VALUES_OF_A_READ)
     return states.get(text) ?? unwritten(key)
   }
 

@@ -1,6 +1,7 @@
 import type { GraphQLSchema } from 'graphql'
 import { hasRoom, untilRoom } from '../core/turns.ts'
 import { builder } from './builder.ts'
+import { placeErrors } from './fieldError.ts'
 import './scalars.ts'
 import './errorCode.ts'
 import './counter.ts'
@@ -12,10 +13,23 @@ import './sequenceNumbers.ts'
 import './namespace.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
+placeErrors(schema)
 
-// Hundreds of changes in one request, each refused without having waited for anything, would take one turn.
-for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
-  const { resolve } = field
-  if (!resolve) continue
-  field.resolve = (...given) => (hasRoom(0) ? resolve(...given) : untilRoom(0).then(() => resolve(...given)))
+/** So many fields of an operation are begun whenever it is their turn; the others as there is room. */
+const AT_ONCE = 50
+
+const begun = new WeakMap<object, number>()
+
+// Hundreds of fields in one request, each refused without having waited for anything, would take one turn.
+for (const root of [schema.getQueryType(), schema.getMutationType()]) {
+  for (const field of Object.values(root?.getFields() ?? {})) {
+    const { resolve } = field
+    if (!resolve) continue
+    field.resolve = (parent, args, context, info) => {
+      const count = (begun.get(context) ?? 0) + 1
+      begun.set(context, count)
+      const resolved = () => resolve(parent, args, context, info)
+      return count <= AT_ONCE || hasRoom(0) ? resolved() : untilRoom(0).then(resolved)
+    }
+  }
 }

@@ -21,5 +21,7 @@ export const afterChange: Plugin = {
 
 function marked(error: GraphQLError): GraphQLError {
   const isBeneath = (error.path?.length ?? 0) > 1
-  return isBeneath ? placed(error, error.message, { originalError: new AfterChange(error) }) : error
+  return isBeneath
+    ? placed(error, error.message, { extensions: {}, originalError: new AfterChange(error) })
+    : error
 }

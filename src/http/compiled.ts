@@ -16,7 +16,8 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import { fieldCount, fragmentsOf } from '../graphql/fieldCount.ts'
-import { MAX_LOCATED, toldOf } from './manyErrors.ts'
+import { FieldError } from '../graphql/fieldError.ts'
+import { toldOf } from './manyErrors.ts'
 import { createVariableCheck } from './variables.ts'
 
 /**
@@ -46,9 +47,8 @@ const MAX_FIELDS = 200
 export function compilableFields(schema: GraphQLSchema, document: DocumentNode): number {
   const [operation, another] = document.definitions.filter(isOperation)
   if (!operation || another || operation.operation === OperationTypeNode.SUBSCRIPTION) return 0
-  if (isLeftOut(schema, document, operation)) return 0
   const fields = fieldCount(operation.selectionSet, fragmentsOf(document))
-  return fields <= MAX_FIELDS ? fields : 0
+  return fields <= MAX_FIELDS && !isLeftOut(schema, document, operation) ? fields : 0
 }
 
 /** Compiles an operation that `compilableFields` has found good, and that was validated. */
@@ -115,14 +115,14 @@ function isLeftOut(
 /** Compiled code knows the place of a field that failed; errors have the field itself, as graphql-js does it. */
 function withNodes(result: ExecutionResult, document: DocumentNode): ExecutionResult {
   if (!result.errors || !('data' in result)) return result
-  const errors = toldOf(result.errors).map((error, index) =>
-    withNode(error, index < MAX_LOCATED ? nodeAt(document, error) : null),
-  )
-  return { errors, data: result.data }
+  return { errors: toldOf(result.errors).map((error) => withNode(error, document)), data: result.data }
 }
 
-function withNode(error: GraphQLError, nodes: ASTNode | null): GraphQLError {
-  return locatedError(error.originalError ?? new GraphQLError(error.message, { nodes }), nodes, error.path)
+function withNode(error: GraphQLError, document: DocumentNode): GraphQLError {
+  const { originalError } = error
+  if (originalError instanceof FieldError) return originalError
+  const nodes = nodeAt(document, error)
+  return locatedError(originalError ?? new GraphQLError(error.message, { nodes }), nodes, error.path)
 }
 
 function nodeAt(document: DocumentNode, { locations }: GraphQLError): ASTNode | null {

@@ -1,5 +1,6 @@
-import { GraphQLError, type GraphQLErrorOptions } from 'graphql'
+import { GraphQLError } from 'graphql'
 import { errorCodes, NthError } from '../core/errors.ts'
+import { FieldError, type FieldErrorOptions, isGraphQLError } from '../graphql/fieldError.ts'
 import { refusedArgument } from './inputErrors.ts'
 
 /** What failed beneath the field of a mutation: the change itself was made. */
@@ -19,16 +20,17 @@ export class AfterChange extends Error {
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
   if (cause instanceof AfterChange) return afterChange(cause)
+  if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions.code))) return error
   if (cause instanceof NthError) {
     return placed(error, cause.message, { originalError: cause, extensions: cause.extensions })
   }
-  if (error instanceof GraphQLError && Object.hasOwn(errorCodes, String(error.extensions.code))) return error
-  const argument = cause instanceof GraphQLError ? refusedArgument(cause) : undefined
-  if (cause instanceof GraphQLError && argument !== undefined) {
+  const argument = isGraphQLError(cause) ? refusedArgument(cause) : undefined
+  if (isGraphQLError(cause) && argument !== undefined) {
     return placed(error, cause.message, { extensions: { code: 'BAD_USER_INPUT', argument } })
   }
-  // Yoga takes `unexpected` out again; it answers 500 where nothing was executed.
-  const extensions = { code: 'INTERNAL_SERVER_ERROR', unexpected: true }
+  // Where nothing was executed Yoga answers 500 for what is unexpected, and takes that word out again.
+  const isExecuted = isGraphQLError(error) && error.path !== undefined
+  const extensions = { code: 'INTERNAL_SERVER_ERROR', ...(!isExecuted && { unexpected: true }) }
   return placed(error, 'Something went wrong on our side; it was logged.', { extensions })
 }
 
@@ -49,12 +51,18 @@ function afterChange({ error }: AfterChange): GraphQLError {
   return placed(error, told, { extensions: rest })
 }
 
+/** What an error says, wherever it stands. */
+type Said = Pick<FieldErrorOptions, 'extensions' | 'originalError'>
+
 /** Makes an error that stands where another one does. */
-export function placed(place: unknown, message: string, options: GraphQLErrorOptions): GraphQLError {
-  if (!(place instanceof GraphQLError)) return new GraphQLError(message, options)
-  return new GraphQLError(message, { nodes: place.nodes ?? null, path: place.path ?? null, ...options })
+export function placed(place: unknown, message: string, options: Said): GraphQLError {
+  if (!isGraphQLError(place)) return new GraphQLError(message, options)
+  const { path, locations, nodes } = place
+  return path
+    ? new FieldError(message, { path, locations, ...options })
+    : new GraphQLError(message, { nodes: nodes ?? null, ...options })
 }
 
 function innermost(error: unknown): unknown {
-  return error instanceof GraphQLError && error.originalError ? innermost(error.originalError) : error
+  return isGraphQLError(error) && error.originalError ? innermost(error.originalError) : error
 }

@@ -2,6 +2,7 @@
 export interface ReceivedError {
   message: string
   path?: (string | number)[]
+  locations?: { line: number; column: number }[]
   extensions: { code: string; [detail: string]: unknown }
 }
 

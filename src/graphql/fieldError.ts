@@ -1,0 +1,106 @@
+import {
+  type FieldNode,
+  GraphQLError,
+  type GraphQLErrorExtensions,
+  type GraphQLFieldResolver,
+  type GraphQLFormattedError,
+  type GraphQLResolveInfo,
+  type GraphQLSchema,
+  isNullableType,
+  isObjectType,
+  responsePathAsArray,
+  type SourceLocation,
+} from 'graphql'
+import { NthError } from '../core/errors.ts'
+
+export interface FieldErrorOptions {
+  path: readonly (string | number)[]
+  extensions: GraphQLErrorExtensions
+  locations?: readonly SourceLocation[] | undefined
+  originalError?: Error | undefined
+}
+
+/**
+ * An error of a field, as it is sent. An operation may have thousands, so it is made once and costs little: it has no
+ * stack; graphql-js takes it as it is because it has a path, and Yoga because it is no instance of GraphQLError.
+ */
+export class FieldError extends Error implements GraphQLError {
+  override readonly name = 'FieldError'
+  readonly path: readonly (string | number)[]
+  readonly extensions: GraphQLErrorExtensions
+  readonly locations: readonly SourceLocation[] | undefined
+  readonly originalError: Error | undefined
+  readonly nodes = undefined
+  readonly source = undefined
+  readonly positions = undefined
+
+  constructor(message: string, { path, extensions, locations, originalError }: FieldErrorOptions) {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
+    super(message)
+    Error.stackTraceLimit = stackTraceLimit
+    this.path = path
+    this.extensions = extensions
+    this.locations = locations
+    this.originalError = originalError
+  }
+
+  get [Symbol.toStringTag](): string {
+    return this.name
+  }
+
+  toJSON(): GraphQLFormattedError {
+    const { message, locations, path, extensions } = this
+    return { message, ...(locations && { locations }), path, extensions }
+  }
+}
+
+/** Whether it is an error as GraphQL has them, with its place if it has one. */
+export function isGraphQLError(error: unknown): error is GraphQLError {
+  return error instanceof GraphQLError || error instanceof FieldError
+}
+
+/**
+ * Has expected errors come from the resolvers as they are sent: those of the fields that take arguments or may be null.
+ * Of the others, of which an answer may have very many, few can fail; of their errors the executor makes GraphQL's.
+ */
+export function placeErrors(schema: GraphQLSchema): void {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type)) continue
+    for (const field of Object.values(type.getFields())) {
+      const mayFail = field.args.length > 0 || isNullableType(field.type)
+      if (field.resolve && mayFail) field.resolve = placing(field.resolve)
+    }
+  }
+}
+
+type Resolver = GraphQLFieldResolver<unknown, unknown>
+
+function placing(resolve: Resolver): Resolver {
+  return (parent, args, context, info) => {
+    try {
+      const result = resolve(parent, args, context, info)
+      if (!(result instanceof Promise)) return result
+      return result.catch((error) => {
+        throw placed(error, info)
+      })
+    } catch (error) {
+      throw placed(error, info)
+    }
+  }
+}
+
+function placed(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unknown {
+  if (!(error instanceof NthError)) return error
+  return new FieldError(error.message, {
+    path: responsePathAsArray(path),
+    extensions: error.extensions,
+    locations: fieldNodes.flatMap(locationOf),
+    originalError: error,
+  })
+}
+
+/** Where a field stands, as the parser has noted it: graphql-js would look for it from the document's beginning. */
+function locationOf({ loc }: FieldNode): SourceLocation[] {
+  return loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : []
+}
