@@ -15,8 +15,11 @@ import './namespace.ts'
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 placeErrors(schema)
 
-/** So many fields of an operation are begun whenever it is their turn; the others as there is room. */
-const AT_ONCE = 50
+/**
+ * So many fields of an operation are begun whenever it is their turn, so that their reads share one statement; the
+ * others as there is room.
+ */
+const AT_ONCE = 200
 
 const begun = new WeakMap<object, number>()
 
