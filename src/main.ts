@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import pino from 'pino'
 import { type App, startApp } from './app.ts'
+import { answerTo } from './commandLine.ts'
 import { readConfig } from './config.ts'
 import { keepRequestsYoung } from './heap.ts'
 import { runWorker } from './worker.ts'
@@ -21,6 +22,8 @@ async function main(): Promise<void> {
 
 async function start(): Promise<App | undefined> {
   try {
+    const answer = answerTo(process.argv.slice(2))
+    if (answer !== undefined) return void process.stdout.write(answer)
     return await startApp({
       config: readConfig(),
       say: (message) => console.log(message),
