@@ -81,7 +81,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 
 /** The front in this process: all of it, or what each worker has. */
 export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions): Promise<Front> {
-  const server = await listen(config)
+  const server = await listen({ ...config, warn })
   const closers: Closer[] = []
 
   async function serve(target: Target): Promise<void> {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { upTo } from './support/client.ts'
 import { startService } from './support/service.ts'
 import { openWire } from './support/wire.ts'
 
@@ -208,4 +209,71 @@ it('keeps an idle connection for longer than the proxies before it', async () =>
   const { url } = await startService()
   const { headers } = await fetch(url)
   expect(headers.get('keep-alive')).toBe('timeout=75')
+})
+
+it.each<[string, string, RequestInit]>([
+  ['an answer', '/graphql', { method: 'POST', body: '{"query":"{ __typename }"}' }],
+  ['an error of a field', '/graphql', { method: 'POST', body: '{"query":"{ node(id: \\"\\") { id } }"}' }],
+  ['a refused document', '/graphql', { method: 'POST', body: '{"query":"{"}' }],
+  ['a refused body', '/graphql', { method: 'POST', body: '{' }],
+  ['an answer to a GET', '/graphql?query={__typename}', {}],
+  ['a refused GET', '/graphql?query={', {}],
+  ['another method', '/graphql', { method: 'PUT', body: '{}' }],
+  ['an unknown path', '/nowhere', {}],
+])('ends %s with a line end', async (_, path, init) => {
+  const { url } = await startService()
+  const response = await fetch(`${url}${path}`, {
+    ...init,
+    headers: { 'content-type': 'application/json' },
+  })
+  const text = await response.text()
+  expect(text).toMatch(/^\{.*\}\n$/)
+  const length = response.headers.get('content-length')
+  if (length !== null) expect(Number(length)).toBe(Buffer.byteLength(text))
+})
+
+it('gives answers to queries by GET a tag, and says that nothing has changed', async () => {
+  const { url, ask } = await startService()
+  const origin = 'http://localhost:5173'
+  const get = (query: string, headers: Record<string, string> = {}) =>
+    fetch(`${url}/graphql?query=${encodeURIComponent(query)}`, { headers: { origin, ...headers } })
+  const query = '{ counter(name: "c") { value } }'
+  const first = await get(query)
+  const tag = first.headers.get('etag') ?? ''
+  expect(tag).toMatch(/^W\/"[\w-]{43}"$/)
+  expect(await first.json()).toEqual({ data: { counter: { value: 0 } } })
+  const same = await get(query, { 'if-none-match': `"other", ${tag}` })
+  expect([same.status, await same.text()]).toEqual([304, ''])
+  for (const { headers } of [first, same]) {
+    expect(headers.get('etag')).toBe(tag)
+    expect(headers.get('cache-control')).toBe('private, no-cache')
+    expect(headers.get('vary')).toBe('Origin, Authorization, Accept')
+    expect(headers.get('access-control-allow-origin')).toBe(origin)
+  }
+  await ask('mutation { increment(name: "c") { value } }')
+  const changed = await get(query, { 'if-none-match': tag })
+  expect([changed.status, await changed.json()]).toEqual([200, { data: { counter: { value: 1 } } }])
+  for (const refused of ['{ node(id: "") { id } }', '{', 'mutation { increment(name: "c") { value } }']) {
+    expect((await get(refused)).headers.get('etag')).toBe(null)
+  }
+})
+
+it('says once of each origin that was refused how to allow it, and of no more than twenty', async () => {
+  const { url, warnings } = await startService()
+  const call = (origin: string) => fetch(`${url}/graphql?query={__typename}`, { headers: { origin } })
+  for (const origin of [
+    'https://shop.example',
+    'http://localhost:5173',
+    'https://shop.example',
+    'null',
+    'x',
+    url,
+  ]) {
+    await call(origin)
+  }
+  expect(warnings).toEqual([
+    'A page of https://shop.example was refused. To let it call, add it to NTH_ALLOWED_ORIGINS.',
+  ])
+  for (const index of upTo(300)) await call(`https://shop${index}.example`)
+  expect(warnings).toHaveLength(20)
 })

@@ -328,6 +328,11 @@ it.each([
     '{ ...F ... on Mutation { increment(name: "c") { value } } } fragment F on Mutation { b: increment(name: "c") { value } }',
   ],
   ['another argument', '{ increment(name: "c", idempotencyKey: "other") { value } }'],
+  ['a mutation that takes no key', '{ resetAll(namespace: "default") { resetCount } }'],
+  [
+    'a mutation that takes no key, in a fragment',
+    '{ ...F } fragment F on Mutation { deleteCounter(name: "c") { value } }',
+  ],
 ])('refuses the header with %s, and runs nothing', async (_, selection) => {
   const { post, ask } = await startService()
   for (const accept of ['application/json', 'application/graphql-response+json']) {

@@ -14,7 +14,7 @@ it('shows what its commands print', async () => {
   expect(examples).toHaveLength(10)
   for (const [, command = '', answer] of examples) {
     const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('http://127.0.0.1:4000', url)])
-    expect(`${stdout}\n`).toBe(answer)
+    expect(stdout).toBe(answer)
   }
 })
 

@@ -26,6 +26,11 @@ export const errorCodes = {
   BAD_REQUEST: { description: 'Malformed request.', retryable: false },
   REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large.', retryable: false },
   GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.', retryable: false },
+  PERSISTED_QUERY_NOT_FOUND: {
+    description: 'The hash is not known: send the text with it.',
+    retryable: false,
+  },
+  PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256.", retryable: false },
   GRAPHQL_VALIDATION_FAILED: { description: "Doesn't fit the schema.", retryable: false },
   OPERATION_RESOLUTION_FAILURE: {
     description: 'Operation not found, or not allowed by this method.',

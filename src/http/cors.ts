@@ -10,14 +10,28 @@ const MAX_AGE_S = '7200'
  * The headers that tell a browser whether the page that asks may see the answer: without credentials, and
  * other origins are told nothing. On every answer of the server, so that its errors can be read as well.
  */
-export function openCors(access: Access): (request: IncomingMessage) => HeaderList {
+export function openCors(
+  access: Access,
+  /** Told of an origin whose page may not see the answer, once. */
+  onRefused: (origin: string) => void,
+): (request: IncomingMessage) => HeaderList {
+  const refused = new Set<string>()
   const headersFor = remember((origin): HeaderList => {
     const isAllowed = isAllowedOrigin(origin, access)
     return ['vary', 'Origin', ...(isAllowed ? ['access-control-allow-origin', origin] : [])]
   })
 
-  return ({ method, headers: { origin = '', 'access-control-request-headers': asked = '' } }) => {
+  function note(origin: string, host: string | undefined): void {
+    // Callers choose it; and the server's own pages are not refused.
+    if (refused.has(origin) || refused.size === MOST_TOLD || !isOrigin(origin)) return
+    if (new URL(origin).host === host) return
+    refused.add(origin)
+    onRefused(origin)
+  }
+
+  return ({ method, headers: { origin = '', host, 'access-control-request-headers': asked = '' } }) => {
     const headers = headersFor(origin)
+    if (origin !== '' && headers.length === 2) note(origin, host)
     if (method !== 'OPTIONS' || !isAllowedOrigin(origin, access)) return headers
     return [
       ...headers,
@@ -29,6 +43,13 @@ export function openCors(access: Access): (request: IncomingMessage) => HeaderLi
       MAX_AGE_S,
     ]
   }
+}
+
+/** Of so many origins it is said that they were refused. */
+const MOST_TOLD = 20
+
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text
 }
 
 function isAllowedOrigin(origin: string, { allowedOrigins, onLoopback }: Access): boolean {

@@ -6,6 +6,7 @@ import { BodyRefusal, readBody } from './body.ts'
 import type { Connections } from './connections.ts'
 import { maskError } from './maskError.ts'
 import { type AnswerType, saysJson, usualAnswerType } from './negotiation.ts'
+import type { PersistedQueries } from './persisted.ts'
 import { refuse, tooBusy } from './refuse.ts'
 import { endOfTurn } from './turn.ts'
 import type { Api } from './yoga.ts'
@@ -27,7 +28,11 @@ export type Handler = (request: IncomingMessage, response: ServerResponse, heade
  * The shortest way begins with the plugins' `onParams` and ends with their `onExecutionResult`. Hooks for whole
  * requests and responses (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there.
  */
-export function createFront(api: Api, connections: Pick<Connections, 'take'>): Handler {
+export function createFront(
+  api: Api,
+  connections: Pick<Connections, 'take'>,
+  persisted: Pick<PersistedQueries, 'textOf'>,
+): Handler {
   const { getResultForParams, fetchAPI, logger } = api
 
   async function resultOf(params: GraphQLParams, req: IncomingMessage, res: ServerResponse) {
@@ -73,7 +78,8 @@ export function createFront(api: Api, connections: Pick<Connections, 'take'>): H
       return refuse(response, body.status, body, type)
     }
     const params = saysJson(request.headers) ? paramsIn(body) : undefined
-    const document = typeof params?.query === 'string' ? params.query : body
+    const document =
+      typeof params?.query === 'string' ? params.query : ((params && persisted.textOf(params)) ?? body)
     if (!connections.take(request, document.length * HEAP_BYTES_A_CHARACTER)) {
       setAll(response, headers)
       return refuse(response, 503, tooBusy(), type)
@@ -97,7 +103,8 @@ function tidyType({ headers }: IncomingMessage): void {
   if (type) headers['content-type'] = type.replace(/^[^;]*/, (media) => media.trim().toLowerCase())
 }
 
-function send(response: ServerResponse, status: number, headers: HeaderList, text: string): void {
+function send(response: ServerResponse, status: number, headers: HeaderList, json: string): void {
+  const text = `${json}\n`
   response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(text))])
   response.end(text)
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type DocumentNode,
   type FieldNode,
+  type GraphQLSchema,
   getOperationAST,
   Kind,
   type OperationDefinitionNode,
@@ -42,7 +43,7 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
  * anything is executed. Queries have no use for one, and are left alone.
  */
 export const idempotencyHeader: Plugin<object, ServerContext> = {
-  onExecute({ args: { document, operationName, variableValues, contextValue } }) {
+  onExecute({ args: { schema, document, operationName, variableValues, contextValue } }) {
     // Yoga makes it of what it was given with the request.
     const context = contextValue as ServerContext & YogaInitialContext
     const key = idempotencyKeyIn(context, context.request)
@@ -53,7 +54,7 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
     const fault =
       times > 1
         ? { message: 'The header Idempotency-Key came more than once.' }
-        : faultOf(key, operation, document, variableValues)
+        : (faultOf(key, operation, document, variableValues) ?? keylessFault(schema, operation, document))
     if (!fault) return
     const { message, ...details } = fault
     throw requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
@@ -87,6 +88,22 @@ function faultOf(
           'The header Idempotency-Key and the argument idempotencyKey are different; send one of them.',
       }
     : undefined
+}
+
+/** A key that would not be looked at must not seem to make a repeat safe. */
+function keylessFault(
+  schema: GraphQLSchema,
+  { selectionSet }: OperationDefinitionNode,
+  document: DocumentNode,
+): Fault | undefined {
+  const mutations = schema.getMutationType()?.getFields() ?? {}
+  const keyless = rootFields(selectionSet, document).find(
+    ({ name }) => !mutations[name.value]?.args.some((argument) => argument.name === ARGUMENT),
+  )
+  if (!keyless) return undefined
+  return {
+    message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
+  }
 }
 
 function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {

@@ -8,7 +8,7 @@ export function refuse(
   { message, extensions, details }: NthError,
   type = 'application/json',
 ): void {
-  const text = JSON.stringify({ errors: [{ message, extensions }] })
+  const text = `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
   if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
   response.writeHead(status, {
     'content-type': `${type}; charset=utf-8`,

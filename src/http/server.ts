@@ -2,11 +2,14 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { type NthError, unavailable } from '../core/errors.ts'
+import { schema } from '../graphql/schema.ts'
 import { openConnections } from './connections.ts'
 import { openCors } from './cors.ts'
 import { createFront, type Handler, setAll } from './front.ts'
 import { type Access, isLoopback, openHosts } from './hosts.ts'
+import { openKnownDocuments } from './known.ts'
 import { readPages } from './pages.ts'
+import { openPersistedQueries } from './persisted.ts'
 import { refuse, tooBusy } from './refuse.ts'
 import { createRouter } from './routes.ts'
 import { watchUnread } from './unread.ts'
@@ -52,6 +55,8 @@ export interface ListenOptions {
   stallMs?: number
   /** The heap that this process may have, in bytes: bounds follow from it. */
   heapBytes?: number
+  /** Told what an operator should know, as sentences. */
+  warn?: (message: string) => void
 }
 
 /** @throws the system's error if the address can't be had, such as EADDRINUSE */
@@ -62,6 +67,7 @@ export async function listen({
   arrivalMs = ARRIVAL_MS,
   stallMs = STALL_MS,
   heapBytes = getHeapStatistics().heap_size_limit,
+  warn = () => undefined,
 }: ListenOptions): Promise<HttpServer> {
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -79,7 +85,9 @@ export async function listen({
   }
   let handle = refusing(unavailable('Nth is starting; try again in a moment.'))
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = openCors(access)
+  const corsHeaders = openCors(access, (origin) =>
+    warn(`A page of ${origin} was refused. To let it call, add it to NTH_ALLOWED_ORIGINS.`),
+  )
   const connections = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     begin(request, response, hasRoom) {
@@ -102,7 +110,9 @@ export async function listen({
     url: urlOf(addressOf(server)),
 
     async serve(options) {
-      const front = createFront(createApi(options), connections)
+      const known = openKnownDocuments(schema)
+      const persisted = openPersistedQueries(known)
+      const front = createFront(createApi({ ...options, known, persisted }), connections, persisted)
       onFault = options.onFault
       handle = createRouter({ pages: await readPages(), hostRefusal: openHosts(access), front })
     },

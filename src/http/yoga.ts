@@ -4,28 +4,38 @@ import type { Context } from '../graphql/builder.ts'
 import { schema } from '../graphql/schema.ts'
 import { afterChange } from './afterChange.ts'
 import { aliases } from './aliases.ts'
+import { conditionalGet } from './conditionalGet.ts'
 import { documents } from './documents.ts'
+import { finalNewline } from './finalNewline.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
-import { openKnownDocuments } from './known.ts'
+import { type KnownDocuments, openKnownDocuments } from './known.ts'
 import { manyErrors } from './manyErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { operations } from './operations.ts'
+import { openPersistedQueries, type PersistedQueries } from './persisted.ts'
 import { requests } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
   /** Told of failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
+  known?: KnownDocuments
+  persisted?: PersistedQueries
 }
 
 /** The GraphQL endpoint. */
-export function createApi({ nth, onFault }: ApiOptions) {
-  const known = openKnownDocuments(schema)
+export function createApi({
+  nth,
+  onFault,
+  known = openKnownDocuments(schema),
+  persisted = openPersistedQueries(known),
+}: ApiOptions) {
   return createYoga<ServerContext>({
     schema,
     context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
     plugins: [
+      persisted.plugin,
       requests,
       documents(known),
       aliases,
@@ -34,6 +44,8 @@ export function createApi({ nth, onFault }: ApiOptions) {
       idempotencyHeader,
       manyErrors,
       afterChange,
+      finalNewline,
+      conditionalGet(),
     ],
     // `documents` has its own, bounded in memory.
     parserAndValidationCache: false,

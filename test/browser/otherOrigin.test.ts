@@ -54,6 +54,7 @@ it('keeps pages of foreign origins from counting', async () => {
   const window = await openWindow(`http://shop.localhost:${port}/buyer.html`)
   await window.getByRole('button').click()
   await expect.poll(() => window.complaints.join()).toContain('CORS')
+  await window.getByText('No answer. Does the server run, and may this page call it?').waitFor()
   const { counters } = await ask('{ counters(names: ["Bulldozer"], namespace: "booksales") { value } }')
   expect(counters).toEqual([{ value: 0 }])
 })

@@ -9,6 +9,8 @@ export interface Service extends Client {
   target: Target
   /** What the service reported as faults. */
   faults: unknown[]
+  /** What it warned of. */
+  warnings: string[]
 }
 
 /** The whole service on a free port, ended when the test has finished. */
@@ -17,6 +19,7 @@ export async function startService(
 ): Promise<Service> {
   const target = options.target ?? (await freshDatabase({ migrated: false }))
   const faults: unknown[] = []
+  const warnings: string[] = []
   const app = await startApp({
     config: {
       host: '127.0.0.1',
@@ -32,11 +35,11 @@ export async function startService(
       ...options,
     },
     say: () => undefined,
-    warn: () => undefined,
+    warn: (message) => void warnings.push(message),
     onFault: (error) => faults.push(error),
     signal: new AbortController().signal,
     runsJobs: false,
   })
   onTestFinished(app.close)
-  return { ...clientOf(app.url), target, faults }
+  return { ...clientOf(app.url), target, faults, warnings }
 }

@@ -19,12 +19,13 @@ export function newKey() {
 
 /**
  * Sends a mutation of one field. The key says what is to be done: so it can be sent again when an answer was lost, and
- * is still done once.
+ * is still done once. Null: it is done once anyhow.
  */
 export async function askOnce(query, variables, key = newKey()) {
+  const headers = key === null ? {} : { 'Idempotency-Key': key }
   for (let waitMs = 250; ; waitMs *= 2) {
     try {
-      return await ask(query, variables, { 'Idempotency-Key': key })
+      return await ask(query, variables, headers)
     } catch (error) {
       // Without a code there was no answer at all.
       const mayRepeat = error.retryable || !error.code

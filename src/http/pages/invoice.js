@@ -65,9 +65,8 @@ async function settle(field) {
   try {
     const data = await askOnce(
       `mutation Settle($id: ID!) { ${field}(id: $id) { id formatted state expiresAt } }`,
-      {
-        id: reservation.id,
-      },
+      { id: reservation.id },
+      null,
     )
     trouble.textContent = ''
     show(data[field])
