@@ -72,15 +72,18 @@ it.each([
 it('answers a change beneath which more is asked for than there is', async () => {
   const { send } = await startService()
   const field =
-    'defineCounter(name: "c", definition: { periods: [], maxValue: 5 }) { maxValue history(period: DAY) { value } }'
+    'defineCounter(name: "c", definition: { maxValue: 5 }) { maxValue history(period: DAY, last: 5001) { value } }'
   for (let time = 0; time < 2; time += 1) {
     const { data, errors = [] } = await send(`mutation { ${field} }`)
     expect(data).toEqual({ defineCounter: { maxValue: 5, history: null } })
     expect(errors).toMatchObject([
-      { path: ['defineCounter', 'history'], extensions: { code: 'BAD_USER_INPUT', argument: 'period' } },
+      {
+        path: ['defineCounter', 'history'],
+        extensions: { code: 'BAD_USER_INPUT', argument: 'last', limit: 5000 },
+      },
     ])
     expect(errors[0]?.message).toMatch(
-      /^The change was made and stands, but `history` could not be read: This counter/,
+      /^The change was made and stands, but `history` could not be read: Argument "last"/,
     )
   }
 })

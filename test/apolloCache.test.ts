@@ -1,5 +1,5 @@
 import { ApolloClient, gql, HttpLink, InMemoryCache, type TypedDocumentNode } from '@apollo/client/core'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { startService } from './support/service.ts'
 
 interface Shown {
@@ -7,12 +7,18 @@ interface Shown {
   sequence: { group: { lastValue: number | null } }
 }
 
-it('shows the first increment of a counter in a normalised cache, without any code', async () => {
-  const { url } = await startService()
+function openClient(url: string): ApolloClient {
   const client = new ApolloClient({
     cache: new InMemoryCache(),
     link: new HttpLink({ uri: `${url}/graphql`, fetch }),
   })
+  onTestFinished(() => client.stop())
+  return client
+}
+
+it('shows the first increment of a counter in a normalised cache, without any code', async () => {
+  const { url } = await startService()
+  const client = openClient(url)
   const query: TypedDocumentNode<Shown> = gql`{ counter(name: "c") { id value updatedAt } sequence(name: "s") { id group(name: "g") { id lastValue nextValue } } }`
   const seen: unknown[] = []
   const subscription = client.watchQuery({ query }).subscribe(({ data }) => {
@@ -37,5 +43,37 @@ it('shows the first increment of a counter in a normalised cache, without any co
       [1, 1],
     ])
   subscription.unsubscribe()
-  client.stop()
+})
+
+it('shows the state after a whole cart, whatever the order of its changes', async () => {
+  const { url } = await startService()
+  const client = openClient(url)
+  const query: TypedDocumentNode<Pick<Shown, 'counter'>> = gql`{ counter(name: "c") { id value } }`
+  await client.query({ query })
+  await client.mutate({
+    mutation: gql`mutation {
+      incrementMany(changes: [{ name: "c" }, { name: "d" }, { name: "c", delta: 3 }]) { value counter { id value } }
+    }`,
+  })
+  expect(client.readQuery({ query })).toMatchObject({ counter: { value: 4 } })
+})
+
+it('takes two mutations with the same arguments for one, unless their keys differ', async () => {
+  const { url } = await startService()
+  const client = openClient(url)
+  const numbers = async (...fields: string[]) =>
+    Object.values(
+      (
+        await client.mutate<Record<string, { value: number }>>({
+          mutation: gql(
+            `mutation { ${fields.map((field, index) => `a${index}: ${field} { value }`).join(' ')} }`,
+          ),
+        })
+      ).data ?? {},
+    ).map(({ value }) => value)
+  const same = 'increment(name: "c")'
+  expect(await numbers(same, same)).toEqual([2, 2])
+  expect(
+    await numbers('increment(name: "c", idempotencyKey: "a")', 'increment(name: "c", idempotencyKey: "b")'),
+  ).toEqual([3, 4])
 })

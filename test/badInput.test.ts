@@ -53,6 +53,14 @@ it.each([1.5, 9007199254740992, -9007199254740992, 1e300, '5', '', true, null, [
   },
 )
 
+it.each(['5', ''])('says of the text %j that it must be a number', async (d) => {
+  const { send } = await startService()
+  const literal = `mutation { incrementBy(name: "c", delta: ${JSON.stringify(d)}) { value } }`
+  for (const { errors = [] } of [await send(BY, { d }), await send(literal)]) {
+    expect(errors[0]?.message).toContain('must be a JSON number, not a string')
+  }
+})
+
 it('names the argument of a wrong value inside a list, as a variable and as a literal', async () => {
   const { refusal } = await startService()
   const expected = { code: 'BAD_USER_INPUT', argument: 'names.2' }

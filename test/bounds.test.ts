@@ -8,7 +8,7 @@ import { startService } from './support/service.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-const DEFINE = `mutation($definition: CounterDefinition!) {
+const DEFINE = `mutation($definition: CounterDefinitionInput!) {
   defineCounter(name: "c", definition: $definition) { value minValue maxValue overflow createdAt updatedAt }
 }`
 

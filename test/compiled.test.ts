@@ -63,7 +63,7 @@ const values: Record<string, unknown[]> = {
     { name: 'm' },
     [[{ name: 'c' }]],
   ],
-  CounterDefinition: [
+  CounterDefinitionInput: [
     { maxValue: 4 },
     { minValue: 1, maxValue: null },
     { overflow: 'SATURATE' },
@@ -76,8 +76,14 @@ const values: Record<string, unknown[]> = {
     { format: '{value}' },
     [],
   ],
-  NamespaceDefinition: [{ timeZone: 'Asia/Tokyo' }, { periods: [] }, { periods: null }, {}, { slots: 2 }],
-  SequenceDefinition: [
+  NamespaceDefinitionInput: [
+    { timeZone: 'Asia/Tokyo' },
+    { periods: [] },
+    { periods: null },
+    {},
+    { slots: 2 },
+  ],
+  SequenceDefinitionInput: [
     { startValue: 2, step: 3, minValue: 1, maxValue: 9, cycle: true },
     { format: '{group}:{value:3}', timeZone: 'Asia/Tokyo', gapless: false },
     { format: 'x{value}', restartEvery: 'DAY', allowRepeats: true },

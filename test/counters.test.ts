@@ -79,9 +79,15 @@ it('sets a counter to any number, zero by default', async () => {
 it('reads 0 for a name that was never written, and makes nothing of it', async () => {
   const { ask, target } = await startService()
   const { counter } = await ask(
-    '{ counter(name: "new", namespace: "n") { name namespace value createdAt updatedAt } }',
+    '{ counter(name: "new", namespace: "n") { name namespace { name timeZone } value createdAt updatedAt } }',
   )
-  expect(counter).toEqual({ name: 'new', namespace: 'n', value: 0, createdAt: null, updatedAt: null })
+  expect(counter).toEqual({
+    name: 'new',
+    namespace: { name: 'n', timeZone: 'UTC' },
+    value: 0,
+    createdAt: null,
+    updatedAt: null,
+  })
   expect(await query(target, 'select * from namespace')).toEqual([])
 })
 
@@ -116,10 +122,10 @@ it.each([
 ])('takes %j for just a name', async (name) => {
   const { ask } = await startService()
   const { increment } = await ask(
-    'mutation($name: String!) { increment(name: $name, namespace: $name) { value counter { id name namespace } } }',
+    'mutation($name: String!) { increment(name: $name, namespace: $name) { value counter { id name namespace { name } } } }',
     { name },
   )
-  expect(increment).toMatchObject({ value: 1, counter: { name, namespace: name } })
+  expect(increment).toMatchObject({ value: 1, counter: { name, namespace: { name } } })
   const { node, namespace } = await ask(
     'query($id: ID!, $name: String!) { node(id: $id) { ... on Counter { name value } } namespace(name: $name) { counters(prefix: $name) { nodes { name } } } }',
     { id: increment.counter.id, name },

@@ -68,9 +68,7 @@ it('takes the stretch of time that is asked for, from the period that holds its 
     (await ask(`{ counter(name: "c") { history(period: ${period}, ${args}) { start end value } } }`)).counter
       .history
   // The 29th had 23 hours; the 30th begins at 22:00 in UTC, and is not in it.
-  expect(
-    await history('from: "2026-03-28T12:00:00+01:00", to: "2026-03-30T00:00:00+02:00", last: 1'),
-  ).toEqual([
+  expect(await history('from: "2026-03-28T12:00:00+01:00", to: "2026-03-30T00:00:00+02:00"')).toEqual([
     { start: '2026-03-27T23:00:00.000Z', end: '2026-03-28T23:00:00.000Z', value: 1 },
     { start: '2026-03-28T23:00:00.000Z', end: '2026-03-29T22:00:00.000Z', value: 2 },
   ])
@@ -90,6 +88,7 @@ it('takes the stretch of time that is asked for, from the period that holds its 
 it.each([
   ['history(period: DAY, last: -1) { value }', 'last', 0],
   ['history(period: DAY, last: 5001) { value }', 'last', 5000],
+  ['history(period: DAY, last: 1, from: "2026-01-01T00:00:00Z") { value }', 'last', undefined],
   ['history(period: YEAR, last: 2000) { value }', 'last', undefined],
   ['history(period: HOUR, from: "2020-01-01T00:00:00Z") { value }', 'from', 5000],
   ['history(period: DAY, from: "0999-12-31T00:00:00Z") { value }', 'from', undefined],
@@ -120,10 +119,7 @@ it('refuses to tell of a period what nothing that is kept says', async () => {
   expect(body.data).toEqual({
     increment: { value: 1, valueIn: null, counter: { valueIn: null, history: null } },
   })
-  expect(body.errors?.[0]).toMatchObject({
-    path: ['increment', 'counter', 'history'],
-    extensions: { code: 'BAD_USER_INPUT', argument: 'period' },
-  })
+  expect(body).not.toHaveProperty('errors')
 })
 
 it('gives so much in one request, and says when it is asked for more', async () => {

@@ -84,15 +84,12 @@ it('tells a history as a list of all hits does, whatever the zone, the clock, an
       const to = range.to === undefined ? undefined : new Date(now - range.to)
       const answer = counters.history(counter, asked, { last: range.last, from, to })
       if (!kept.some((period) => fits[asked].includes(period))) {
-        await expect(answer).rejects.toMatchObject({
-          code: 'BAD_USER_INPUT',
-          details: { argument: 'period' },
-        })
+        expect(await answer).toBe(null)
         expect(await counters.valueIn(counter, asked)).toBe(null)
         return
       }
       told += 1
-      const buckets = await answer
+      const buckets = (await answer) ?? []
       for (const [index, { start, end, value }] of buckets.entries()) {
         const name = nameOf(asked, start, timeZone)
         const own = list.filter(({ at }) => nameOf(asked, at, timeZone) === name)

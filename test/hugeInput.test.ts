@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { startMeasuredNth } from './support/turns.ts'
 
-const MANY = 'mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { value } }'
+const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 const COUNTERS = 'query($n: [String!]!) { counters(names: $n) { value } }'
-const DEFINE = 'mutation($d: CounterDefinition!) { defineCounter(name: "c", definition: $d) { value } }'
+const DEFINE = 'mutation($d: CounterDefinitionInput!) { defineCounter(name: "c", definition: $d) { value } }'
 const LIST = 'query($o: CounterOrder!) { namespace { counters(orderBy: $o) { nodes { name } } } }'
 const ZONE = 'mutation($z: String!) { defineCounter(name: "c", definition: { timeZone: $z }) { value } }'
-const TWENTY = `mutation(${letters('$_: [CounterDelta!]!')}) { ${letters('_: incrementMany(changes: $_) { value }')} }`
+const TWENTY = `mutation(${letters('$_: [CounterDeltaInput!]!')}) { ${letters('_: incrementMany(changes: $_) { value }')} }`
 
 /** A text for each of twenty letters. */
 function letters(text: string): string {

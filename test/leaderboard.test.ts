@@ -32,7 +32,7 @@ async function listedService() {
     (await service.ask(LIST, variables)).namespace.counters
   const set = (values: Record<string, number>) =>
     service.ask(
-      'mutation($changes: [CounterDelta!]!) { incrementMany(changes: $changes, namespace: "n") { value } }',
+      'mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes, namespace: "n") { value } }',
       {
         changes: Object.entries(values).map(([name, delta]) => ({ name, delta })),
       },
@@ -56,6 +56,82 @@ it('lists a leaderboard, the lowest, and the latest changes, with what was chang
     { name: 'bronze', value: -1 },
   ])
   expect(namesOf(await list({ orderBy: 'UPDATED_AT_DESC', first: 1 }))).toEqual(['silver'])
+})
+
+const RANKED = `query($orderBy: CounterOrder!, $first: Int, $after: String, $last: Int, $before: String) {
+  namespace(name: "n") {
+    counters(orderBy: $orderBy, first: $first, after: $after, last: $last, before: $before) {
+      edges { rank value cursor node { name value } }
+    }
+  }
+}`
+
+it('tells ranks from the top, or from a cursor that knows its own', async () => {
+  const { ask, set } = await listedService()
+  await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
+  const page = async (variables: object) => {
+    const { namespace } = await ask(RANKED, { orderBy: 'VALUE_DESC', ...variables })
+    // What the test asks for.
+    const edges = namespace.counters.edges as {
+      rank: number | null
+      cursor: string
+      node: { name: string }
+    }[]
+    return { ranks: edges.map(({ rank, node }) => [node.name, rank]), edges }
+  }
+  const top = await page({ first: 2 })
+  expect(top.ranks).toEqual([
+    ['a', 1],
+    ['b', 2],
+  ])
+  const after = top.edges[1]?.cursor
+  const next = await page({ first: 2, after })
+  expect(next.ranks).toEqual([
+    ['c', 3],
+    ['d', 4],
+  ])
+  expect((await page({ last: 2, before: next.edges[1]?.cursor })).ranks).toEqual([
+    ['b', 2],
+    ['c', 3],
+  ])
+  // How many there are isn't known.
+  const last = await page({ last: 2 })
+  expect(last.ranks).toEqual([
+    ['d', null],
+    ['e', null],
+  ])
+  expect((await page({ first: 2, after: last.edges[0]?.cursor })).ranks).toEqual([['e', null]])
+  // Two have come before since.
+  await set({ d: 100, e: 100 })
+  expect((await page({ last: 5, before: top.edges[1]?.cursor })).ranks).toEqual([
+    ['d', null],
+    ['e', null],
+    ['a', 1],
+  ])
+  expect((await page({ first: 1, orderBy: 'UPDATED_AT_DESC' })).ranks[0]?.[1]).toBe(1)
+  expect((await page({ orderBy: 'NAME_ASC', first: 1 })).ranks).toEqual([['a', null]])
+})
+
+it('shows each counter as it is, beside the value that it is listed by', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
+  for (const slots of [1, 4]) {
+    const key = { namespace: 'n', name: `c${slots}` }
+    await counters.define(key, { slots })
+    for (const _ of upTo(8)) await counters.incrementBy(key, 1)
+    await counters.listRanked('n', page)
+    // As a change of which the copy doesn't know yet.
+    await query(target, 'update counter_value set value = value + 1 where period = 0 and value > 0')
+    const [{ n } = { n: 0 }] = await query(
+      target,
+      'select cast(sum(value) as signed) as n from counter_value where period = 0',
+    )
+    const listed = await counters.listRanked('n', page)
+    expect(listed.reduce((sum, { value }) => sum + value, 0)).toBe(n)
+    expect(listed.find(({ name }) => name === key.name)?.listedValue).toBe(8)
+    await counters.delete(key)
+  }
 })
 
 it('lists what was defined and never changed behind the latest changes', async () => {
@@ -120,6 +196,8 @@ it.each([
   ['a cursor of another order', { after: encodeCursor('\n<5 1') }, { argument: 'after' }],
   ['a cursor of the list by name', { before: encodeCursor('name') }, { argument: 'before' }],
   ['a cursor made up', { after: encodeCursor('\n>5') }, { argument: 'after' }],
+  ['a cursor of no rank', { after: encodeCursor('\n>5 1 0') }, { argument: 'after' }],
+  ['a cursor of another rank', { after: encodeCursor('\n>5 1 1.5') }, { argument: 'after' }],
   ['a cursor beyond all numbers', { after: encodeCursor('\n>1e300 1') }, { argument: 'after' }],
   [
     'a cursor with statements in it',
@@ -157,7 +235,7 @@ it('lists soon what another process has changed', async () => {
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
   for (const delta of [5, 2]) {
     await one.incrementBy({ namespace: 'n', name: 'c' }, delta)
-    const values = async () => (await other.listRanked('n', page)).map(({ value }) => value)
+    const values = async () => (await other.listRanked('n', page)).map(({ listedValue }) => listedValue)
     await expect.poll(values, SOON).toEqual([delta === 5 ? 5 : 7])
   }
 })
@@ -180,7 +258,7 @@ it('finds what a process that was killed had not listed yet, and what was change
     "insert into counter_rank values (3, 1, 3, '2026-01-01', 1)",
   )
   const { counters } = openTestNth(target, { runsJobs: true })
-  const values = async () => (await counters.listRanked('n', page)).map(({ value }) => value)
+  const values = async () => (await counters.listRanked('n', page)).map(({ listedValue }) => listedValue)
   await expect.poll(values, SOON).toEqual([20, 10])
   const orphans = () => query(target, 'select counter_id from counter_rank where counter_id = 3')
   await expect.poll(orphans, SOON).toEqual([])
@@ -199,14 +277,14 @@ it('has all who list share one copy, and lists what is there when it cannot be m
   const list = () => counters.listRanked('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
   await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
   const pages = await Promise.all(upTo(50).map(list))
-  expect(pages.map((page) => page.map(({ value }) => value))).toEqual(upTo(50).map(() => [1]))
+  expect(pages.map((page) => page.map(({ listedValue }) => listedValue))).toEqual(upTo(50).map(() => [1]))
   expect(copies).toBeLessThan(5)
   isOut = true
   await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
   const late = await Promise.all(upTo(50).map(list))
-  expect(late.map((page) => page.map(({ value }) => value))).toEqual(upTo(50).map(() => [1]))
+  expect(late.map((page) => page.map(({ listedValue }) => listedValue))).toEqual(upTo(50).map(() => [1]))
   isOut = false
-  await expect.poll(async () => (await list()).map(({ value }) => value), SOON).toEqual([2])
+  await expect.poll(async () => (await list()).map(({ listedValue }) => listedValue), SOON).toEqual([2])
 })
 
 it('lists values as they were last, whatever the order in which two processes copy them', async () => {
@@ -221,7 +299,7 @@ it('lists values as they were last, whatever the order in which two processes co
     }),
   )
   for (const counters of processes) await counters.listRanked('n', page)
-  expect((await processes[0]?.listRanked('n', page))?.map(({ value }) => value)).toEqual([400])
+  expect((await processes[0]?.listRanked('n', page))?.map(({ listedValue }) => listedValue)).toEqual([400])
 })
 
 it.each(ORDERS)(

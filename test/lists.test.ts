@@ -90,3 +90,52 @@ it('refuses what it would otherwise cut short', async () => {
   expect(await refusal(LIST, { after: 'no cursor!' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
   expect(await refusal(LIST, { prefix: 'a\nb' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'prefix' })
 })
+
+const NAMESPACES = `query($prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
+  namespaces(prefix: $prefix, first: $first, after: $after, last: $last, before: $before) {
+    nodes { id name timeZone }
+    pageInfo { endCursor hasNextPage }
+  }
+}`
+
+it('lists the namespaces that hold a counter or a sequence', async () => {
+  const { ask, refusal } = await startService()
+  await ask(`mutation {
+    defineNamespace(name: "b", definition: { timeZone: "Asia/Tokyo" }) { id }
+    a: increment(name: "c", namespace: "b") { value }
+    b: nextInSequence(name: "s", namespace: "a") { value }
+    c: defineSequence(name: "s", namespace: "b1", definition: { step: 2 }) { id }
+    d: defineCounter(name: "c", namespace: "B", definition: { maxValue: 0 }) { id }
+    only: defineNamespace(name: "only defined", definition: {}) { id }
+    e: increment(name: "c", namespace: "emptied") { value }
+    f: deleteCounter(name: "c", namespace: "emptied") { value }
+  }`)
+  const list = async (page: object = {}) => (await ask(NAMESPACES, { ...page })).namespaces
+  const all = await list()
+  expect(namesOf(all)).toEqual(['B', 'a', 'b', 'b1'])
+  expect(all.nodes[2].timeZone).toBe('Asia/Tokyo')
+  expect((await ask('{ namespace(name: "b") { id } }')).namespace.id).toBe(all.nodes[2].id)
+  expect(namesOf(await list({ prefix: 'b' }))).toEqual(['b', 'b1'])
+  const first = await list({ first: 3 })
+  expect(first.pageInfo.hasNextPage).toBe(true)
+  expect(namesOf(await list({ after: first.pageInfo.endCursor }))).toEqual(['b1'])
+  expect(namesOf(await list({ last: 2 }))).toEqual(['b', 'b1'])
+  expect(await refusal(NAMESPACES, { first: 1, last: 1 })).toMatchObject({ argument: 'last' })
+})
+
+it('leaves the fields beside a refused one, whichever it is', async () => {
+  const { send } = await startService()
+  const { data, errors } = await send(`{
+    a: counter(name: "") { value }
+    b: counters(names: ["c", ""]) { value }
+    c: sequence(name: "") { name }
+    d: namespace(name: "") { name }
+    e: namespaces(first: 501) { nodes { name } }
+    f: node(id: "x") { id }
+    g: nodes(ids: ["x"]) { id }
+    fine: counter(name: "c") { value }
+  }`)
+  const empty = { a: null, b: null, c: null, d: null, e: null, f: null, g: null }
+  expect(data).toEqual({ ...empty, fine: { value: 0 } })
+  expect(errors?.map(({ path }) => path?.[0]).toSorted()).toEqual(Object.keys(empty))
+})

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { upTo } from './support/client.ts'
 import { type MeasuredNth, startMeasuredNth } from './support/turns.ts'
 
-const MANY = 'mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { value } }'
+const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 
 /** A field under many aliases. */
 function many(times: number, field: string): string {
@@ -59,7 +59,7 @@ it.each([
   ['what has a very long id', `query($id: ID!) { ${many(100, 'node(id: $id) { id }')} }`],
   [
     'a cart and what was made of it',
-    `mutation($c: [CounterDelta!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
+    `mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
   ],
   ['changes that are each refused', `mutation { ${many(800, 'increment(name: "") { value }')} }`],
   [

@@ -105,12 +105,34 @@ it('makes one reservation for one key, and tells a repeat where it stands', asyn
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [2], free: [] })
 })
 
+it('shows the group of a number, so that clients keep it up to date', async () => {
+  const { ask, reserve } = await startInvoices()
+  const { id } = await reserve()
+  const GROUP = 'group { id name lastValue lastFormatted nextValue nextFormatted }'
+  const { sequence } = await ask(`{ sequence(name: "invoice") { ${GROUP} } }`)
+  expect(sequence.group).toMatchObject({ lastFormatted: 'INV-001', nextValue: 2, nextFormatted: 'INV-002' })
+  const { releaseReservation } = await ask(
+    `mutation($id: ID!) { releaseReservation(id: $id) { ${GROUP} } }`,
+    { id },
+  )
+  expect(releaseReservation.group).toEqual({ ...sequence.group, nextValue: 1, nextFormatted: 'INV-001' })
+  const { reserveInSequence } = await ask(`mutation { reserveInSequence(name: "invoice") { ${GROUP} } }`)
+  expect(reserveInSequence.group).toEqual(sequence.group)
+  const { node } = await ask(`query($id: ID!) { node(id: $id) { ... on Reservation { ${GROUP} } } }`, { id })
+  expect(node.group).toEqual(sequence.group)
+})
+
 it('does not mix reservations with numbers that are taken', async () => {
-  const { ask, refusal } = await startInvoices()
-  const next = 'mutation { nextInSequence(name: "invoice") { value } }'
-  expect(await refusal(next)).toEqual({ code: 'BAD_USER_INPUT', argument: 'name' })
-  const wrong = 'mutation { reserveInSequence(name: "ticket") { id } }'
-  expect(await refusal(wrong)).toEqual({ code: 'BAD_USER_INPUT', argument: 'name' })
+  const { ask, send, refusal } = await startInvoices()
+  for (const [call, other] of [
+    ['nextInSequence(name: "invoice") { value }', 'reserveInSequence'],
+    ['reserveInSequence(name: "ticket") { id }', 'nextInSequence'],
+  ]) {
+    const { errors: [error] = [] } = await send(`mutation { ${call} }`)
+    expect(error?.message).toContain(`Use ${other}`)
+    // The name is right.
+    expect(error?.extensions).toEqual({ code: 'BAD_USER_INPUT' })
+  }
   await ask(RESERVE)
   const plain = 'mutation { defineSequence(name: "invoice", definition: { gapless: false }) { id } }'
   expect(await refusal(plain)).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'definition.gapless' })

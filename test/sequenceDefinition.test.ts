@@ -13,7 +13,7 @@ const MAX = Number.MAX_SAFE_INTEGER
 
 const PARTS = 'startValue step minValue maxValue cycle format restartEvery allowRepeats timeZone gapless'
 
-const DEFINE = `mutation($name: String! = "s", $definition: SequenceDefinition!) {
+const DEFINE = `mutation($name: String! = "s", $definition: SequenceDefinitionInput!) {
   defineSequence(name: $name, definition: $definition) { ${PARTS} createdAt }
 }`
 
@@ -422,6 +422,28 @@ it('continues numbers from elsewhere, in a group or from the start', async () =>
   expect((await next(service, { group: 'old' })).formatted).toBe('old-918')
 })
 
+it('refuses another start where no number would begin there', async () => {
+  const service = await startService()
+  await next(service)
+  const error = { code: 'BAD_USER_INPUT', argument: 'definition.startValue' }
+  const { errors = [] } = await service.send(DEFINE, { definition: { startValue: 100 } })
+  expect(errors[0]).toMatchObject({ message: expect.stringContaining('restartSequence'), extensions: error })
+  expect(await service.refusal(DEFINE, { definition: { startValue: 100, step: 5 } })).toEqual(error)
+  await define(service, { startValue: 1, step: 5 })
+  // Each of these has a start ahead: of a round, of a period, of another group.
+  await define(service, { startValue: 100, maxValue: 1000, cycle: true })
+  await define(service, {
+    cycle: false,
+    maxValue: null,
+    restartEvery: 'YEAR',
+    format: '{yyyy}-{value}',
+    startValue: 7,
+  })
+  await next(service, { name: 'grouped', group: 'A' })
+  await define(service, { startValue: 50 }, 'grouped')
+  expect((await next(service, { name: 'grouped', group: 'B' })).value).toBe(50)
+})
+
 it('restarts once under a key, within the bounds only', async () => {
   const service = await startService()
   await define(service, { maxValue: 10, minValue: 1 })
@@ -496,9 +518,8 @@ it('holds up nobody else while somebody keeps a sequence locked', async () => {
 
 it('sees through to a refused first use: it leaves nothing to be seen', async () => {
   const { ask, refusal, target } = await startService()
-  expect(await refusal('mutation { reserveInSequence(name: "s") { id } }')).toMatchObject({
-    argument: 'name',
-  })
+  const refused = { code: 'BAD_USER_INPUT' }
+  expect(await refusal('mutation { reserveInSequence(name: "s") { id } }')).toEqual(refused)
   const { namespace, sequence } = await ask(
     '{ namespace { sequences { nodes { name } } } sequence(name: "s") { createdAt groups { nodes { name } } } }',
   )

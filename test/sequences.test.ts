@@ -4,7 +4,7 @@ import { startService } from './support/service.ts'
 const NEXT = `mutation($name: String! = "ticket", $group: String! = "", $count: Int! = 1) {
   nextInSequence(name: $name, group: $group, count: $count) {
     value formatted count step lastValue values formattedValues at
-    group { name lastValue lastFormatted nextValue updatedAt sequence { name createdAt } }
+    group { name lastValue lastFormatted nextValue nextFormatted updatedAt sequence { name createdAt } }
   }
 }`
 
@@ -35,7 +35,14 @@ it('deals blocks without gaps, listed up to 10 000 numbers', async () => {
     lastValue: 3,
     values: [1, 2, 3],
     formattedValues: ['B-1', 'B-2', 'B-3'],
-    group: { name: 'B', lastValue: 3, lastFormatted: 'B-3', nextValue: 4, updatedAt: three.at },
+    group: {
+      name: 'B',
+      lastValue: 3,
+      lastFormatted: 'B-3',
+      nextValue: 4,
+      nextFormatted: 'B-4',
+      updatedAt: three.at,
+    },
   })
   const { nextInSequence: many } = await ask(NEXT, { group: 'B', count: 10_000 })
   expect([many.values.length, many.values.at(-1), many.formattedValues.at(-1)]).toEqual([
@@ -56,13 +63,20 @@ it.each([0, -1, 1_000_001])('refuses a block of %i', async (count) => {
 it('shows a sequence that was never used', async () => {
   const { ask } = await startService()
   const { sequence } = await ask(
-    '{ sequence(name: "new") { name namespace createdAt group(name: "g") { name lastValue lastFormatted nextValue updatedAt } } }',
+    '{ sequence(name: "new") { name namespace { name timeZone } createdAt group(name: "g") { name lastValue lastFormatted nextValue nextFormatted updatedAt } } }',
   )
   expect(sequence).toEqual({
     name: 'new',
-    namespace: 'default',
+    namespace: { name: 'default', timeZone: 'UTC' },
     createdAt: null,
-    group: { name: 'g', lastValue: null, lastFormatted: null, nextValue: 1, updatedAt: null },
+    group: {
+      name: 'g',
+      lastValue: null,
+      lastFormatted: null,
+      nextValue: 1,
+      nextFormatted: 'g-1',
+      updatedAt: null,
+    },
   })
 })
 
@@ -70,12 +84,13 @@ it('shows what a sequence has dealt', async () => {
   const { ask } = await startService()
   const { nextInSequence } = await ask(NEXT, { group: 'g', count: 4 })
   const { sequence } = await ask(
-    '{ sequence(name: "ticket") { createdAt group(name: "g") { lastValue lastFormatted nextValue updatedAt sequence { name } } } }',
+    '{ sequence(name: "ticket") { createdAt group(name: "g") { lastValue lastFormatted nextValue nextFormatted updatedAt sequence { name } } } }',
   )
   expect(sequence.group).toEqual({
     lastValue: 4,
     lastFormatted: 'g-4',
     nextValue: 5,
+    nextFormatted: 'g-5',
     updatedAt: nextInSequence.at,
     sequence: { name: 'ticket' },
   })

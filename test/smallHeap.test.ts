@@ -51,7 +51,7 @@ const requests: Record<string, string> = {
     variables: { namespace, names },
   }),
   '100 carts of 1 000 changes': JSON.stringify({
-    query: `mutation($changes:[CounterDelta!]!) { ${repeated(100, (index) => `c${index}:incrementMany(changes:$changes){value}`)} }`,
+    query: `mutation($changes:[CounterDeltaInput!]!) { ${repeated(100, (index) => `c${index}:incrementMany(changes:$changes){value}`)} }`,
     variables: { changes: Array.from({ length: 1000 }, (_, index) => ({ name: `c${index}` })) },
   }),
   '9 000 fields that are not there': JSON.stringify({

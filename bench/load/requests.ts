@@ -45,7 +45,7 @@ export function keyedChangeOf(name: string, key: string): Operation {
 /** One that changes many counters. */
 export function changeAllOf(names: readonly string[]): Operation {
   return {
-    query: 'mutation($changes: [CounterDelta!]!) { incrementMany(changes: $changes) { value } }',
+    query: 'mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }',
     variables: { changes: names.map((name) => ({ name, delta: 1 })) },
   }
 }

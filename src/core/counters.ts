@@ -133,8 +133,8 @@ export interface Counters {
    * What was added to a counter in each period of a stretch of time, oldest first. All that is asked for in one
    * turn of the event loop shares one statement.
    *
-   * @throws {NthError} BAD_USER_INPUT for a period that is neither kept nor made of one that is, and for a
-   *   stretch that is too long or too far away
+   * @returns null where neither the period nor a finer one is kept
+   * @throws {NthError} BAD_USER_INPUT for a stretch that is too long or too far away
    */
   history(
     counter: Known,
@@ -142,7 +142,7 @@ export interface Counters {
     range: HistoryRange,
     /** Told what it takes before it is read; may refuse that by an error. */
     mayCost?: (cost: HistoryCost) => void,
-  ): Promise<Total[]>
+  ): Promise<Total[] | null>
   /** What was added in the running period; null: neither it nor a finer one is kept. */
   valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
 }

@@ -32,8 +32,8 @@ function next(state: NumberState, count: number): NumbersDealt | NthError {
   const { numbering } = state
   const { format, timeZone, gapless } = numbering
   if (gapless) {
-    return refused(
-      'The numbers of this sequence are gapless: reserve one with reserveInSequence, and confirm it.',
+    return wrongMutation(
+      'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was taken.',
     )
   }
   const block = advance(state, count)
@@ -81,8 +81,8 @@ function restart(state: NumberState, nextValue: number | null): RestartDealt | N
 
 /** The refusal of a reservation where numbers are taken. */
 export function notGapless(): NthError {
-  return refused(
-    'The numbers of this sequence are not gapless: take one with nextInSequence, or define it so.',
+  return wrongMutation(
+    'This sequence is not gapless. Use nextInSequence, or make it gapless with defineSequence. Nothing was reserved.',
   )
 }
 
@@ -167,6 +167,6 @@ function closedAlready({ formatted, state }: Reservation): NthError {
   )
 }
 
-function refused(message: string): NthError {
-  return new NthError('BAD_USER_INPUT', `${message} Nothing was taken.`, { argument: 'name' })
+function wrongMutation(message: string): NthError {
+  return new NthError('BAD_USER_INPUT', message)
 }

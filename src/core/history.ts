@@ -47,6 +47,9 @@ export interface HistoryCost {
   rows: number
 }
 
+/** How many periods a history has where nothing is said of it. */
+export const DEFAULT_BUCKETS = 30
+
 /** The most periods that one history has. */
 export const MAX_BUCKETS = 5000
 
@@ -94,13 +97,7 @@ export function openHistory(
 
   return {
     async history(counter, period, range, mayCost) {
-      if (!isKnown(counter, period)) {
-        throw new NthError(
-          'BAD_USER_INPUT',
-          `This counter keeps neither ${period} nor a period that fits into it: have it kept by defineCounter.`,
-          { argument: 'period' },
-        )
-      }
+      if (!isKnown(counter, period)) return null
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
       const isShort = isCounted && range.last <= SHORT && isOpened(counter.keeping.timeZone)

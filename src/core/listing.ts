@@ -33,6 +33,9 @@ export interface Rank {
   id: number
 }
 
+/** A counter as it is now, and where a list has it. */
 export interface RankedCounter extends CounterState {
   rank: Rank
+  /** Its value in the list, which may be a second older. */
+  listedValue: number
 }

@@ -1,5 +1,6 @@
 import { DEFAULT_KEEPING, type Keeping, type PeriodChoice, periodsOf } from './definition.ts'
 import { gather } from './gather.ts'
+import type { PageByName } from './listing.ts'
 
 export interface NamespaceState {
   name: string
@@ -17,6 +18,8 @@ export interface NamespaceChange {
 export interface NamespaceStore {
   /** Those that there are, of those asked for, in any order. */
   read(names: readonly { name: string }[]): Promise<NamespaceState[]>
+  /** Those that hold anything. */
+  list(page: PageByName): Promise<NamespaceState[]>
   /** Changes what is kept, and makes the namespace where it isn't there. A repeat does no harm. */
   define(name: string, change: (present: Keeping) => Keeping): Promise<NamespaceState>
 }
@@ -24,6 +27,8 @@ export interface NamespaceStore {
 export interface Namespaces {
   read(name: string): Promise<NamespaceState>
   readMany(names: readonly string[]): Promise<NamespaceState[]>
+  /** Those that hold a counter or a sequence. */
+  list(page: PageByName): Promise<NamespaceState[]>
   /**
    * Sets the defaults for what comes into being from now on.
    *
@@ -41,6 +46,7 @@ export function openNamespaces(store: NamespaceStore): Namespaces {
   return {
     read: (name) => read({ name }),
     readMany: (names) => readMany(names.map((name) => ({ name }))),
+    list: store.list,
     define: (name, change) => store.define(name, (present) => changed(present, change)),
   }
 }

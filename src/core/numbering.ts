@@ -2,6 +2,7 @@ import type { Period } from './calendar.ts'
 import { type ErrorDetails, NthError } from './errors.ts'
 import { formatOf, hiddenOf, isFormat, parseFormat } from './format.ts'
 import { formatsOverlap } from './formatOverlap.ts'
+import { beyondBounds } from './numbers.ts'
 
 /** What a sequence is: how its numbers follow one another, and how they are written. */
 export interface Numbering {
@@ -95,6 +96,12 @@ export function changedNumbering(
   if (numbering.gapless && isDescending(numbering) !== isDescending(present)) {
     return refused('definition.step', 'cannot turn round: numbers that were given back would come twice')
   }
+  if (startsInVain(numbering, present, used)) {
+    return refused(
+      'definition.startValue',
+      'no longer matters: the first number was issued; use restartSequence',
+    )
+  }
   const era = eraOf(present, used)
   const eras = isUsedSince ? withEra(history.eras, era) : history.eras
   if (eras.length > MAX_ERAS && !isAlike(era, eraOf(numbering, used))) {
@@ -113,6 +120,13 @@ export function changedNumbering(
     }),
   )
   return overlapping ? repeating(overlapping, numbering, change) : { numbering, eras }
+}
+
+/** Whether a start is new that no number will begin at: no period, round or other group, and the bounds allow the old one. */
+function startsInVain(numbering: Numbering, { startValue }: Numbering, used: UsedGroups): boolean {
+  const { restartEvery, cycle } = numbering
+  const isAhead = restartEvery !== null || cycle || used.isNamed
+  return numbering.startValue !== startValue && !isAhead && beyondBounds(numbering, startValue) === undefined
 }
 
 export function isDescending({ step }: Numbering): boolean {

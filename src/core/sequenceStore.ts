@@ -30,6 +30,8 @@ export interface GroupState extends GroupKey {
   lastFormatted: string | null
   /** What would be dealt now; null: there is nothing left. */
   nextValue: number | null
+  /** The same as text, as it would be written now. */
+  nextFormatted: string | null
   updatedAt: Date | null
 }
 
@@ -55,6 +57,8 @@ export interface SequenceStore<R extends Row> {
   readGroups(keys: readonly GroupKey[], now: Date): Promise<StoredGroup[]>
   /** Those that there are, in any order, by one statement. */
   readReservations(tokens: readonly string[]): Promise<Reservation[]>
+  /** The groups that they are of, likewise. */
+  readReservationGroups(tokens: readonly string[]): Promise<{ token: string; group: GroupKey }[]>
   list(namespace: string, page: PageByName): Promise<SequenceState[]>
   listGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredGroup[]>
   /** Changes what a sequence is, one caller at a time, while nothing is dealt. Makes it where it isn't there. */

@@ -71,6 +71,8 @@ export interface Sequences {
   release(token: string): Promise<Reservation>
   /** A reservation as it stands; undefined: there is none. */
   reservation(token: string): Promise<Reservation | undefined>
+  /** The group that a reservation is of; undefined: there is none. */
+  groupOfReservation(token: string): Promise<GroupKey | undefined>
   /**
    * Changes what a sequence is.
    *
@@ -112,7 +114,10 @@ export function openSequences<R extends Row>({
   const { read } = gather(sequenceKeyText, store.readSequences, unused)
   const { read: readGroup } = gather(
     groupKeyText,
-    async (keys) => (await store.readGroups(keys, now())).map(stateOf),
+    async (keys) => {
+      const at = now()
+      return (await store.readGroups(keys, at)).map((group) => stateOf(group, at))
+    },
     unusedGroup,
   )
   const { read: readReservation } = gather<{ token: string }, { token: string; found?: Reservation }>(
@@ -121,6 +126,12 @@ export function openSequences<R extends Row>({
       const found = await store.readReservations(asked.map(({ token }) => token))
       return found.map((reservation) => ({ token: reservation.token, found: reservation }))
     },
+    ({ token }) => ({ token }),
+  )
+
+  const { read: readReservationGroup } = gather<{ token: string }, { token: string; group?: GroupKey }>(
+    ({ token }) => token,
+    (asked) => store.readReservationGroups(asked.map(({ token }) => token)),
     ({ token }) => ({ token }),
   )
 
@@ -148,10 +159,14 @@ export function openSequences<R extends Row>({
     read,
     readGroup,
     list: store.list,
-    listGroups: async (sequence, page) => (await store.listGroups(sequence, page, now())).map(stateOf),
+    async listGroups(sequence, page) {
+      const at = now()
+      return (await store.listGroups(sequence, page, at)).map((group) => stateOf(group, at))
+    },
     confirm: (token) => close('confirm', token),
     release: (token) => close('release', token),
     reservation: async (token) => (await readReservation({ token })).found,
+    groupOfReservation: async (token) => (await readReservationGroup({ token })).group,
 
     async next(key, count, claim) {
       const applied = await change(store.rows, key, { kind: 'next', count }, { claim })
@@ -204,7 +219,9 @@ export function openSequences<R extends Row>({
 export function groupAfter(numbers: SequenceNumbers): GroupState {
   const { key, at } = numbers
   const { lastValue, nextValue } = numbers.dealt
-  return { ...key, lastValue, lastFormatted: writerFor(numbers)(lastValue), nextValue, updatedAt: at }
+  const write = writerFor(numbers)
+  const nextFormatted = nextValue === null ? null : write(nextValue)
+  return { ...key, lastValue, lastFormatted: write(lastValue), nextValue, nextFormatted, updatedAt: at }
 }
 
 /** Makes the function that writes the numbers of a block. */
@@ -212,14 +229,17 @@ export function writerFor({ key, dealt, at }: SequenceNumbers): (value: number) 
   return writerOf(dealt, key.group, at)
 }
 
-function stateOf({ namespace, sequence, group, numbering, latest, position, free }: StoredGroup): GroupState {
+function stateOf(stored: StoredGroup, at: Date): GroupState {
+  const { namespace, sequence, group, numbering, latest, position, free } = stored
+  const nextValue = free ?? nextNumber(numbering, position)
   return {
     namespace,
     sequence,
     group,
     lastValue: latest?.value ?? null,
     lastFormatted: latest ? writerOf(latest, group, latest.at)(latest.value) : null,
-    nextValue: free ?? nextNumber(numbering, position),
+    nextValue,
+    nextFormatted: nextValue === null ? null : writerOf(numbering, group, at)(nextValue),
     updatedAt: latest?.at ?? null,
   }
 }
@@ -239,14 +259,17 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
 }
 
 function unusedGroup({ namespace, sequence, group }: GroupKey): GroupState {
-  const { startValue } = defaultNumbering('UTC')
+  const numbering = defaultNumbering('UTC')
+  const nextValue = numbering.startValue
   return {
     namespace,
     sequence,
     group,
     lastValue: null,
     lastFormatted: null,
-    nextValue: startValue,
+    nextValue,
+    // The default format has no date.
+    nextFormatted: writerOf(numbering, group, new Date(0))(nextValue),
     updatedAt: null,
   }
 }

@@ -40,6 +40,7 @@ export const builder = new SchemaBuilder<{
       args: { id: { description: 'The id, as another answer gave it.', validate: checks.id } },
     },
     nodesQueryOptions: {
+      nullable: { list: true, items: true },
       description: 'Reads up to 500 again, in the order asked for.',
       resolve: async (_, { ids }, context, info, resolveNodes) => {
         spend(context, ids.length, info)

@@ -104,6 +104,11 @@ export const page = z.looseObject({}).superRefine(({ first, last }, context) => 
   if (first != null && last != null) report(context, { message: 'cannot go with "first"' }, ['last'])
 })
 
+/** Of a history, `last` and `from` say two lengths. */
+export const historyRange = z.looseObject({}).superRefine(({ last, from }, context) => {
+  if (last != null && from != null) report(context, { message: 'cannot go with "from"' }, ['last'])
+})
+
 /** The same, where only the order by name has an index by which a prefix is found. */
 export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
   if (prefix !== '' && orderBy !== 'NAME_ASC') {

@@ -1,17 +1,23 @@
 import { type Bounds, UNBOUNDED } from '../core/bounds.ts'
 import type { CounterKey, CounterState, Known } from '../core/counters.ts'
 import type { Definition, Keeping } from '../core/definition.ts'
+import { DEFAULT_BUCKETS } from '../core/history.ts'
 import { joinNames, splitNames } from '../core/names.ts'
 import type { Nth } from '../core/nth.ts'
 import { inTurns } from '../core/turns.ts'
 import { spend, spendHistory, spendTexts } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
+import type { ListPlace } from './cursors.ts'
 import { fieldsBeneath } from './fieldCount.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
 /** A counter that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
-export type CounterSource = Omit<CounterState, Unknown> & Partial<Pick<CounterState, Unknown>>
+export type CounterSource = Omit<CounterState, Unknown> &
+  Partial<Pick<CounterState, Unknown>> & {
+    /** Where a leaderboard has it. */
+    listed?: { value: number; place: ListPlace }
+  }
 
 type Unknown = 'createdAt' | 'updatedAt'
 
@@ -30,7 +36,6 @@ builder.node(Counter, {
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) => nth.counters.readMany(ids.map(keyOf)),
   fields: (t) => ({
-    namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     value: t.expose('value', {
       type: 'SafeInt',
@@ -55,13 +60,11 @@ builder.node(Counter, {
       type: [Bucket],
       nullable: true,
       description:
-        'What was added in each period, oldest first, empty ones 0. The `last` ones before `to`, or all from the one holding `from`. At most 5 000, and 50 000 in a request. A period that is not tracked is added up from finer ones.',
+        'What was added in each period, oldest first, empty ones 0. The `last` ones before `to`, or all from the one holding `from`. At most 5 000, and 50 000 in a request. A period that is not tracked is added up from finer ones; null: no finer one is tracked either.',
       args: {
         period: t.arg({ type: Period, required: true, description: 'Which periods.' }),
         last: t.arg.int({
-          required: true,
-          defaultValue: 30,
-          description: 'How many, up to 5 000. Not looked at with `from`.',
+          description: 'How many, up to 5 000; 30 by default. Not with `from`.',
           validate: checks.bucketCount,
         }),
         from: t.arg({ type: 'DateTime', description: 'An instant in the first one.' }),
@@ -70,13 +73,15 @@ builder.node(Counter, {
           description: 'The last one begins before this instant. Default: up to the running one.',
         }),
       },
-      resolve: async (counter, { period, ...range }, context, info) => {
+      validate: checks.historyRange,
+      resolve: async (counter, { period, last, from, to }, context, info) => {
         const { counters } = context.nth
         const known = await knownOf(counter, context.nth)
+        const range = { last: last ?? DEFAULT_BUCKETS, from, to }
         const totals = await counters.history(known, period, range, (cost) =>
           spendHistory(context, cost, info),
         )
-        return inTurns(totals, fieldsBeneath(info))
+        return totals && inTurns(totals, fieldsBeneath(info))
       },
     }),
     minValue: t.field({
@@ -174,12 +179,14 @@ export const counterNameArgument = {
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
+    nullable: true,
     description: 'One counter; 0 if never written.',
     args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
     resolve: (_, key, { nth }) => nth.counters.read(key),
   }),
   counters: t.field({
     type: [Counter],
+    nullable: { list: true, items: true },
     description: 'Many counters, one database read, in the order asked for; 1 to 500 names, repeats allowed.',
     args: {
       names: t.arg.stringList({

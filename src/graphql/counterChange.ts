@@ -17,7 +17,12 @@ import { fieldsBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
-const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').implement({
+/** A change, and the last one of the same cart to its counter, where that is another. */
+interface ChangeSource extends CounterChange {
+  last?: CounterChange | undefined
+}
+
+const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
   description: 'What one call did.',
   fields: (t) => ({
     value: t.expose('value', {
@@ -48,9 +53,9 @@ const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').imple
       type: Counter,
       nullable: true,
       description:
-        'The counter, for client caches: with this `value`, or the present one if replayed. Null only beside an error of its own; the change stands.',
+        "The counter, for client caches, as this call left it. Its `value` differs from the change's own where a cart changes the counter again, and where the call is replayed: then it is read now. Null only beside an error of its own; the change stands.",
       resolve: (change, _, { nth }) =>
-        change.isReplayed ? nth.counters.read(change.key) : counterAfter(change),
+        change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
     }),
   }),
 })
@@ -58,6 +63,12 @@ const CounterChangeRef = builder.objectRef<CounterChange>('CounterChange').imple
 function counterAfter({ key, value, at, definition, isDeletion }: CounterChange): CounterSource {
   if (isDeletion) return { ...key, value, definition, createdAt: null, updatedAt: null }
   return { ...key, value, definition, updatedAt: at }
+}
+
+/** A cache that is given several states of a counter at once keeps any of them: so each change has the last one. */
+function withLast(changes: readonly CounterChange[]): ChangeSource[] {
+  const last = new Map(changes.map((change) => [change.key.name, change]))
+  return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
 }
 
 /** What the caller of a mutation wishes beside its change. */
@@ -75,7 +86,7 @@ const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implemen
   }),
 })
 
-const CounterDelta = builder.inputType('CounterDelta', {
+const CounterDelta = builder.inputType('CounterDeltaInput', {
   description: 'A counter, and how much to add to it.',
   fields: (t) => ({
     name: t.string({ required: true, description: 'Name of the counter.' }),
@@ -83,7 +94,7 @@ const CounterDelta = builder.inputType('CounterDelta', {
   }),
 })
 
-const CounterDefinition = builder.inputType('CounterDefinition', {
+const CounterDefinition = builder.inputType('CounterDefinitionInput', {
   description: 'Left out: stays as it is. Null: back to the default.',
   fields: (t) => ({
     minValue: t.field({ type: 'SafeInt', description: 'Lowest value allowed. Default: none.' }),
@@ -165,7 +176,7 @@ builder.mutationFields((t) => ({
       spendTexts(context, lengthsOf(namespace, names), info)
       const wishes = wishesIn(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, wishes)
-      return inTurns(done, fieldsBeneath(info))
+      return inTurns(withLast(done), fieldsBeneath(info))
     },
   }),
   reset: t.field({

@@ -36,9 +36,13 @@ const GROUP_MARK = '\n'
 /** What stands for an order in its cursors. No name begins so. */
 const marks: Record<RankOrder, string> = { VALUE_DESC: '\n>', VALUE_ASC: '\n<', UPDATED_AT_DESC: '\nt' }
 
-/** A place in a list of another order. */
-export function encodeRank(order: RankOrder, { sortedBy, id }: Rank): string {
-  return encodeCursor(`${marks[order]}${sortedBy} ${id}`)
+/** A place in a list of another order, and which one it is from the top, from 1 on, where that is known. */
+export interface ListPlace extends Rank {
+  position?: number | undefined
+}
+
+export function encodeRank(order: RankOrder, { sortedBy, id, position }: ListPlace): string {
+  return encodeCursor(`${marks[order]}${[sortedBy, id, ...(position ? [position] : [])].join(' ')}`)
 }
 
 /** @throws {NthError} BAD_USER_INPUT for what `encodeRank` can't have made for this order */
@@ -46,12 +50,13 @@ export function decodeRank(
   argument: Argument,
   order: RankOrder,
   cursor: string | undefined,
-): Rank | undefined {
+): ListPlace | undefined {
   if (cursor === undefined) return undefined
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
-  const [sortedBy = Number.NaN, id = Number.NaN] = text.slice(marks[order].length).split(' ').map(Number)
-  const isPlace = Number.isSafeInteger(sortedBy) && Number.isSafeInteger(id) && isInstant(order, sortedBy)
-  if (isPlace && encodeRank(order, { sortedBy, id }) === cursor) return { sortedBy, id }
+  const parts = text.slice(marks[order].length).split(' ').map(Number)
+  const [sortedBy = Number.NaN, id = Number.NaN, position] = parts
+  const isPlace = parts.every(Number.isSafeInteger) && isInstant(order, sortedBy) && (position ?? 1) > 0
+  if (isPlace && encodeRank(order, { sortedBy, id, position }) === cursor) return { sortedBy, id, position }
   throw notACursor(argument)
 }
 

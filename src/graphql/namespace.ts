@@ -1,13 +1,14 @@
 import type { CounterState } from '../core/counters.ts'
 import type { Keeping } from '../core/definition.ts'
-import type { Rank, RankedCounter } from '../core/listing.ts'
+import type { RankedCounter } from '../core/listing.ts'
+import type { NamespaceState } from '../core/namespaces.ts'
 import type { Nth } from '../core/nth.ts'
 import type { SequenceState } from '../core/sequenceStore.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
-import { connectionOf } from './connection.ts'
-import { Counter } from './counter.ts'
-import { decodeCursor, decodeRank, encodeCursor, encodeRank } from './cursors.ts'
+import { connectionOf, type PageBounds } from './connection.ts'
+import { Counter, type CounterSource } from './counter.ts'
+import { decodeCursor, decodeRank, encodeCursor, encodeRank, type ListPlace } from './cursors.ts'
 import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 import { prefixArgument, Sequence } from './sequence.ts'
 
@@ -15,6 +16,24 @@ import { prefixArgument, Sequence } from './sequence.ts'
 interface NamespaceSource {
   name: string
   keeping?: Keeping
+}
+
+/** A counter with its place in a leaderboard. */
+type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
+
+/** Counts on from the place where a page begins; what is listed from the end is known before another place only. */
+function placed(
+  counters: readonly RankedCounter[],
+  { after, before, fromEnd }: PageBounds<ListPlace>,
+): ListedCounter[] {
+  const start = fromEnd ? before?.position : after ? after.position : 0
+  const step = fromEnd ? -1 : 1
+  return counters.map(({ rank, listedValue, ...counter }, index) => {
+    const position = start === undefined ? 0 : start + step * (index + 1)
+    // More may have come before it than there were when the cursor was made.
+    const place = { ...rank, position: position > 0 ? position : undefined }
+    return { ...counter, listed: { value: listedValue, place } }
+  })
 }
 
 const CounterOrder = builder.enumType('CounterOrder', {
@@ -65,21 +84,38 @@ builder.node(Namespace, {
         resolve({ name }, { prefix, orderBy, ...args }, context, info) {
           const { counters } = context.nth
           if (orderBy === 'NAME_ASC') {
-            return connectionOf<CounterState, string>(args, context, info, {
+            return connectionOf<CounterSource, string>(args, context, info, {
               list: (bounds) => counters.list(name, { prefix, ...bounds }),
               toCursor: (counter) => encodeCursor(counter.name),
               fromCursor: decodeCursor,
             })
           }
-          return connectionOf<RankedCounter, Rank>(args, context, info, {
-            list: (bounds) => counters.listRanked(name, { order: orderBy, ...bounds }),
-            toCursor: ({ rank }) => encodeRank(orderBy, rank),
+          return connectionOf<ListedCounter, ListPlace>(args, context, info, {
+            list: async (bounds) =>
+              placed(await counters.listRanked(name, { order: orderBy, ...bounds }), bounds),
+            toCursor: ({ listed }) => encodeRank(orderBy, listed.place),
             fromCursor: (argument, cursor) => decodeRank(argument, orderBy, cursor),
           })
         },
       },
       { name: 'CounterConnection', description: 'A page of a list of counters.' },
-      { name: 'CounterEdge', description: 'A counter in a list.' },
+      {
+        name: 'CounterEdge',
+        description: 'A counter in a list.',
+        fields: (t) => ({
+          rank: t.int({
+            nullable: true,
+            description:
+              'Position in this order, from 1 on, counted on from the cursor. Null: by name, or not known.',
+            resolve: ({ node }) => node.listed?.place.position ?? null,
+          }),
+          value: t.field({
+            type: 'SafeInt',
+            description: 'The value in the list; may be a second older than `node.value`.',
+            resolve: ({ node }) => node.listed?.value ?? node.value,
+          }),
+        }),
+      },
     ),
     sequences: t.connection(
       {
@@ -101,6 +137,17 @@ builder.node(Namespace, {
   }),
 })
 
+for (const type of [Counter, Sequence]) {
+  builder.objectField(type, 'namespace', (t) =>
+    t.field({
+      type: Namespace,
+      nullable: true,
+      description: 'Namespace it lives in.',
+      resolve: ({ namespace }) => ({ name: namespace }),
+    }),
+  )
+}
+
 const nameArgument = {
   required: true,
   defaultValue: 'default',
@@ -111,6 +158,7 @@ const nameArgument = {
 builder.queryField('namespace', (t) =>
   t.field({
     type: Namespace,
+    nullable: true,
     description: 'A namespace: its defaults, and lists of what is in it.',
     args: {
       name: t.arg.string(nameArgument),
@@ -119,7 +167,27 @@ builder.queryField('namespace', (t) =>
   }),
 )
 
-const NamespaceDefinition = builder.inputType('NamespaceDefinition', {
+builder.queryField('namespaces', (t) =>
+  t.connection(
+    {
+      type: Namespace,
+      nullable: true,
+      description: 'Namespaces that hold a counter or a sequence, by name.',
+      args: { prefix: t.arg.string(prefixArgument) },
+      validate: checks.page,
+      resolve: (_, { prefix, ...args }, context, info) =>
+        connectionOf<NamespaceState, string>(args, context, info, {
+          list: (bounds) => context.nth.namespaces.list({ prefix, ...bounds }),
+          toCursor: ({ name }) => encodeCursor(name),
+          fromCursor: decodeCursor,
+        }),
+    },
+    { name: 'NamespaceConnection', description: 'A page of a list of namespaces.' },
+    { name: 'NamespaceEdge', description: 'A namespace in a list.' },
+  ),
+)
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
   description: 'Left out: stays as it is. Null: back to the default.',
   fields: (t) => ({
     timeZone: t.string({ description: 'IANA zone of new counters and sequences. Default: UTC.' }),

@@ -3,7 +3,7 @@ import { builder } from './builder.ts'
 import * as checks from './checks.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { decodeId } from './ids.ts'
-import { groupArgument, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
+import { groupArgument, SequenceGroup, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
 import { groupIn } from './sequenceNumbers.ts'
 
 const ReservationRef = builder.objectRef<Reservation>('Reservation')
@@ -31,6 +31,12 @@ builder.node(ReservationRef, {
       type: 'DateTime',
       description: 'Confirm before this.',
       resolve: ({ expiresAt }) => new Date(expiresAt),
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      description: 'The group that its number is of, for client caches. Null: the sequence was deleted.',
+      resolve: ({ token }, _, { nth }) => nth.sequences.groupOfReservation(token),
     }),
   }),
 })

@@ -1,4 +1,4 @@
-import { GraphQLScalarType } from 'graphql'
+import { type ASTNode, GraphQLError, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
 import { builder } from './builder.ts'
 
@@ -6,6 +6,9 @@ builder.addScalarType(
   'SafeInt',
   new GraphQLScalarType({
     ...GraphQLSafeInt.toConfig(),
+    parseValue: (value) => GraphQLSafeInt.parseValue(typeof value === 'string' ? refuseText() : value),
+    parseLiteral: (node, variables) =>
+      GraphQLSafeInt.parseLiteral(node.kind === Kind.STRING ? refuseText(node) : node, variables),
     description:
       'Whole number between -(2^53-1) and 2^53-1, as a JSON number; strings and fractions are refused. TypeScript: `number`.',
     specifiedByURL: 'https://tc39.es/ecma262/#sec-number.issafeinteger',
@@ -23,3 +26,8 @@ builder.addScalarType(
     specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
   }),
 )
+
+/** Clients that keep numbers as text meet this first. */
+function refuseText(node?: ASTNode): never {
+  throw new GraphQLError('SafeInt must be a JSON number, not a string', { nodes: node ?? null })
+}

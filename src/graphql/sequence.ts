@@ -40,7 +40,6 @@ builder.node(Sequence, {
       }),
     ),
   fields: (t) => ({
-    namespace: t.exposeString('namespace', { description: 'Namespace it lives in.' }),
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     startValue: t.field({
       type: 'SafeInt',
@@ -166,6 +165,11 @@ builder.node(SequenceGroup, {
       description: 'What would come next: a forecast, as others may take it first. Null: exhausted.',
       resolve: (group, _, { nth }) => known(group, 'nextValue', nth),
     }),
+    nextFormatted: t.string({
+      nullable: true,
+      description: 'The same as text.',
+      resolve: (group, _, { nth }) => known(group, 'nextFormatted', nth),
+    }),
     updatedAt: t.field({
       type: 'DateTime',
       nullable: true,
@@ -202,6 +206,7 @@ export const sequenceNamespaceArgument = {
 builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
+    nullable: true,
     description: 'One sequence; never used: the defaults.',
     args: { name: t.arg.string(sequenceNameArgument), namespace: t.arg.string(sequenceNamespaceArgument) },
     resolve: (_, key, { nth }) => nth.sequences.read(key),

@@ -3,7 +3,7 @@ import * as checks from './checks.ts'
 import { Period, withZone } from './period.ts'
 import { Sequence, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
 
-const SequenceDefinition = builder.inputType('SequenceDefinition', {
+const SequenceDefinition = builder.inputType('SequenceDefinitionInput', {
   description: 'Left out: stays as it is. Null: back to the default.',
   fields: (t) => ({
     startValue: t.field({

@@ -5,6 +5,19 @@ import { ER, hasErrorNumber } from './errors.ts'
 import { openNamespace } from './ids.ts'
 import { keepingIn, periodsText } from './keeping.ts'
 import { bytes, integer } from './literals.ts'
+import { onPage, pageOf } from './paging.ts'
+import { IS_THERE } from './sequenceReads.ts'
+
+/** Whether readers see a counter or a sequence in it. */
+const HOLDS_ANYTHING = `(exists (
+              select 1
+                from counter c
+                join counter_value v on v.counter_id = c.id
+               where c.namespace_id = n.id and v.period = 0 and v.revision > 0)
+            or exists (
+              select 1
+                from sequence s
+               where s.namespace_id = n.id and ${IS_THERE}))`
 
 export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
   return {
@@ -12,6 +25,18 @@ export function openNamespaceStore(database: Database, definitions: Database): N
       const [rows] = await database.repeatable((connection) =>
         connection.query<RowDataPacket[]>(
           `select name, time_zone, periods from namespace where name in (${names.map(({ name }) => bytes(name)).join(', ')})`,
+        ),
+      )
+      return rows.map(stateIn)
+    },
+
+    async list(page) {
+      const [rows] = await database.repeatable((connection) =>
+        connection.query<RowDataPacket[]>(
+          `select n.name, n.time_zone, n.periods
+             from namespace n
+            where ${[...onPage('n.name', page), HOLDS_ANYTHING].join(' and ')}
+            ${pageOf('n.name', page)}`,
         ),
       )
       return rows.map(stateIn)

@@ -18,7 +18,7 @@ import { selectByParent } from './selecting.ts'
 const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${NUMBERING}`
 
 /** A sequence is there for readers once it is defined, or one of its groups has dealt a number. */
-const IS_THERE = `(s.is_defined or exists (
+export const IS_THERE = `(s.is_defined or exists (
               select 1
                 from sequence_group u
                where u.sequence_id = s.id and u.version > 0))`

@@ -35,6 +35,13 @@ export function openSequenceStore(
       )
       return found.map(reservationIn)
     },
+    readReservationGroups: (tokens) =>
+      database.repeatable(async (connection) =>
+        (await readByToken(connection, tokens)).map((row) => ({
+          token: row.token.toString('hex'),
+          group: keyIn(row),
+        })),
+      ),
     define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
@@ -91,14 +98,7 @@ function openReservationRows(
     tokens: readonly string[],
   ): Promise<Map<string, NumberedRow>> {
     const { generation } = origin
-    const [rows] = await connection.query<RowDataPacket[]>(
-      `select r.token, ${IDENTITY}
-         from reservation r
-         join sequence_group g on g.id = r.group_id
-         join sequence s on s.id = g.sequence_id
-         join namespace n on n.id = s.namespace_id
-        where r.token in (${tokens.map(literal).join(', ')})`,
-    )
+    const rows = await readByToken(connection, tokens)
     return new Map(
       rows.map((row) => {
         const found = rowIn(row, generation)
@@ -118,6 +118,19 @@ function openReservationRows(
     },
     forget: () => undefined,
   }
+}
+
+/** The groups of reservations. */
+async function readByToken(connection: Connection, tokens: readonly string[]): Promise<RowDataPacket[]> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select r.token, ${IDENTITY}
+       from reservation r
+       join sequence_group g on g.id = r.group_id
+       join sequence s on s.id = g.sequence_id
+       join namespace n on n.id = s.namespace_id
+      where r.token in (${tokens.map(literal).join(', ')})`,
+  )
+  return rows
 }
 
 function rowIn(row: RowDataPacket, generation: number): NumberedRow {

@@ -21,7 +21,7 @@ export const INCREMENT = 'mutation($name: String!) { increment(name: $name) { va
 export const bodies: unknown[] = [
   // Good ones.
   { query: '{ __typename }' },
-  { query: '{ counter(name: "a") { id namespace name value createdAt updatedAt } }' },
+  { query: '{ counter(name: "a") { id namespace { name } name value createdAt updatedAt } }' },
   {
     query: 'query Q($n: [String!]!) { counters(names: $n) { ...F } } fragment F on Counter { name value }',
     variables: { n: ['a', 'b'] },

@@ -67,7 +67,7 @@ export function stepSequence(
       return [{ ...emptySequence, keys: model.keys }, { done: true }]
     case 'define': {
       const numbering = changed(model.numbering, operation.change)
-      return isSound(numbering)
+      return isSound(numbering) && !startsInVain(model, numbering)
         ? [{ ...model, numbering }, { done: true }]
         : [model, { code: 'BAD_USER_INPUT' }]
     }
@@ -109,6 +109,16 @@ function changed(present: Numbering, change: NumberingChange): Numbering {
   })
   // The parts of one.
   return Object.fromEntries(entries) as Numbering
+}
+
+/** Whether the start is another one, though the first number was issued and none will begin there. */
+function startsInVain({ numbering: present, groups }: SequenceModel, numbering: Numbering): boolean {
+  const used = Object.entries(groups).flatMap(([name, { latest }]) => (latest === null ? [] : [name]))
+  const { startValue, minValue, maxValue, restartEvery, cycle } = numbering
+  const isAhead = restartEvery !== null || cycle || used.some((name) => name !== '')
+  const mayStay =
+    present.startValue >= (minValue ?? -Infinity) && present.startValue <= (maxValue ?? Infinity)
+  return used.length > 0 && !isAhead && mayStay && startValue !== present.startValue
 }
 
 /** Whether a sequence can be so, whatever it has dealt. Of formats, the test has only good ones. */
