@@ -58,6 +58,7 @@ export function openMemoryNth(): Nth {
 
     namespaces: {
       read: async (name) => ({ name, keeping: DEFAULT_KEEPING }),
+      list: notMeasured,
       readMany: notMeasured,
       define: notMeasured,
     },
@@ -91,6 +92,7 @@ export function openMemoryNth(): Nth {
       confirm: notMeasured,
       release: notMeasured,
       reservation: notMeasured,
+      groupOfReservation: notMeasured,
       define: notMeasured,
       delete: notMeasured,
       list: notMeasured,
@@ -100,7 +102,8 @@ export function openMemoryNth(): Nth {
 }
 
 function unused(key: GroupKey): GroupState {
-  return { ...key, lastValue: null, lastFormatted: null, nextValue: 1, updatedAt: null }
+  const nothing = { lastValue: null, lastFormatted: null, updatedAt: null }
+  return { ...key, ...nothing, nextValue: 1, nextFormatted: null }
 }
 
 function kept<State>(states: Map<string, State>, key: string, make: () => State): State {
