@@ -31,8 +31,8 @@ for (const root of [schema.getQueryType(), schema.getMutationType()]) {
     field.resolve = (parent, args, context, info) => {
       const count = (begun.get(context) ?? 0) + 1
       begun.set(context, count)
-      const resolved = () => resolve(parent, args, context, info)
-      return count <= AT_ONCE || hasRoom(0) ? resolved() : untilRoom(0).then(resolved)
+      if (count <= AT_ONCE || hasRoom(0)) return resolve(parent, args, context, info)
+      return untilRoom(0).then(() => resolve(parent, args, context, info))
     }
   }
 }

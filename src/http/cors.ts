@@ -16,9 +16,10 @@ export function openCors(
   onRefused: (origin: string) => void,
 ): (request: IncomingMessage) => HeaderList {
   const refused = new Set<string>()
-  const headersFor = remember((origin): HeaderList => {
+  const known = remember((origin): { isAllowed: boolean; headers: HeaderList } => {
     const isAllowed = isAllowedOrigin(origin, access)
-    return ['vary', 'Origin', ...(isAllowed ? ['access-control-allow-origin', origin] : [])]
+    const headers = ['vary', 'Origin', ...(isAllowed ? ['access-control-allow-origin', origin] : [])]
+    return { isAllowed, headers }
   })
 
   function note(origin: string, host: string | undefined): void {
@@ -30,9 +31,9 @@ export function openCors(
   }
 
   return ({ method, headers: { origin = '', host, 'access-control-request-headers': asked = '' } }) => {
-    const headers = headersFor(origin)
-    if (origin !== '' && headers.length === 2) note(origin, host)
-    if (method !== 'OPTIONS' || !isAllowedOrigin(origin, access)) return headers
+    const { isAllowed, headers } = known(origin)
+    if (!isAllowed) note(origin, host)
+    if (method !== 'OPTIONS' || !isAllowed) return headers
     return [
       ...headers,
       'access-control-allow-methods',

@@ -21,7 +21,7 @@ import type { KnownDocuments } from './known.ts'
  */
 const MAX_TOKENS = 10_000
 
-/** The most lines. To find the place of each error, graphql-js splits the document into lines; 450 000 took it 30 ms. */
+/** The most lines. graphql-js counts them anew for the place of each error: ten errors behind 450 000 took 0.4 s. */
 const MAX_LINES = 10_000
 
 /** The most operations and fragments: each fragment is compared with each other one for fields that conflict. */

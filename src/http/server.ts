@@ -99,7 +99,7 @@ export async function listen({
     },
     onFault: (error) => onFault(error),
   })
-  // Last, as a worker may be dealt connections before it hears that it listens.
+  // Last, as a worker may be given connections before it hears that it listens.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
