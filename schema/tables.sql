@@ -72,7 +72,9 @@ create table counter (
 -- What a counter has counted, one row for each period and slot. Period 0 is all time: the value, which can be reset.
 -- 1 to 5 are hour, day, week, month and year: what was added in the one that begins at `starts_at`. Who holds the
 -- lock on the row of all time of a slot is the only one to change the others of that slot; so these need no version.
--- A row of all time counts for readers once its revision is above 0. No secondary key: each costs writers dearly.
+-- A row of all time counts for readers once it has a `created_at`. Its `revision` orders the states of the counter:
+-- when it was made and, from its first change on, when that was, in microseconds since 2020, plus 1 for each applied
+-- call; in slots above 0 and in other periods only what was added. No secondary key: each costs writers dearly.
 create table counter_value (
   counter_id bigint unsigned not null,
   period tinyint unsigned not null,
@@ -115,7 +117,7 @@ create table chore (
 -- How the numbers of a sequence follow one another, and are written. Null is no bound, no format, and no period after
 -- which it begins again. `eras` is a JSON list of the ways in which it has written numbers before it was changed.
 -- Who deals numbers holds a shared lock on this row, who changes it an exclusive one: so nobody deals by an old
--- definition. `version` begins at random. `uses` is raised on a cluster, where shared locks hold on one node only.
+-- definition. `version` begins at random. `definitions` counts them. `uses` is raised on a cluster, where shared locks hold on one node only.
 create table sequence (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
@@ -135,13 +137,15 @@ create table sequence (
   gapless boolean not null default false,
   eras mediumblob null,
   uses int unsigned not null default 0,
+  definitions int unsigned not null default 0,
   primary key (id),
   unique key sequence_name (namespace_id, name)
 ) engine = InnoDB;
 
 -- The period in which a group has dealt numbers last, the version of its sequence then, and how they were written.
 -- Null: it has dealt none yet. `identity` is drawn at random when it is made: after a failover that lost groups their
--- ids are given to others, and whoever still knows a lost one by its id must not meet its identity there.
+-- ids are given to others, and whoever still knows a lost one by its id must not meet its identity there. `revision` orders its states as that of a
+-- counter does, together with the `definitions` of its sequence; `is_used`: whether anything was done in it yet.
 create table sequence_group (
   id bigint unsigned not null auto_increment,
   sequence_id bigint unsigned not null,
@@ -151,6 +155,8 @@ create table sequence_group (
   format varbinary(764) null,
   time_zone varbinary(64) null,
   identity int unsigned not null default 0,
+  revision bigint unsigned not null default 0,
+  is_used boolean not null default true,
   primary key (id),
   unique key sequence_group_name (sequence_id, name),
   key sequence_group_version (sequence_id, version)

@@ -25,6 +25,8 @@ function rowWith(value: number): RowState {
     tallies: [{ period: 'DAY', value: 0 }],
     counted: 0,
     added: 0n,
+    revision: undefined,
+    raised: 0,
     isDefined: false,
     isDeleted: false,
   }

@@ -21,7 +21,15 @@ const justExpired: StoredReservation = {
 
 function found(reservation: StoredReservation): NumberState {
   const numbering = { ...defaults, gapless: true }
-  const position = { isRisen: false, last: 9, next: null, round: 0, now: 1000, free: [5] }
+  const position = {
+    isRisen: false,
+    last: 9,
+    next: null,
+    round: 0,
+    now: 1000,
+    free: [5],
+    revision: undefined,
+  }
   return numberState({ numbering, group: '', label: 0 }, { ...position, reservations: [reservation] })
 }
 

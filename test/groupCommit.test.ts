@@ -142,6 +142,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     const decision = deal({
       values: stored.map((row) => row?.value),
       positions: [],
+      revisions: [],
       tallies: stored.map((row, index) => (row && runs[index]?.isTold ? [row.added] : undefined)),
       remembered: claims.flatMap(({ key }) => {
         const earlier = table.keys.get(key)
@@ -269,7 +270,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      deal({ values: runs.map(() => 0), positions: [], tallies: [], remembered: [] })
+      deal({ values: runs.map(() => 0), positions: [], tallies: [], revisions: [], remembered: [] })
       mayCommit()
       return { kind: 'committed' }
     },

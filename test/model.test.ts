@@ -118,7 +118,7 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     const asked = [place, count]
     const earlier = key === undefined ? undefined : taken.get(key)
     const claim = key === undefined ? undefined : claimOf('n', key, asked)
-    const answer = sequences.next({ namespace: 'n', sequence: name, group }, count, claim)
+    const answer = sequences.next({ namespace: 'n', sequence: name, group }, count, { claim })
     if (earlier && earlier.asked !== String(asked)) {
       await expect(answer).rejects.toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
       return see('reused by a sequence')

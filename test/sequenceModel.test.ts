@@ -120,7 +120,7 @@ async function ask(
       case 'next': {
         const { group, count, key } = asked
         const claim = key === undefined ? undefined : claimOf(namespace, key, [group, count])
-        const numbers = await sequences.next({ namespace, sequence: 's', group }, count, claim)
+        const numbers = await sequences.next({ namespace, sequence: 's', group }, count, { claim })
         const { isReplayed, dealt } = numbers
         const texts = numbersOf(dealt).map(writerFor(numbers))
         const { value, lastValue } = dealt

@@ -1,5 +1,12 @@
 import type { Call } from './calls.ts'
-import { isForCounter, merge, type Operation, type RowState, type ValueOperation } from './dealing.ts'
+import {
+  isForCounter,
+  merge,
+  type Operation,
+  type RowState,
+  raiseBy,
+  type ValueOperation,
+} from './dealing.ts'
 import { type GroupRun, groupRunOf, includeInGroup } from './groupRun.ts'
 import type { Claim } from './idempotency.ts'
 import type { CounterRow, GroupRow, Row } from './lane.ts'
@@ -29,6 +36,10 @@ export interface CounterRun<R extends CounterRow> extends RowState {
    * its operations are decided one by one, and only then is it written.
    */
   merged: ValueOperation | undefined
+  /** By how much its merged operations raise the revision. */
+  raise: number
+  /** Whether somebody asks for its revision, so that this is to be read. */
+  withRevision: boolean
   /** Whether its definition may be changed, or it may be deleted. */
   isForDefinition: boolean
   /** Whether somebody asks what was added in its running periods, so that this is to be read. */
@@ -161,6 +172,8 @@ function counterRunOf<R extends Row, C extends CounterRow>(
     kind: 'counter',
     row,
     merged: mergeable(call, operation),
+    raise: raiseOf(operation),
+    withRevision: call.withRevision === true,
     isForDefinition: isForDefinition(operation),
     // Whether there is room for more, one slot alone doesn't tell.
     isTold: slots > 1 || isTold(call, operation),
@@ -170,6 +183,8 @@ function counterRunOf<R extends Row, C extends CounterRow>(
     tallies: undefined,
     counted: 0,
     added: 0n,
+    revision: undefined,
+    raised: 0,
     isDefined: false,
     isDeleted: false,
     isGone: false,
@@ -192,6 +207,8 @@ function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void
     return
   }
   run.isTold ||= isTold(call, operation)
+  run.withRevision ||= call.withRevision === true
+  run.raise += raiseOf(operation)
   if (run.row.definition.slots > 1 && !isForOneSlot(operation)) takeAllSlots(run)
   if (!run.merged) return
   const next = mergeable(call, operation)
@@ -208,6 +225,10 @@ function beCareful(run: CounterRun<CounterRow>, { careful, told }: Care): void {
 function isTold<R extends Row>({ isTold, claim }: Call<R>, operation: Operation | undefined): boolean {
   // A repeat may ask what the first call didn't. What is much may be too much for a period.
   return isTold || claim !== undefined || !isSmall(operation)
+}
+
+function raiseOf(operation: Operation | undefined): number {
+  return raiseBy(operation?.kind === 'add' ? operation.delta : null)
 }
 
 function isForDefinition(operation: Operation | undefined): boolean {

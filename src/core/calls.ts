@@ -21,6 +21,8 @@ export interface Request {
   readonly claim: Claim | undefined
   /** Whether it asks what was added in the running periods. */
   readonly isTold: boolean
+  /** Whether it asks for the revision that each operation leaves. */
+  readonly withRevision?: boolean | undefined
   /** Until when it can wait, if it has waited before: on the clock of `performance.now()`, in milliseconds. */
   readonly deadline?: number | undefined
 }
@@ -128,13 +130,14 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
       throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
-    admit({ operations: asked, mode, claim, isTold, deadline }, seek) {
+    admit({ operations: asked, mode, claim, isTold, withRevision, deadline }, seek) {
       return new Promise((resolve, reject) => {
         const call: Call<R> = {
           operations: asked,
           mode,
           claim,
           isTold,
+          withRevision,
           seek,
           rows: [],
           isCommitting: false,

@@ -32,6 +32,8 @@ export interface CounterState extends CounterKey {
   createdAt: Date | null
   /** When its value was last changed; null: never. */
   updatedAt: Date | null
+  /** Of two states the newer has the higher one. */
+  revision: number
 }
 
 export interface CounterChange {
@@ -49,6 +51,8 @@ export interface CounterChange {
   valuesIn: PeriodValues | undefined
   /** What the counter is since then; undefined: it is deleted, or was changed by an earlier call. */
   definition: Definition | undefined
+  /** That of the counter since then; undefined: it wasn't asked, or an earlier call did it. */
+  revision: number | undefined
 }
 
 /** What a caller wants beside a change. */
@@ -57,6 +61,8 @@ export interface Wishes {
   claim?: Claim | undefined
   /** Whether the change is to say what was added in the running periods. */
   isTold?: boolean | undefined
+  /** Whether the change is to say the counter's revision. */
+  withRevision?: boolean | undefined
 }
 
 /** What of a counter's definition is to change; undefined: stays as it is; null: back to the default. */
@@ -75,7 +81,7 @@ export interface CounterDelta {
 /** Where counters are kept. */
 export interface CounterStore<R extends Row> {
   rows: Rows<CounterKey, R>
-  /** The counters that were ever written or defined, of those asked for, in any order, by one statement. */
+  /** Counters, also those that were never written or defined, in any order, by one statement. */
   read(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   /** At most a second behind; what this process has changed is in it. */
@@ -116,13 +122,17 @@ export interface Counters {
    * @throws {NthError} LIMIT_REACHED if the value is outside of the bounds; BAD_USER_INPUT if they leave no value,
    *   or there are to be slots, too; UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  define(key: CounterKey, change: CounterDefinitionChange): Promise<CounterChange>
+  define(
+    key: CounterKey,
+    change: CounterDefinitionChange,
+    wishes?: Pick<Wishes, 'withRevision'>,
+  ): Promise<CounterChange>
   /**
    * Forgets a counter: what counts after it counts in a new one, from 0.
    *
    * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  delete(key: CounterKey): Promise<CounterChange>
+  delete(key: CounterKey, wishes?: Pick<Wishes, 'withRevision'>): Promise<CounterChange>
   /** Reads one; a name never written reads 0. All reads of the same turn of the event loop share one statement. */
   read(key: CounterKey): Promise<CounterState>
   /** Reads many in the order asked, by the same statement. */
@@ -174,26 +184,26 @@ export function openCounters<R extends Row>({
   deadline,
 }: CountersOptions<R>): Counters {
   return {
-    ...gather(keyText, store.read, unwritten),
+    ...gather(keyText, store.read),
     ...openHistory(store.readHistory, now),
     list: store.list,
     listRanked: store.listRanked,
     incrementBy: (key, delta, wishes) => change(key, { kind: 'add', delta }, wishes),
     reset: (key, to, wishes) => change(key, { kind: 'set', to }, wishes),
-    delete: async (key) => ({ ...(await change(key, { kind: 'delete' })), isDeletion: true }),
+    delete: async (key, wishes) => ({ ...(await change(key, { kind: 'delete' }, wishes)), isDeletion: true }),
 
-    async define(key, asked) {
+    async define(key, asked, { withRevision } = {}) {
       const { timeZone, periods } = asked
-      const wishes = { deadline: deadline() }
+      const wishes = { withRevision, deadline: deadline() }
       const keeping = timeZone === null || periods === null ? await keepingIn(key.namespace) : undefined
       const kept = { timeZone: timeZone ?? keeping?.timeZone, periods: periods ?? keeping?.periods }
       return change(key, { kind: 'define', change: { ...asked, ...kept } }, wishes)
     },
 
-    incrementMany(namespace, changes, { claim, isTold = false } = {}) {
+    incrementMany(namespace, changes, { claim, isTold = false, withRevision } = {}) {
       const keys = changes.map(({ name }) => ({ namespace, name }))
       const operations = changes.map(({ delta }): Operation => ({ kind: 'add', delta }))
-      return changeAll(keys, { operations, mode: 'all', claim, isTold })
+      return changeAll(keys, { operations, mode: 'all', claim, isTold, withRevision })
     },
 
     resetAll: (namespace, prefix, to) => resetAll({ store, groupCommit }, { namespace, prefix, to }),
@@ -202,9 +212,9 @@ export function openCounters<R extends Row>({
   async function change(
     key: CounterKey,
     operation: Operation,
-    { claim, isTold = false, deadline }: Wishes & Pick<Request, 'deadline'> = {},
+    { claim, isTold = false, withRevision, deadline }: Wishes & Pick<Request, 'deadline'> = {},
   ): Promise<CounterChange> {
-    const request: Request = { operations: [operation], mode: 'one', claim, isTold, deadline }
+    const request: Request = { operations: [operation], mode: 'one', claim, isTold, withRevision, deadline }
     const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
     return changeOf(key, answers[0], at, isReplayed)
   }
@@ -217,8 +227,9 @@ export function openCounters<R extends Row>({
 
 function changeOf(key: CounterKey, dealt: Answer | undefined, at: Date, isReplayed: boolean): CounterChange {
   if (!dealt || 'kind' in dealt) throw new Error('An operation without an answer')
-  const { value, previousValue, appliedDelta, valuesIn, definition } = dealt
-  return { key, value, previousValue, appliedDelta, at, isReplayed, isDeletion: false, valuesIn, definition }
+  const { value, previousValue, appliedDelta, valuesIn, definition, revision } = dealt
+  const done = { value, previousValue, appliedDelta, valuesIn, definition, revision }
+  return { key, ...done, at, isReplayed, isDeletion: false }
 }
 
 /** A key as one text. */
@@ -226,6 +237,7 @@ export function keyText({ namespace, name }: CounterKey): string {
   return joinNames(namespace, name)
 }
 
-function unwritten({ namespace, name }: CounterKey): CounterState {
-  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null }
+/** A counter that was never written or defined. */
+export function unwritten({ namespace, name }: CounterKey, revision: number): CounterState {
+  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null, revision }
 }

@@ -31,6 +31,8 @@ export interface Dealt {
   valuesIn?: PeriodValues | undefined
   /** What the row is after it; undefined: it is not known any more. */
   definition?: Definition | undefined
+  /** That of the row after it; undefined: nobody has asked. */
+  revision?: number | undefined
 }
 
 export type PeriodValues = { readonly [P in Period]?: number }
@@ -51,6 +53,10 @@ export interface RowState {
   counted: number
   /** What they have added together: also where that is beyond the safe range, as one was set in between. */
   added: bigint
+  /** Before all operations; undefined: it is not known, as nobody asks. */
+  revision: number | undefined
+  /** By how much the operations raise it. */
+  raised: number
   isDefined: boolean
   isDeleted: boolean
 }
@@ -116,6 +122,7 @@ function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
     if (!row) continue
     row.value = previousValue
     row.counted -= 1
+    row.raised -= raiseBy(appliedDelta)
     tally(row, -(appliedDelta ?? 0))
   }
 }
@@ -161,14 +168,26 @@ function define(row: RowState, change: DefinitionChange, at: Date): Dealt | NthE
   if (definition instanceof NthError) return definition
   row.definition = definition
   row.isDefined = true
-  return { value, previousValue: value, appliedDelta: null, definition }
+  row.raised += 1
+  return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
 }
 
 function become(row: RowState, value: number, appliedDelta: number | null): Dealt {
   const { value: previousValue, definition, tallies } = row
   row.value = value
   row.counted += 1
-  return { value, previousValue, appliedDelta, definition, valuesIn: tallies && valuesIn(tallies) }
+  row.raised += raiseBy(appliedDelta)
+  const revision = revisionOf(row)
+  return { value, previousValue, appliedDelta, definition, valuesIn: tallies && valuesIn(tallies), revision }
+}
+
+/** By how much an operation raises the revision: what adds nothing leaves the counter as it is. */
+export function raiseBy(appliedDelta: number | null): number {
+  return appliedDelta === 0 ? 0 : 1
+}
+
+function revisionOf({ revision, raised }: RowState): number | undefined {
+  return revision === undefined ? undefined : revision + raised
 }
 
 function valuesIn(tallies: readonly Tally[]): PeriodValues {

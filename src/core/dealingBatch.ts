@@ -24,7 +24,10 @@ export function dealBatch<R extends Row>(
   { at, careful, keyTtlMs }: DealingOptions,
 ): Decision | false {
   const { calls: all, runs, counters, groups, parts, claims } = batch
-  for (const [index, run] of counters.entries()) begin(run, found.values[index], found.tallies[index])
+  for (const [index, run] of counters.entries()) {
+    const [value, tallies, revision] = [found.values[index], found.tallies[index], found.revisions[index]]
+    begin(run, { value, tallies, revision })
+  }
   for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
   if (runs.some(isGone)) return false
   const tight = counters.filter(isTight)

@@ -25,7 +25,7 @@ interface Turn<Key, State> {
 
 /**
  * Makes one read of many: what is asked for within one turn of the event loop, by any number of requests,
- * goes to `readFound` together, each key once. What it doesn't find is as `unwritten` says. Nothing is
+ * goes to `readFound` together, each key once. What it doesn't find is as `unwritten` says, if it may miss any. Nothing is
  * remembered from one turn to the next, so a read never returns less than what was committed before it was
  * asked for. A read that fails fails all of its turn; but what can't be understood of one key fails only who asked for it.
  *
@@ -36,7 +36,7 @@ interface Turn<Key, State> {
 export function gather<Key, State extends Key>(
   textOf: (key: Key) => string,
   readFound: (keys: readonly Key[]) => Promise<readonly State[]>,
-  unwritten: (key: Key) => State,
+  unwritten: (key: Key) => State = missing,
 ): GatheredReads<Key, State> {
   let turn: Turn<Key, State> | undefined
 
@@ -91,4 +91,8 @@ export function gather<Key, State extends Key>(
   }
 
   return { read, readMany }
+}
+
+function missing(key: unknown): never {
+  throw new Error(`It was not read: ${JSON.stringify(key)}`)
 }

@@ -15,6 +15,10 @@ export interface GroupRun<R extends GroupRow> {
    * sent as one. Undefined: they are decided one by one, under lock.
    */
   rise: number | undefined
+  /** How many operations there are on it. */
+  operations: number
+  /** Whether somebody asks for its revision. */
+  withRevision: boolean
   /** How many numbers are to be reserved. */
   reservations: number
   /** The reservations that are to be confirmed or given back. */
@@ -37,6 +41,8 @@ export function groupRunOf<R extends Row, G extends GroupRow>(
     row,
     label,
     rise: 0,
+    operations: 0,
+    withRevision: false,
     reservations: 0,
     tokens: [],
     state: undefined,
@@ -48,7 +54,7 @@ export function groupRunOf<R extends Row, G extends GroupRow>(
 /** Adds an operation to those of a group. */
 export function includeInGroup<R extends Row>(
   run: GroupRun<GroupRow>,
-  { claim }: Call<R>,
+  { claim, withRevision }: Call<R>,
   operation: Operation | undefined,
 ): void {
   const rise =
@@ -56,6 +62,8 @@ export function includeInGroup<R extends Row>(
       ? run.rise + operation.count * run.row.numbering.step
       : undefined
   run.rise = Number.isSafeInteger(rise) ? rise : undefined
+  run.operations += 1
+  run.withRevision ||= withRevision === true
   if (operation?.kind === 'reserve') run.reservations += 1
   if (operation?.kind === 'confirm' || operation?.kind === 'release') run.tokens.push(operation.token)
 }

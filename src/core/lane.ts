@@ -87,6 +87,8 @@ export interface Found {
   positions: readonly (GroupFound | undefined)[]
   /** What was added before in the running periods of those counters where it is told, in the order of their definitions. */
   tallies: readonly (readonly number[] | undefined)[]
+  /** The revision before of those counters where it is asked. */
+  revisions: readonly (number | undefined)[]
   /** What was done under those of the keys that were used before. */
   remembered: readonly Earlier[]
 }
@@ -106,7 +108,9 @@ export interface Decision {
 }
 
 /** What a row that was locked is to be; `definition`: the new one, if it has one. */
-export type Write = 'deleted' | { value: number; isCounted: boolean; definition: Definition | undefined }
+export type Write =
+  | 'deleted'
+  | { value: number; isCounted: boolean; raised: number; definition: Definition | undefined }
 
 export type Outcome =
   | { kind: 'committed' }

@@ -19,6 +19,8 @@ export type GroupDealt = NumbersDealt | RestartDealt | Reservation
 /** Numbers, and how they are written. */
 export interface NumbersDealt extends Block {
   kind: 'numbers'
+  /** Of the group since then; undefined: it wasn't asked, or an earlier call took them. */
+  revision?: number | undefined
   /** What would come after them; null: there is nothing left. */
   nextValue: number | null
   format: string | null
@@ -28,6 +30,8 @@ export interface NumbersDealt extends Block {
 export interface RestartDealt {
   kind: 'restart'
   nextValue: number
+  /** Likewise. */
+  revision?: number | undefined
 }
 
 /** A number that is held until it is confirmed, given back, or its time is over. */
@@ -67,6 +71,8 @@ export interface GroupFound extends Position {
   free: readonly number[]
   /** Those that are asked for. */
   reservations: readonly StoredReservation[]
+  /** The group's revision before; undefined: nobody asks. */
+  revision: number | undefined
 }
 
 /** What is to be written of a group. */
@@ -74,6 +80,8 @@ export interface GroupWrite extends Position {
   /** Whether it has dealt numbers, or was told to begin elsewhere. */
   isMoved: boolean
   isDealt: boolean
+  /** By how much the group's revision rises. */
+  raised: number
   round: number
   taken: readonly Taken[]
   reserved: readonly StoredReservation[]
@@ -99,6 +107,10 @@ export interface NumberState extends Position {
   reservations: Map<string, StoredReservation>
   isMoved: boolean
   isDealt: boolean
+  /** The group's revision before all operations; undefined: nobody asks. */
+  revision: number | undefined
+  /** By how much they raise it. */
+  raised: number
   taken: Taken[]
   reserved: Set<StoredReservation>
   closed: Set<StoredReservation>
@@ -107,7 +119,7 @@ export interface NumberState extends Position {
 /** A group as it was found, before anything is dealt. */
 export function numberState(
   { numbering, group, label }: Pick<NumberState, 'numbering' | 'group' | 'label'>,
-  { last, next, round, now, free, reservations }: GroupFound,
+  { last, next, round, now, free, reservations, revision }: GroupFound,
 ): NumberState {
   return {
     numbering,
@@ -127,6 +139,8 @@ export function numberState(
     ),
     isMoved: false,
     isDealt: false,
+    revision,
+    raised: 0,
     taken: [],
     reserved: new Set(),
     closed: new Set(),
@@ -135,7 +149,7 @@ export function numberState(
 
 /** What was changed of a group; undefined: nothing. */
 export function groupWrite(state: NumberState): GroupWrite | undefined {
-  const { last, next, round, isMoved, isDealt, taken, reserved, closed } = state
+  const { last, next, round, isMoved, isDealt, raised, taken, reserved, closed } = state
   if (!isMoved && closed.size === 0) return undefined
   return {
     last,
@@ -143,6 +157,7 @@ export function groupWrite(state: NumberState): GroupWrite | undefined {
     round,
     isMoved,
     isDealt,
+    raised,
     taken,
     reserved: [...reserved],
     closed: [...closed].filter((one) => !reserved.has(one)),

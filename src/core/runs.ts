@@ -18,12 +18,16 @@ export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFou
   run.state = found && numberState({ numbering: row.numbering, group: row.group, label }, found)
 }
 
+/** What was found of a row. */
+interface CounterFound {
+  /** Undefined: there is no such row. */
+  value: number | undefined
+  tallies: readonly number[] | undefined
+  revision: number | undefined
+}
+
 /** Begins dealing, with what a row held before. */
-export function begin(
-  run: CounterRun<CounterRow>,
-  value: number | undefined,
-  tallies: readonly number[] | undefined,
-): void {
+export function begin(run: CounterRun<CounterRow>, { value, tallies, revision }: CounterFound): void {
   const { definition } = run.row
   run.isGone = value === undefined
   run.value = value ?? 0
@@ -32,6 +36,8 @@ export function begin(
     tallies && definition.periods.map(({ period }, index) => ({ period, value: tallies[index] ?? 0 }))
   run.counted = 0
   run.added = 0n
+  run.revision = revision
+  run.raised = 0
   run.isDefined = false
   run.isDeleted = false
 }
@@ -63,9 +69,9 @@ function dealOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): An
 
 /** What is to become of a counter, if it is not written already. */
 export function writeOf({ merged, ...state }: CounterRun<CounterRow>): Write | undefined {
-  const { value, counted, isDefined, isDeleted, definition } = state
+  const { value, counted, raised, isDefined, isDeleted, definition } = state
   if (merged) return undefined
   if (isDeleted) return 'deleted'
   if (counted === 0 && !isDefined) return undefined
-  return { value, isCounted: counted > 0, definition: isDefined ? definition : undefined }
+  return { value, isCounted: counted > 0, raised, definition: isDefined ? definition : undefined }
 }

@@ -33,6 +33,8 @@ export interface GroupState extends GroupKey {
   /** The same as text, as it would be written now. */
   nextFormatted: string | null
   updatedAt: Date | null
+  /** Of two states the newer has the higher one. */
+  revision: number
 }
 
 /** A group as it is stored. */
@@ -44,6 +46,15 @@ export interface StoredGroup extends GroupKey {
   position: Position
   /** The number that was given back and is to be dealt first; null: none. */
   free: number | null
+  revision: number
+}
+
+/** Groups that were asked for. */
+export interface GroupsRead {
+  /** Those, used or not, of the sequences that are there, in any order. */
+  groups: StoredGroup[]
+  /** The revision of the others. */
+  revision: number
 }
 
 /** Where sequences are kept. */
@@ -53,8 +64,8 @@ export interface SequenceStore<R extends Row> {
   rowsOfReservations: Rows<string, R>
   /** The sequences that were ever used or defined, of those asked for, in any order, by one statement. */
   readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
-  /** The groups, used or not, of the sequences that are there, of those asked for, in any order, as of an instant. */
-  readGroups(keys: readonly GroupKey[], now: Date): Promise<StoredGroup[]>
+  /** Reads groups as of an instant. */
+  readGroups(keys: readonly GroupKey[], now: Date): Promise<GroupsRead>
   /** Those that there are, in any order, by one statement. */
   readReservations(tokens: readonly string[]): Promise<Reservation[]>
   /** The groups that they are of, likewise. */

@@ -36,8 +36,13 @@ export interface Restart {
   key: GroupKey
   /** The number that was to come next. */
   nextValue: number
+  /** Of the group since then; undefined: it wasn't asked, or an earlier call did it. */
+  revision: number | undefined
   isReplayed: boolean
 }
+
+/** What a caller wants beside numbers. */
+export type GroupWishes = Partial<Pick<Request, 'claim' | 'withRevision'>>
 
 export interface Sequences {
   /**
@@ -46,13 +51,13 @@ export interface Sequences {
    * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, and where numbers
    *   are reserved; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  next(key: GroupKey, count: number, claim?: Claim): Promise<SequenceNumbers>
+  next(key: GroupKey, count: number, wishes?: GroupWishes): Promise<SequenceNumbers>
   /**
    * Says which number comes next. Undefined: the first one.
    *
    * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  restart(key: GroupKey, nextValue: number | null | undefined, claim?: Claim): Promise<Restart>
+  restart(key: GroupKey, nextValue: number | null | undefined, wishes?: GroupWishes): Promise<Restart>
   /**
    * Holds the lowest free number of a gapless sequence for some seconds. A repeat is told of the first reservation as
    * it stands then.
@@ -112,14 +117,13 @@ export function openSequences<R extends Row>({
   deadline,
 }: SequencesOptions<R>): Sequences {
   const { read } = gather(sequenceKeyText, store.readSequences, unused)
-  const { read: readGroup } = gather(
-    groupKeyText,
-    async (keys) => {
-      const at = now()
-      return (await store.readGroups(keys, at)).map((group) => stateOf(group, at))
-    },
-    unusedGroup,
-  )
+  const { read: readGroup } = gather(groupKeyText, async (keys) => {
+    const at = now()
+    const { groups, revision } = await store.readGroups(keys, at)
+    const found = new Set(groups.map(groupKeyText))
+    const others = keys.filter((key) => !found.has(groupKeyText(key)))
+    return [...groups.map((group) => stateOf(group, at)), ...others.map((key) => unusedGroup(key, revision))]
+  })
   const { read: readReservation } = gather<{ token: string }, { token: string; found?: Reservation }>(
     ({ token }) => token,
     async (asked) => {
@@ -139,7 +143,7 @@ export function openSequences<R extends Row>({
     rows: Rows<Key, R>,
     key: Key,
     operation: GroupOperation,
-    wishes: Partial<Pick<Request, 'claim' | 'deadline'>> = {},
+    wishes: GroupWishes & Pick<Request, 'deadline'> = {},
   ) {
     const request: Request = {
       operations: [operation],
@@ -168,14 +172,15 @@ export function openSequences<R extends Row>({
     reservation: async (token) => (await readReservation({ token })).found,
     groupOfReservation: async (token) => (await readReservationGroup({ token })).group,
 
-    async next(key, count, claim) {
-      const applied = await change(store.rows, key, { kind: 'next', count }, { claim })
+    async next(key, count, wishes) {
+      const applied = await change(store.rows, key, { kind: 'next', count }, wishes)
       return { key, dealt: dealtAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
-    async restart(key, nextValue = null, claim) {
-      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, { claim })
-      return { key, nextValue: dealtAs('restart', applied).nextValue, isReplayed: applied.isReplayed }
+    async restart(key, nextValue = null, wishes) {
+      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, wishes)
+      const { nextValue: next, revision } = dealtAs('restart', applied)
+      return { key, nextValue: next, revision, isReplayed: applied.isReplayed }
     },
 
     async reserve(key, ttlSeconds, claim) {
@@ -216,12 +221,22 @@ export function openSequences<R extends Row>({
 }
 
 /** A group as a call has left it that took numbers. */
-export function groupAfter(numbers: SequenceNumbers): GroupState {
+export function groupAfter(
+  numbers: SequenceNumbers,
+): Omit<GroupState, 'revision'> & Partial<Pick<GroupState, 'revision'>> {
   const { key, at } = numbers
-  const { lastValue, nextValue } = numbers.dealt
+  const { lastValue, nextValue, revision } = numbers.dealt
   const write = writerFor(numbers)
   const nextFormatted = nextValue === null ? null : write(nextValue)
-  return { ...key, lastValue, lastFormatted: write(lastValue), nextValue, nextFormatted, updatedAt: at }
+  const after = {
+    ...key,
+    lastValue,
+    lastFormatted: write(lastValue),
+    nextValue,
+    nextFormatted,
+    updatedAt: at,
+  }
+  return revision === undefined ? after : { ...after, revision }
 }
 
 /** Makes the function that writes the numbers of a block. */
@@ -230,7 +245,7 @@ export function writerFor({ key, dealt, at }: SequenceNumbers): (value: number) 
 }
 
 function stateOf(stored: StoredGroup, at: Date): GroupState {
-  const { namespace, sequence, group, numbering, latest, position, free } = stored
+  const { namespace, sequence, group, numbering, latest, position, free, revision } = stored
   const nextValue = free ?? nextNumber(numbering, position)
   return {
     namespace,
@@ -241,6 +256,7 @@ function stateOf(stored: StoredGroup, at: Date): GroupState {
     nextValue,
     nextFormatted: nextValue === null ? null : writerOf(numbering, group, at)(nextValue),
     updatedAt: latest?.at ?? null,
+    revision,
   }
 }
 
@@ -258,7 +274,7 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
   return { namespace, name, numbering: undefined, createdAt: null }
 }
 
-function unusedGroup({ namespace, sequence, group }: GroupKey): GroupState {
+function unusedGroup({ namespace, sequence, group }: GroupKey, revision: number): GroupState {
   const numbering = defaultNumbering('UTC')
   const nextValue = numbering.startValue
   return {
@@ -271,5 +287,6 @@ function unusedGroup({ namespace, sequence, group }: GroupKey): GroupState {
     // The default format has no date.
     nextFormatted: writerOf(numbering, group, new Date(0))(nextValue),
     updatedAt: null,
+    revision,
   }
 }

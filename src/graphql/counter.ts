@@ -13,8 +13,10 @@ import { fieldsBeneath } from './fieldCount.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
 /** A counter that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
-export type CounterSource = Omit<CounterState, Unknown> &
+export type CounterSource = Omit<CounterState, Unknown | 'revision'> &
   Partial<Pick<CounterState, Unknown>> & {
+    /** Known of a change where it is asked. */
+    revision: number | undefined
     /** Where a leaderboard has it. */
     listed?: { value: number; place: ListPlace }
   }
@@ -40,6 +42,12 @@ builder.node(Counter, {
     value: t.expose('value', {
       type: 'SafeInt',
       description: 'Present number; with slots above 1, their sum.',
+    }),
+    revision: t.field({
+      type: 'SafeInt',
+      description:
+        'Orders the states of a counter: the higher one is newer; a client cache keeps that one. Opaque otherwise; equal: the later answer wins.',
+      resolve: ({ revision }) => knownRevision(revision),
     }),
     valueIn: t.field({
       type: 'SafeInt',
@@ -134,6 +142,12 @@ builder.node(Counter, {
     }),
   }),
 })
+
+/** It belongs to the state that is told with it, so it is never read later. */
+export function knownRevision(revision: number | undefined): number {
+  if (revision === undefined) throw new Error('A change without the revision that was asked for')
+  return revision
+}
 
 function boundsOf(definition: Definition | undefined): Bounds {
   return definition?.bounds ?? UNBOUNDED

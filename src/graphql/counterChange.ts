@@ -13,7 +13,7 @@ import {
   lengthsOf,
   Overflow,
 } from './counter.ts'
-import { fieldsBeneath, timesAsked } from './fieldCount.ts'
+import { fieldsBeneath, isAskedBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
@@ -60,9 +60,9 @@ const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implem
   }),
 })
 
-function counterAfter({ key, value, at, definition, isDeletion }: CounterChange): CounterSource {
-  if (isDeletion) return { ...key, value, definition, createdAt: null, updatedAt: null }
-  return { ...key, value, definition, updatedAt: at }
+function counterAfter({ key, value, at, definition, revision, isDeletion }: CounterChange): CounterSource {
+  if (isDeletion) return { ...key, value, definition, revision, createdAt: null, updatedAt: null }
+  return { ...key, value, definition, revision, updatedAt: at }
 }
 
 /** A cache that is given several states of a counter at once keeps any of them: so each change has the last one. */
@@ -73,7 +73,8 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
 
 /** What the caller of a mutation wishes beside its change. */
 function wishesIn(args: Parameters<typeof claimFor>[0], context: Context, info: GraphQLResolveInfo): Wishes {
-  return { claim: claimFor(args, context, info), isTold: timesAsked('valueIn', info) > 0 }
+  const isTold = timesAsked('valueIn', info) > 0
+  return { claim: claimFor(args, context, info), isTold, withRevision: isAskedBeneath('revision', info) }
 }
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
@@ -226,10 +227,12 @@ builder.mutationFields((t) => ({
       }),
       namespace: t.arg.string(counterNamespaceArgument),
     },
-    async resolve(_, args, { nth }): Promise<CounterSource> {
+    async resolve(_, args, { nth }, info): Promise<CounterSource> {
       const change = withZone(args.definition)
-      const { key, value, definition } = await nth.counters.define(keyIn(args), change)
-      return { ...key, value, definition }
+      const withRevision = isAskedBeneath('revision', info)
+      const defined = await nth.counters.define(keyIn(args), change, { withRevision })
+      const { key, value, definition, revision } = defined
+      return { ...key, value, definition, revision }
     },
   }),
   deleteCounter: t.field({
@@ -237,7 +240,8 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: 'Forgets value, definition and history; the name reads 0 again.',
     args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
-    resolve: (_, args, { nth }) => nth.counters.delete(keyIn(args)),
+    resolve: (_, args, { nth }, info) =>
+      nth.counters.delete(keyIn(args), { withRevision: isAskedBeneath('revision', info) }),
   }),
 }))
 

@@ -125,6 +125,32 @@ export function timesAsked(name: string, { fieldNodes, fragments }: Asked): numb
   )
 }
 
+/** Whether a field is asked for anywhere beneath another one, under any alias, if only under a condition. */
+export function isAskedBeneath(name: string, { fieldNodes, fragments }: Asked): boolean {
+  return fieldNodes.some(
+    ({ selectionSet }) => selectionSet && namesBeneath(selectionSet, fragments).has(name),
+  )
+}
+
+const namesKnown = new WeakMap<SelectionSetNode, ReadonlySet<string>>()
+
+/** The names of all fields of a selection, on every level. */
+function namesBeneath(selectionSet: SelectionSetNode, fragments: Fragments): ReadonlySet<string> {
+  const known = namesKnown.get(selectionSet)
+  if (known) return known
+  const names = new Set<string>()
+  namesKnown.set(selectionSet, names)
+  for (const selection of selectionSet.selections) {
+    if (selection.kind === Kind.FIELD) names.add(selection.name.value)
+    const inner =
+      selection.kind === Kind.FRAGMENT_SPREAD
+        ? fragments[selection.name.value]?.selectionSet
+        : selection.selectionSet
+    if (inner) for (const name of namesBeneath(inner, fragments)) names.add(name)
+  }
+  return names
+}
+
 const countsByName = new WeakMap<SelectionSetNode, ReadonlyMap<string, number>>()
 
 /** How many times a selection has each field itself, those of its fragments included. */

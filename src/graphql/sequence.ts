@@ -9,7 +9,7 @@ import { decodeGroupCursor, encodeGroupCursor } from './cursors.ts'
 import { Period } from './period.ts'
 
 /** A group that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
-export type GroupSource = GroupKey & Partial<GroupState>
+export type GroupSource = GroupKey & Partial<GroupState> & { read?: Promise<GroupState> }
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
 
@@ -170,6 +170,12 @@ builder.node(SequenceGroup, {
       description: 'The same as text.',
       resolve: (group, _, { nth }) => known(group, 'nextFormatted', nth),
     }),
+    revision: t.field({
+      type: 'SafeInt',
+      description:
+        'Orders the states of a group: the higher one is newer; a client cache keeps that one. Opaque otherwise; equal: the later answer wins.',
+      resolve: (group, _, { nth }) => known(group, 'revision', nth),
+    }),
     updatedAt: t.field({
       type: 'DateTime',
       nullable: true,
@@ -181,13 +187,16 @@ builder.node(SequenceGroup, {
 
 type Told = Exclude<keyof GroupState, keyof GroupKey>
 
+/** All that isn't known comes of one read, so that it is of one state. */
 function known<Part extends Told>(
   group: GroupSource,
   part: Part,
   { sequences }: Nth,
 ): GroupState[Part] | Promise<GroupState[Part]> {
   const value = (group as Partial<GroupState>)[part]
-  return value === undefined ? sequences.readGroup(group).then((read) => read[part]) : value
+  if (value !== undefined) return value
+  group.read ??= sequences.readGroup(group)
+  return group.read.then((read) => read[part])
 }
 
 export const sequenceNameArgument = {

@@ -1,11 +1,12 @@
+import type { GraphQLResolveInfo } from 'graphql'
 import { MAX_BLOCK, numbersOf } from '../core/numbers.ts'
 import type { GroupKey } from '../core/sequenceStore.ts'
-import { groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
+import { type GroupWishes, groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
 import { untilRoom } from '../core/turns.ts'
 import { spendValues } from './budget.ts'
-import { builder } from './builder.ts'
+import { builder, type Context } from './builder.ts'
 import * as checks from './checks.ts'
-import { costOfText, timesAsked } from './fieldCount.ts'
+import { costOfText, isAskedBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import {
   type GroupSource,
@@ -79,6 +80,14 @@ async function listed({ dealt }: SequenceNumbers): Promise<number[] | null> {
   return numbersOf(dealt)
 }
 
+function wishesIn(
+  args: Parameters<typeof claimFor>[0],
+  context: Context,
+  info: GraphQLResolveInfo,
+): GroupWishes {
+  return { claim: claimFor(args, context, info), withRevision: isAskedBeneath('revision', info) }
+}
+
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
@@ -100,7 +109,7 @@ builder.mutationFields((t) => ({
       const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is taken: numbers that can't be listed would be lost to their caller.
       if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
-      return context.nth.sequences.next(groupIn(args), args.count, claimFor(args, context, info))
+      return context.nth.sequences.next(groupIn(args), args.count, wishesIn(args, context, info))
     },
   }),
   restartSequence: t.field({
@@ -116,13 +125,13 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     async resolve(_, args, context, info): Promise<GroupSource> {
-      const claim = claimFor(args, context, info)
-      const { key, nextValue, isReplayed } = await context.nth.sequences.restart(
+      const { key, nextValue, revision, isReplayed } = await context.nth.sequences.restart(
         groupIn(args),
         args.nextValue,
-        claim,
+        wishesIn(args, context, info),
       )
-      return isReplayed ? key : { ...key, nextValue }
+      if (isReplayed) return key
+      return revision === undefined ? { ...key, nextValue } : { ...key, nextValue, revision }
     },
   }),
 }))

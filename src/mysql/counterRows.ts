@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
 import type { Bounds } from '../core/bounds.ts'
-import type { CounterState } from '../core/counters.ts'
+import { type CounterState, unwritten } from '../core/counters.ts'
 import type { Definition, Keeping } from '../core/definition.ts'
 import { BEGINNING } from './counting.ts'
 import { keepingIn } from './keeping.ts'
@@ -13,6 +13,9 @@ export const DEFINITION =
 /** The condition that names a counter's first row of all time, in statements that call the tables c and v. */
 export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
 
+/** A counter is there for readers from its first change or definition on. */
+export const IS_WRITTEN = 'v.created_at is not null'
+
 /** What a statement reads of a counter's row of all time, or of its rows if it has slots. */
 export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
 export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
@@ -20,13 +23,16 @@ export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revisi
 
 /** A counter as a statement has read it. */
 export function stateIn(row: RowDataPacket): CounterState {
+  const key = { namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }
+  // Made by a call that was refused, or is still under way.
+  if (row.created_at === null) return unwritten(key, Number(row.revision))
   return {
-    namespace: row.namespace.toString('utf8'),
-    name: row.name.toString('utf8'),
+    ...key,
     value: row.value,
     definition: definitionIn(row),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    revision: Number(row.revision),
   }
 }
 

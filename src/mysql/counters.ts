@@ -1,7 +1,22 @@
 import type { RowDataPacket } from 'mysql2'
-import { type CounterKey, type CounterState, type CounterStore, keyText } from '../core/counters.ts'
+import {
+  type CounterKey,
+  type CounterState,
+  type CounterStore,
+  keyText,
+  unwritten,
+} from '../core/counters.ts'
 import type { PageByName } from '../core/listing.ts'
-import { DEFINITION, definitionIn, JOIN_ALL_TIME, stateIn, UPDATED_AT, VALUE } from './counterRows.ts'
+import {
+  DEFINITION,
+  definitionIn,
+  IS_WRITTEN,
+  JOIN_ALL_TIME,
+  REVISION,
+  stateIn,
+  UPDATED_AT,
+  VALUE,
+} from './counterRows.ts'
 import { BEGINNING, type CountingRow, countingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { readHistory } from './history.ts'
@@ -11,6 +26,7 @@ import type { Origin } from './origin.ts'
 import { onPage, pageOf } from './paging.ts'
 import { listRanked } from './ranked.ts'
 import type { Ranking } from './ranking.ts'
+import { REVISION_OF_NOW } from './revisions.ts'
 import { selectByParent } from './selecting.ts'
 import { firstVersion } from './versions.ts'
 
@@ -73,31 +89,39 @@ async function makeCounters(connection: Connection, keys: readonly CounterKey[])
        values ${names.map((name) => `(${id}, ${name}, ${integer(firstVersion())}, ${keeping})`).join(', ')}`,
     )
     await connection.query(
-      `insert into counter_value (counter_id, period, starts_at, slot, version)
-       select id, 0, ${BEGINNING}, 0, version
+      `insert into counter_value (counter_id, period, starts_at, slot, version, revision)
+       select id, 0, ${BEGINNING}, 0, version, ${REVISION_OF_NOW}
          from counter
         where namespace_id = ${id} and name in (${names.join(', ')})`,
     )
   }
 }
 
+/** What a statement reads of a counter, by the tables called n, c and v. */
+const STATE = `n.name as namespace, c.name, ${DEFINITION}, v.created_at,
+                ${VALUE} as value, ${UPDATED_AT} as updated_at, ${REVISION} as revision`
+
+/** A row more, without a name, tells when it is: by that those are ordered that have no row. */
+const READ_TIME = `select null, null, null, null, null, null, null, null, null, ${REVISION_OF_NOW}`
+
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    selectByParent(
-      keys,
-      ({ namespace }) => namespace,
-      (siblings) =>
-        `select n.name as namespace, c.name, ${DEFINITION}, v.created_at,
-                ${VALUE} as value, ${UPDATED_AT} as updated_at
+  const select = selectByParent(
+    keys,
+    ({ namespace }) => namespace,
+    (siblings) =>
+      `select ${STATE}
            from namespace n
            join counter c on c.namespace_id = n.id
            join counter_value v on ${JOIN_ALL_TIME}
           where n.name = ${bytes(siblings[0].namespace)}
-            and c.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})
-            and v.revision > 0`,
-    ),
+            and c.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
   )
-  return rows.map(stateIn)
+  const [rows] = await connection.query<RowDataPacket[]>(`${select}\nunion all\n${READ_TIME}`)
+  const found = rows.filter(({ name }) => name !== null).map(stateIn)
+  const foundKeys = new Set(found.map(keyText))
+  const now = Number(rows.find(({ name }) => name === null)?.revision)
+  const missing = keys.filter((key) => !foundKeys.has(keyText(key)))
+  return [...found, ...missing.map((key) => unwritten(key, now))]
 }
 
 async function listCounters(
@@ -105,10 +129,9 @@ async function listCounters(
   namespace: string,
   page: PageByName,
 ): Promise<CounterState[]> {
-  const conditions = [`n.name = ${bytes(namespace)}`, 'v.revision > 0', ...onPage('c.name', page)]
+  const conditions = [`n.name = ${bytes(namespace)}`, IS_WRITTEN, ...onPage('c.name', page)]
   const [rows] = await connection.query<RowDataPacket[]>(
-    `select n.name as namespace, c.name, ${DEFINITION}, v.created_at,
-                ${VALUE} as value, ${UPDATED_AT} as updated_at
+    `select ${STATE}
        from namespace n
        join counter c on c.namespace_id = n.id
        join counter_value v on ${JOIN_ALL_TIME}

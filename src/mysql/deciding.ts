@@ -13,7 +13,7 @@ import type { StoredRow } from './storedRow.ts'
 /** Writes what was decided: what careful rows are to be, what is added in periods, and what is remembered of claims. */
 export function writeDecided(
   { counters, groups, at }: FlushBody<StoredRow>,
-  found: readonly (number | undefined)[],
+  { values, first }: { values: readonly (number | undefined)[]; first: number | undefined },
   { writes, groupWrites, added, remember: done, forget }: Decision,
   form: FlushForm,
 ): FlushText {
@@ -25,23 +25,25 @@ export function writeDecided(
     if (write === undefined) continue
     const { row, slot } = run
     const { key } = row
-    const from = found[index] ?? 0
+    const from = values[index] ?? 0
     if (write === 'deleted') {
       steps.push(...remove(row).map((statement) => ({ statement, owner: key })))
       continue
     }
-    const { value, isCounted, definition } = write
-    if (isCounted && row.definition.slots === 1) counted.push({ row, from, to: value })
-    else if (isCounted && slot === undefined) steps.push({ statement: setSlots(row, value, at), owner: key })
+    const { value, isCounted, raised: raise, definition } = write
+    const noted = { at, raise, first }
+    if (isCounted && row.definition.slots === 1) counted.push({ row, from, to: value, raise })
+    else if (isCounted && slot === undefined)
+      steps.push({ statement: setSlots(row, value, noted), owner: key })
     else if (isCounted && slot !== undefined)
-      steps.push({ statement: addToSlot(row, slot, value - from, at), owner: key })
+      steps.push({ statement: addToSlot(row, slot, value - from, noted), owner: key })
     if (definition)
-      steps.push(...redefine(row, definition, at).map((statement) => ({ statement, owner: key })))
+      steps.push(...redefine(row, definition, noted).map((statement) => ({ statement, owner: key })))
   }
-  for (const { ids, operation, owner } of alike(counted, isSingly)) {
-    steps.push({ statement: change(ids, operation, at), owner })
+  for (const { ids, operation, raise, owner } of alike(counted, isSingly)) {
+    steps.push({ statement: change(ids, operation, { at, raise, first }), owner })
   }
-  steps.push(...groupWriteSteps(groups, groupWrites, at, form))
+  steps.push(...groupWriteSteps(groups, groupWrites, { at, first }, form))
   steps.push(...additionSteps(counters, added, at, form))
   if (done.length > 0) steps.push({ statement: remember(done) })
   steps.push(...forget.map((claim) => ({ statement: giveBack(claim), owner: claim.key })))
@@ -80,11 +82,13 @@ interface Written {
   row: CountingRow
   from: number
   to: number
+  raise: number
 }
 
 interface Alike {
   ids: number[]
   operation: ValueOperation
+  raise: number
   owner: string | undefined
 }
 
@@ -92,17 +96,17 @@ interface Alike {
 function alike(rows: readonly Written[], isSingly: boolean): Alike[] {
   const isSame = rows.every(({ to }) => to === rows[0]?.to)
   const groups = new Map<string, Alike>()
-  for (const { row, from, to } of rows) {
+  for (const { row, from, to, raise } of rows) {
     const delta = to - from
     const isSet = isSame || !Number.isSafeInteger(delta)
-    const text = isSingly ? row.key : isSet ? `= ${to}` : `+ ${delta}`
+    const text = isSingly ? row.key : `${isSet ? `= ${to}` : `+ ${delta}`} ${raise}`
     const group = groups.get(text)
     if (group) {
       group.ids.push(row.id)
       group.owner = undefined
     } else {
       const operation: ValueOperation = isSet ? { kind: 'set', to } : { kind: 'add', delta }
-      groups.set(text, { ids: [row.id], operation, owner: row.key })
+      groups.set(text, { ids: [row.id], operation, raise, owner: row.key })
     }
   }
   return [...groups.values()]

@@ -1,10 +1,11 @@
 import { calendarOf, HALF_MS } from '../core/calendar.ts'
 import type { Definition, TrackedPeriod } from '../core/definition.ts'
 import { tellersOf } from '../core/telling.ts'
-import { allTime, BEGINNING, type CountingRow } from './counting.ts'
+import { BEGINNING, type CountingRow, type Marks } from './counting.ts'
 import { PERIOD_CODES, periodsText } from './keeping.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { integerOrNull } from './numbering.ts'
+import { raisedRevision } from './revisions.ts'
 import { gathered, spread } from './slots.ts'
 
 /** Locks what is behind a counter's row, where that is to be changed or to go. */
@@ -16,7 +17,7 @@ export function lockDefinition({ id }: CountingRow): string[] {
 }
 
 /** Gives a counter that is locked another definition, and a new version to its rows of all time. */
-export function redefine(row: CountingRow, definition: Definition, at: Date): string[] {
+export function redefine(row: CountingRow, definition: Definition, noted: Marks): string[] {
   const { id, version, definition: present } = row
   const { bounds, slots, timeZone, periods } = definition
   const { minValue = null, maxValue = null, overflow } = bounds ?? {}
@@ -32,9 +33,9 @@ export function redefine(row: CountingRow, definition: Definition, at: Date): st
        periods = ${bytes(periodsText(periods))},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
-    ...(isSpread ? spread(id, slots, version + 1, at) : [renew(row, at)]),
+    ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
     // The coarser ones first: they may be added up from finer ones as these were.
-    ...periods.toReversed().flatMap((tracked) => carryOver(row, definition, tracked, at.getTime())),
+    ...periods.toReversed().flatMap((tracked) => carryOver(row, definition, tracked, noted.at.getTime())),
   ]
 }
 
@@ -49,9 +50,9 @@ export function remove({ id }: CountingRow): string[] {
   ]
 }
 
-function renew({ id, version }: CountingRow, at: Date): string {
+function renew({ id, version }: CountingRow, { at, first }: Marks): string {
   return `update counter_value
-   set revision = revision + (${allTime(0)}),
+   set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
        version = ${integer(version + 1)}
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`

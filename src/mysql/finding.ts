@@ -4,7 +4,7 @@ import type { Answer, Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 
-export interface FlushFound {
+export interface FlushFound extends Pick<Finds, 'first'> {
   /** Undefined: the answers don't tell of every key whether it was used. */
   found: Found | undefined
   /** Whether a trigger kept a value out of its answer. */
@@ -21,13 +21,15 @@ export async function readFound(
   const finds: Finds = {
     before: counters.map(() => undefined),
     tallies: counters.map(() => undefined),
+    revisions: counters.map(() => undefined),
+    first: undefined,
     positions: groups.map(() => undefined),
     remembered: [],
     claimed: 0,
   }
   text.read(answers, finds)
-  const { before, tallies, positions, remembered, claimed } = finds
-  if (claimed + remembered.length !== claims.length) return { found: undefined, isKeptBack: false }
+  const { before, tallies, revisions, first, positions, remembered, claimed } = finds
+  if (claimed + remembered.length !== claims.length) return { found: undefined, first, isKeptBack: false }
   let isKeptBack = false
   const again = readAgain(counters, finds)
   if (again.statements.length > 0) {
@@ -37,5 +39,5 @@ export async function readFound(
     isKeptBack = unsure.some((index) => before[index] !== 0)
   }
   const values = before.map((value) => (value === 'unsure' ? undefined : value))
-  return { found: { values, tallies, positions, remembered }, isKeptBack }
+  return { found: { values, tallies, revisions, positions, remembered }, first, isKeptBack }
 }

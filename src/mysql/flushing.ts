@@ -2,10 +2,12 @@ import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim } from '../core/idempotency.ts'
 import type { FlushBody } from '../core/lane.ts'
-import { addReturningOld, type CountingRow, change, lock } from './counting.ts'
+import { addReturningOld, type CountingRow, change, lock, readRevisions } from './counting.ts'
 import { lockDefinition } from './defining.ts'
-import { groupSteps } from './groupSteps.ts'
+import { groupSteps, mayRise } from './groupSteps.ts'
 import { claim, inOrder, readDone, rememberedIn } from './keys.ts'
+import { READ_FIRST_REVISION } from './revisions.ts'
+import { firstRow } from './session.ts'
 import { slotSteps } from './slotting.ts'
 import {
   type Finds,
@@ -36,7 +38,9 @@ export function writeFlush(
   const defining = counters.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
   return textOf([
     ...claimSteps(claims, at, form),
+    ...firstRevisionSteps({ counters, groups }, form),
     ...countingSteps(single, at, form),
+    ...revisionSteps(single),
     ...spread.flatMap((member) => slotSteps(member, at)),
     ...groupSteps(groups, at, form),
     ...tallySteps(members, at, form),
@@ -82,6 +86,47 @@ function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm)
   ]
 }
 
+/** What is changed for the first time is written in the second trip, where it is decided, and is to be told by then. */
+function firstRevisionSteps(
+  { counters, groups }: Pick<FlushBody<StoredRow>, 'counters' | 'groups'>,
+  form: FlushForm,
+): Step[] {
+  const isAsked =
+    counters.some(({ withRevision, merged }) => withRevision && !merged) ||
+    groups.some((run) => run.withRevision && !mayRise(run, form))
+  if (!isAsked) return []
+  return [
+    {
+      statement: READ_FIRST_REVISION,
+      read(answer, finds) {
+        finds.first = firstRow(answer)?.first
+      },
+    },
+    { statement: MARK },
+  ]
+}
+
+/** Reads the revisions of rows that are changed already, where somebody asks. */
+function revisionSteps(members: readonly Member[]): Step[] {
+  const asked = members.filter(({ run }) => run.withRevision && run.merged)
+  if (asked.length === 0) return []
+  return [
+    {
+      statement: readRevisions(asked.map(({ run }) => run.row.id)),
+      owner: ownerOf(keysOf(asked)),
+      read(answer, { revisions }) {
+        if (!Array.isArray(answer)) return
+        const found = new Map(answer.map((row) => [row.id, row]))
+        for (const { run, index } of asked) {
+          const row = found.get(run.row.id)
+          revisions[index] = row && row.revision - run.raise
+        }
+      },
+    },
+    { statement: MARK },
+  ]
+}
+
 /** All that is to be waited for is waited for before COMMIT is sent: an error after it would leave a doubt. */
 function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
   return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
@@ -90,10 +135,10 @@ function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
 function countingSteps(members: Member[], at: Date, { isSingly, isTriggered }: FlushForm): Step[] {
   if (members.length > NARROW && !isSingly) return lockAndChange(members, at)
   return members.flatMap((member) => {
-    const { merged, row } = member.run
+    const { merged, row, raise } = member.run
     const isReturned = merged?.kind === 'add' && !isTriggered
     return isReturned
-      ? [returningStep(member, addReturningOld(row, merged.delta, at))]
+      ? [returningStep(member, addReturningOld(row, merged.delta, { at, raise }))]
       : lockAndChange([member], at)
   })
 }
@@ -112,21 +157,21 @@ function returningStep({ run, index }: Member, statement: string): Step {
 
 /** Locks rows, and changes those of merged runs, with one statement for all that have the same operation. */
 function lockAndChange(members: Member[], at: Date): Step[] {
-  const groups = new Map<string, { operation: ValueOperation; ids: number[] }>()
+  const groups = new Map<string, { operation: ValueOperation; raise: number; ids: number[] }>()
   for (const { run } of members) {
-    const { merged, row } = run
+    const { merged, row, raise } = run
     if (!merged) continue
-    const text = merged.kind === 'set' ? `= ${merged.to}` : `+ ${merged.delta}`
+    const text = `${merged.kind === 'set' ? `= ${merged.to}` : `+ ${merged.delta}`} ${raise}`
     const others = groups.get(text)
     if (others) others.ids.push(row.id)
-    else groups.set(text, { operation: merged, ids: [row.id] })
+    else groups.set(text, { operation: merged, raise, ids: [row.id] })
   }
   const owner = ownerOf(keysOf(members))
   return [
     lockStep(members),
     { statement: MARK },
-    ...[...groups.values()].map(({ operation, ids }) => ({
-      statement: change(ids, operation, at),
+    ...[...groups.values()].map(({ operation, raise, ids }) => ({
+      statement: change(ids, operation, { at, raise }),
       owner,
     })),
   ]
@@ -136,12 +181,13 @@ function lockStep(members: Member[], toBefore = (value: number) => value): Step 
   return {
     statement: lock(members.map(({ run }) => run.row.id)),
     owner: ownerOf(keysOf(members)),
-    read(answer, { before }) {
+    read(answer, { before, revisions, first }) {
       if (!Array.isArray(answer)) return
       const found = new Map(answer.map((row) => [row.id, row]))
       for (const { run, index } of members) {
         const row = found.get(run.row.id)
         before[index] = row?.version === run.row.version ? toBefore(Number(row?.value)) : undefined
+        if (!run.merged) revisions[index] = row?.revision ?? first
       }
     },
   }

@@ -1,4 +1,5 @@
 import type { GroupFound } from '../core/numberState.ts'
+import { lockRevisions, raiseStep, readRaised } from './groupRevisions.ts'
 import { instant, integer } from './literals.ts'
 import { inOrder, isRenewed, keysOf, type NumberedRun } from './numberedRow.ts'
 import { NUMBERING } from './numbering.ts'
@@ -33,11 +34,12 @@ export function groupSteps(groups: readonly NumberedRun[], at: Date, form: Flush
     ...together(members).flatMap((some) =>
       select(lockSequences(some), ownerOf(sequenceKeys(some)), readVersions(some)),
     ),
-    ...(members.length <= NARROW && members.every((member) => mayRise(member, form))
-      ? members.map((member) => riseStep(member, at, form))
+    ...(members.length <= NARROW && members.every(({ run }) => mayRise(run, form))
+      ? riseSteps(members, at, form)
       : [
           ...together(gapless).flatMap((some) => select(lockGroups(some), ownerOf(keysOf(some)))),
           ...together(members).flatMap(positionSteps),
+          ...together(members).flatMap(lockRevisions),
           ...gapless.flatMap(reservationSteps),
         ]),
   ]
@@ -67,7 +69,7 @@ function noteUse(some: readonly Member[]): string {
 }
 
 function lockSequences(some: readonly Member[]): string {
-  return `select s.id, s.version, ${NUMBERING}
+  return `select s.id, s.version, s.definitions, ${NUMBERING}
   from sequence s force index (primary)
  where s.id in (${idsOf(some.map(({ run }) => run.row.sequenceId))})
  order by s.id
@@ -94,6 +96,7 @@ function readVersions(some: readonly Member[]) {
         now: 0,
         free: [],
         reservations: [],
+        revision: run.withRevision ? row.definitions : undefined,
       }
     }
   }
@@ -108,10 +111,19 @@ function lockGroups(some: readonly Member[]): string {
 }
 
 /** Whether a row is known to be there, and its numbers follow from one another as far as is known. */
-function mayRise({ run: { row, label, rise } }: Member, { hidden }: FlushForm): boolean {
+export function mayRise({ row, label, rise }: NumberedRun, { hidden }: FlushForm): boolean {
   const { dealtIn, numbering, id } = row
   const isKnown = dealtIn?.label === label && dealtIn.numbering === numbering
   return isKnown && rise !== undefined && !numbering.gapless && !hidden.has(id)
+}
+
+function riseSteps(members: readonly Member[], at: Date, form: FlushForm): Step[] {
+  const raised = members.map((member) => ({ ...member, raise: member.run.operations }))
+  const parts = form.isSingly ? raised.map((one) => [one]) : [raised]
+  return [
+    ...members.map((member) => riseStep(member, at, form)),
+    ...parts.flatMap((part) => [raiseStep(part), ...readRaised(part)]),
+  ]
 }
 
 /**

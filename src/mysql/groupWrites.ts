@@ -1,4 +1,5 @@
 import type { GroupWrite } from '../core/numberState.ts'
+import { raiseStep } from './groupRevisions.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
 import { bytesOrNull, integerOrNull } from './numbering.ts'
@@ -9,7 +10,7 @@ import { type FlushForm, ownerOf, type Step } from './steps.ts'
 export function groupWriteSteps(
   groups: readonly NumberedRun[],
   writes: readonly (GroupWrite | undefined)[],
-  at: Date,
+  { at, first }: { at: Date; first: number | undefined },
   { isSingly }: FlushForm,
 ): Step[] {
   const written = groups
@@ -19,9 +20,11 @@ export function groupWriteSteps(
     })
     .sort(inOrder)
   const moved = written.filter(({ write }) => write.isMoved)
-  const parts = isSingly ? moved.map((one) => [one]) : moved.length > 0 ? [moved] : []
+  const raised = written.map(({ run, write }) => ({ run, raise: write.raised }))
+  const together = <One>(some: One[]) => (isSingly ? some.map((one) => [one]) : some.length > 0 ? [some] : [])
   return [
-    ...parts.map((some) => ({ statement: writePositions(some, at), owner: ownerOf(keysOf(some)) })),
+    ...together(moved).map((some) => ({ statement: writePositions(some, at), owner: ownerOf(keysOf(some)) })),
+    ...together(raised).map((some) => raiseStep(some, first)),
     ...written.flatMap(({ run, write }) => {
       const statements = [...(isNews(run, write) ? [noteLatest(run)] : []), ...reservationWrites(run, write)]
       return statements.map((statement) => ({ statement, owner: run.row.key }))

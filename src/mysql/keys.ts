@@ -68,7 +68,8 @@ function answerIn(written: Written): Answer {
 }
 
 function written(answer: Answer): Written {
-  if ('kind' in answer) return answer
+  // What the revision was is of no use to a repeat, which is told of the present.
+  if ('kind' in answer) return 'revision' in answer ? { ...answer, revision: undefined } : answer
   const { value, previousValue, appliedDelta, valuesIn } = answer
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]
 }

@@ -82,12 +82,12 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
         ? session.send(text.statements)
         : begin(session, used, text.statements))
       if (!answers) return await lose(session)
-      const { found, isKeptBack } = await readFound(session, text, answers, left)
+      const { found, first, isKeptBack } = await readFound(session, text, answers, left)
       isTriggered ||= isKeptBack
       if (!found) return await giveUp(session, 'A key is neither claimed nor found')
       decision = left.deal(found)
       if (!decision) return await withdraw(session)
-      decided = writeDecided(left, found.values, decision, form)
+      decided = writeDecided(left, { values: found.values, first }, decision, form)
       if (!left.mayCommit()) return await withdraw(session)
     } catch (error) {
       return failed(session, error, left ?? flush, ownerAt)

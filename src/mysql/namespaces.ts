@@ -1,5 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { NamespaceState, NamespaceStore } from '../core/namespaces.ts'
+import { IS_WRITTEN } from './counterRows.ts'
 import { type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber } from './errors.ts'
 import { openNamespace } from './ids.ts'
@@ -13,7 +14,7 @@ const HOLDS_ANYTHING = `(exists (
               select 1
                 from counter c
                 join counter_value v on v.counter_id = c.id
-               where c.namespace_id = n.id and v.period = 0 and v.revision > 0)
+               where c.namespace_id = n.id and v.period = 0 and ${IS_WRITTEN})
             or exists (
               select 1
                 from sequence s

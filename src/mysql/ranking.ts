@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import { NthError } from '../core/errors.ts'
-import { JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './counterRows.ts'
+import { IS_WRITTEN, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './counterRows.ts'
 import { BEGINNING, type CountingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { integer } from './literals.ts'
@@ -144,7 +144,7 @@ async function copy(connection: Connection, ids: readonly number[]): Promise<voi
      select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
        from counter c
        join counter_value v on ${JOIN_ALL_TIME}
-      where c.id in (${ids.map(integer).join(', ')}) and v.revision > 0
+      where c.id in (${ids.map(integer).join(', ')}) and ${IS_WRITTEN}
      on duplicate key update
        value = if(values(revision) > counter_rank.revision, values(value), counter_rank.value),
        updated_at = if(values(revision) > counter_rank.revision, values(updated_at), counter_rank.updated_at),
@@ -165,7 +165,7 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
        join counter_value v on ${JOIN_ALL_TIME}
        left join counter_rank r on r.counter_id = c.id
       where c.id > ${integer(from)} and c.id <= ${integer(to)}
-        and v.revision > 0 and ${REVISION} > coalesce(r.revision, 0)`,
+        and ${IS_WRITTEN} and ${REVISION} > coalesce(r.revision, 0)`,
   )
   return rows.map(({ id }) => id)
 }

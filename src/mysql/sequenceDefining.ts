@@ -176,6 +176,7 @@ async function define(
       `update sequence
           set ${numberingSet(numbering, eras)},
               is_defined = true,
+              definitions = definitions + 1,
               version = version + 1
         where id = ${integer(id)}`,
     )

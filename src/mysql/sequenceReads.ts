@@ -3,6 +3,7 @@ import { labelOf } from '../core/labels.ts'
 import type { PageByName } from '../core/listing.ts'
 import {
   type GroupKey,
+  type GroupsRead,
   type SequenceKey,
   type SequenceState,
   type StoredGroup,
@@ -13,6 +14,7 @@ import { bytes, integer } from './literals.ts'
 import { NUMBERING, numberingIn } from './numbering.ts'
 import { onPage, pageOf } from './paging.ts'
 import { inOrder, readFirstFree } from './reservations.ts'
+import { REVISION_OF_NOW } from './revisions.ts'
 import { selectByParent } from './selecting.ts'
 
 const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${NUMBERING}`
@@ -69,7 +71,7 @@ function sequenceFrom(row: RowDataPacket): SequenceState {
 }
 
 const LATEST = `g.id, g.latest_label, g.format as latest_format, g.time_zone as latest_zone,
-       v.value, v.next_value, v.updated_at`
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
 
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_label = g.latest_label'
 
@@ -78,22 +80,23 @@ export async function readGroups(
   connection: Connection,
   keys: readonly GroupKey[],
   now: Date,
-): Promise<StoredGroup[]> {
+): Promise<GroupsRead> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
       keys,
       ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
       (siblings) =>
-        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${NUMBERING}, ${LATEST}
-           from namespace n
-           join sequence s on s.namespace_id = n.id
-           join (${siblings.map(({ group }) => `select ${bytes(group)} as name`).join(' union all ')}) asked
+        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${NUMBERING}, ${LATEST},
+                asked.now
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) asked
+           left join namespace n on n.name = ${bytes(siblings[0].namespace)}
+           left join sequence s on s.namespace_id = n.id and s.name = ${bytes(siblings[0].sequence)}
            left join sequence_group g on g.sequence_id = s.id and g.name = asked.name
-           left join ${JOIN_LATEST}
-          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}`,
+           left join ${JOIN_LATEST}`,
     ),
   )
-  return groupsFrom(connection, rows, now)
+  const found = rows.filter(({ sequence }) => sequence !== null)
+  return { groups: await groupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
 }
 
 export async function listGroups(
@@ -163,6 +166,7 @@ function standingIn(row: RowDataPacket, now: Date): Standing {
             },
       position: { last: isRunning ? row.value : null, next: isRunning ? row.next_value : null },
       free: null,
+      revision: Number(row.revision),
     },
   }
 }

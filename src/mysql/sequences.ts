@@ -9,6 +9,7 @@ import { type NumberedRow, numberedRow } from './numberedRow.ts'
 import { NUMBERING, numberingIn } from './numbering.ts'
 import type { Origin } from './origin.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
+import { REVISION_OF_NOW } from './revisions.ts'
 import { selectByParent } from './selecting.ts'
 import { defineSequence, deleteSequence, sequenceIn } from './sequenceDefining.ts'
 import { listGroups, listSequences, readGroups, readSequences } from './sequenceReads.ts'
@@ -76,8 +77,8 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
   for (const { namespace, sequence, group } of keys) {
     const id = await sequenceIn(connection, { namespace, name: sequence }, at)
     await connection.query(
-      `insert into sequence_group (sequence_id, name, identity)
-       values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())})`,
+      `insert into sequence_group (sequence_id, name, identity, revision, is_used)
+       values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
     )
   }
 }

@@ -1,13 +1,20 @@
-import { allTime, BEGINNING, type CountingRow, marks } from './counting.ts'
+import { allTime, BEGINNING, type CountingRow, type Marks, times } from './counting.ts'
 import { instant, integer } from './literals.ts'
+import { REVISION_OF_NOW } from './revisions.ts'
 
 /** Stands in for the sum of the others while they are put together: no counter has so many slots. */
 const SPARE_SLOT = 65_535
 
-/** Adds to one slot of a counter. */
-export function addToSlot({ id, version }: CountingRow, slot: number, delta: number, at: Date): string {
+/** Adds to one slot of a counter. Its revision is the sum of those of its slots, of which only the first holds a time. */
+export function addToSlot(
+  { id, version }: CountingRow,
+  slot: number,
+  delta: number,
+  { at, raise }: Marks,
+): string {
   return `update counter_value
-   set ${marks(at)},
+   set revision = revision + ${raise},
+       ${times(at)},
        value = value + ${integer(delta)}
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
@@ -19,7 +26,7 @@ export function ofSlot(slot: number | undefined): string {
 
 /** Locks a slot of a counter, or all of them in order, and reads what they hold. */
 export function lockSlots({ id }: CountingRow, slot: number | undefined): string {
-  return `select version, value
+  return `select version, value, revision
   from counter_value force index (primary)
  where counter_id = ${integer(id)} and ${ofSlot(slot)}
  order by slot
@@ -28,21 +35,27 @@ export function lockSlots({ id }: CountingRow, slot: number | undefined): string
 
 /** Reads what all slots hold together, as far as others have let it be seen. */
 export function sumSlots({ id }: CountingRow): string {
-  return `select cast(sum(value) as signed) as value
+  return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
 }
 
 /** Sets the sum of a counter's slots, which are locked. */
-export function setSlots({ id }: CountingRow, to: number, at: Date): string {
+export function setSlots({ id }: CountingRow, to: number, { at, raise }: Marks): string {
   return `update counter_value
-   set ${marks(at)},
+   set revision = revision + if(slot = 0, ${raise}, 0),
+       ${times(at)},
        value = if(slot = 0, ${integer(to)}, 0)
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
 }
 
 /** Gives a counter whose slots are locked another number of them. The first one holds the sum. */
-export function spread(id: number, slots: number, version: number, at: Date): string[] {
+export function spread(
+  id: number,
+  slots: number,
+  version: number,
+  { at, first }: Omit<Marks, 'raise'>,
+): string[] {
   const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
   const rows = others.map(
     (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,
@@ -54,7 +67,7 @@ export function spread(id: number, slots: number, version: number, at: Date): st
       from: [`period = 0 and starts_at = ${BEGINNING}`],
       replaced: `period = 0 and starts_at = ${BEGINNING}`,
       version: integer(version),
-      notes: `coalesce(sum(revision), 0) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
+      notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
     }),
     ...(rows.length > 0
       ? [

@@ -1,24 +1,24 @@
-import type { RowDataPacket } from 'mysql2'
 import { type Answer, firstRow } from './session.ts'
 import { addToSlot, lockSlots, sumSlots } from './slots.ts'
 import { type Finds, MARK, type Member, type Step } from './steps.ts'
 
 /** Adds to a slot, or locks it, or all of them; and reads their sum. */
 export function slotSteps({ run, index }: Member, at: Date): Step[] {
-  const { row, slot, merged } = run
+  const { row, slot, merged, raise } = run
   const owner = row.key
   if (slot === undefined)
     return [{ statement: lockSlots(row, undefined), owner, read: readAll }, { statement: MARK }]
   const change =
     merged?.kind === 'add'
-      ? [{ statement: addToSlot(row, slot, merged.delta, at), owner, read: readAffected }]
+      ? [{ statement: addToSlot(row, slot, merged.delta, { at, raise }), owner, read: readAffected }]
       : [{ statement: lockSlots(row, slot), owner, read: readVersion }, { statement: MARK }]
   return [...change, { statement: sumSlots(row), owner, read: readSum }, { statement: MARK }]
 
-  function readAll(answer: Answer, { before }: Finds): void {
+  function readAll(answer: Answer, { before, revisions }: Finds): void {
     if (!Array.isArray(answer)) return
     const isThere = answer.length > 0 && answer.every(({ version }) => version === row.version)
-    before[index] = isThere ? sumOf(answer) : undefined
+    before[index] = isThere ? sumOf(answer.map(({ value }) => value)) : undefined
+    revisions[index] = sumOf(answer.map(({ revision }) => revision))
   }
 
   function readAffected(answer: Answer, { before }: Finds): void {
@@ -29,13 +29,15 @@ export function slotSteps({ run, index }: Member, at: Date): Step[] {
     before[index] = firstRow(answer)?.version === row.version ? 0 : undefined
   }
 
-  function readSum(answer: Answer, { before }: Finds): void {
+  function readSum(answer: Answer, { before, revisions }: Finds): void {
     const added = merged?.kind === 'add' ? merged.delta : 0
-    if (before[index] !== undefined) before[index] = Number(firstRow(answer)?.value) - added
+    const sums = firstRow(answer)
+    if (before[index] !== undefined) before[index] = Number(sums?.value) - added
+    revisions[index] = Number(sums?.revision) - (merged ? raise : 0)
   }
 }
 
 /** A slot may hold what is beyond the safe range, where their sum isn't. */
-function sumOf(rows: readonly RowDataPacket[]): number {
-  return Number(rows.reduce((sum, { value }) => sum + BigInt(value), 0n))
+function sumOf(values: readonly (number | string)[]): number {
+  return Number(values.reduce((sum, value) => sum + BigInt(value), 0n))
 }

@@ -19,6 +19,10 @@ export interface Finds {
   before: (number | undefined | 'unsure')[]
   /** What was added before in the running periods of those counters where it is asked, in the order of their definitions. */
   tallies: (number[] | undefined)[]
+  /** The revision before of those counters where it is asked. */
+  revisions: (number | undefined)[]
+  /** The revision that rows begin with which are changed for the first time, where it is asked. */
+  first: number | undefined
   /** What each group has dealt before; undefined: there is no such group. */
   positions: (GroupFound | undefined)[]
   remembered: Earlier[]

@@ -1,0 +1,70 @@
+import type { RowDataPacket } from 'mysql2'
+import { integer } from './literals.ts'
+import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
+import { raisedRevision } from './revisions.ts'
+import { type Answer, rowsOf } from './session.ts'
+import { type Finds, MARK, ownerOf, type Step } from './steps.ts'
+
+/** A group whose revision is to be raised. */
+export interface Raised {
+  run: NumberedRun
+  raise: number
+}
+
+/**
+ * Raises the revisions of groups whose numbers are locked already: everybody locks those first.
+ *
+ * @param first what a group begins with in which nothing was done yet, if that is known
+ */
+export function raiseStep(raised: readonly Raised[], first?: number): Step {
+  const ids = raised.map(({ run }) => integer(run.row.id))
+  const [{ raise = 0 } = {}] = raised
+  const isSame = raised.every((one) => one.raise === raise)
+  const cases = raised.map((one) => `when ${integer(one.run.row.id)} then ${integer(one.raise)}`)
+  const by = isSame ? integer(raise) : `case id ${cases.join(' ')} end`
+  return {
+    statement: `update sequence_group force index (primary)
+   set ${raisedRevision('not is_used', by, first)},
+       is_used = true
+ where id in (${ids.join(', ')})`,
+    owner: ownerOf(keysOf(raised)),
+  }
+}
+
+/** Reads the revisions of groups that this transaction has raised, and says what they were before. */
+export function readRaised(raised: readonly (Raised & { index: number })[]): Step[] {
+  const asked = raised.filter(({ run }) => run.withRevision)
+  return readSteps(asked, '', (row, { raise }) => Number(row.revision) - raise)
+}
+
+/** Locks and reads the revisions of groups that this transaction is about to raise. */
+export function lockRevisions(members: readonly { run: NumberedRun; index: number }[]): Step[] {
+  const asked = members.filter(({ run }) => run.withRevision).sort(inOrder)
+  return readSteps(asked, 'for update', (row, _, { first }) =>
+    row.is_used === 1 ? Number(row.revision) : first,
+  )
+}
+
+function readSteps<One extends { run: NumberedRun; index: number }>(
+  asked: readonly One[],
+  locking: string,
+  before: (row: RowDataPacket, one: One, finds: Finds) => number | undefined,
+): Step[] {
+  if (asked.length === 0) return []
+  const statement = `select id, revision, is_used
+  from sequence_group force index (primary)
+ where id in (${asked.map(({ run }) => integer(run.row.id)).join(', ')})
+ order by id ${locking}`
+  function read(answer: Answer, finds: Finds): void {
+    const found = new Map(rowsOf(answer).map((row) => [row.id, row]))
+    for (const one of asked) {
+      const position = finds.positions[one.index]
+      const row = found.get(one.run.row.id)
+      const own = row && before(row, one, finds)
+      if (!position || own === undefined) continue
+      // The definitions of its sequence count as well: those are known already.
+      finds.positions[one.index] = { ...position, revision: own + (position.revision ?? 0) }
+    }
+  }
+  return [{ statement, owner: ownerOf(keysOf(asked)), read }, { statement: MARK }]
+}

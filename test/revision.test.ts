@@ -1,0 +1,350 @@
+import { expect, it } from 'vitest'
+import type { CounterChange } from '../src/core/counters.ts'
+import { claimOf } from '../src/core/idempotency.ts'
+import { sorted, upTo } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
+import { startService } from './support/service.ts'
+import { collectStatements } from './support/statements.ts'
+
+const counter = { namespace: 'n', name: 'c' }
+const group = { namespace: 'n', sequence: 's', group: 'g' }
+const asked = { withRevision: true }
+const MICROSECONDS_A_DAY = 86_400_000_000
+
+function revisionOf({ revision }: { revision?: number | undefined }): number {
+  if (revision === undefined) throw new Error('It was not told')
+  return revision
+}
+
+/** Makes what says by how much something raises a revision. */
+function riseOf(read: () => Promise<{ revision: number }>) {
+  return async (work: () => Promise<unknown>) => {
+    const before = await read()
+    await work()
+    return (await read()).revision - before.revision
+  }
+}
+
+/** By how much the revision of a counter has risen beyond its value, which each call raises by 1. */
+function excessOf(change: CounterChange): number {
+  return revisionOf(change) - change.value
+}
+
+it('begins with the time of the database in microseconds since 2020', async () => {
+  const target = await freshDatabase()
+  const { counters, sequences } = openTestNth(target)
+  const [row] = await query(
+    target,
+    "select timestampdiff(microsecond, '2020-01-01', utc_timestamp(6)) as now",
+  )
+  const revisions = [
+    await counters.read(counter),
+    await counters.incrementBy(counter, 1, asked),
+    await sequences.readGroup(group),
+    (await sequences.next(group, 1, asked)).dealt,
+  ].map(revisionOf)
+  expect(sorted(revisions)).toEqual(revisions)
+  for (const revision of revisions) {
+    expect(revision).toBeGreaterThanOrEqual(row?.now)
+    expect(revision).toBeLessThan(row?.now + MICROSECONDS_A_DAY)
+  }
+})
+
+it.each([
+  ['one that merely adds', {}, 1],
+  ['one with bounds', { maxValue: 1000 }, 1],
+  ['one with slots', { slots: 8 }, 1],
+  ['more counters than are locked one by one', {}, 20],
+])('rises by one with each call, also in one flush: %s', async (_, definition, others) => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(others).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  for (const key of keys) await counters.define(key, definition)
+  for (const _round of upTo(3)) {
+    await Promise.all(
+      keys.map(async (key) => {
+        const changes = await Promise.all(upTo(10).map(() => counters.incrementBy(key, 1, asked)))
+        expect(new Set(changes.map(excessOf)).size).toBe(1)
+        const { value, revision } = await counters.read(key)
+        expect(excessOf(changes[0] as CounterChange)).toBe(revision - value)
+      }),
+    )
+  }
+})
+
+it('rises from the first change on, whatever the way in which that is written', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keyOf = (name: string) => ({ namespace: 'n', name })
+  const claim = (name: string) => ({ claim: claimOf('n', name, []), ...asked })
+  const first = [
+    ...(await Promise.all(upTo(3).map(() => counters.incrementBy(keyOf('merged'), 1, asked)))),
+    ...(await Promise.all(upTo(3).map((index) => counters.incrementBy(keyOf('key'), 1, claim(`k${index}`))))),
+    ...(await counters.incrementMany(
+      'n',
+      upTo(12).map((index) => ({ name: `many${index % 10}`, delta: 1 })),
+      asked,
+    )),
+  ]
+  for (const change of first) {
+    expect(excessOf(change)).toBe(
+      revisionOf(await counters.read(change.key)) - (await counters.read(change.key)).value,
+    )
+  }
+})
+
+it('is raised by what changes the counter, and by nothing else', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const claim = claimOf('n', 'k', [])
+  await counters.incrementBy(counter, 1)
+  const rise = riseOf(() => counters.read(counter))
+  expect(await rise(() => counters.incrementBy(counter, 5))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 0))).toBe(0)
+  expect(await rise(() => counters.incrementBy(counter, 1, { claim }))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 1, { claim }))).toBe(0)
+  expect(await rise(() => counters.reset(counter, 7))).toBe(1)
+  expect(await rise(() => counters.reset(counter, 7))).toBe(1)
+  expect(await rise(() => counters.resetAll('n', '', 8))).toBe(1)
+  expect(await rise(() => counters.define(counter, { maxValue: 9, overflow: 'SATURATE' }))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 5))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 5))).toBe(0)
+  expect(await rise(() => counters.define(counter, { overflow: 'REJECT' }))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 1).catch(() => undefined))).toBe(0)
+  const cart = [
+    { name: 'c', delta: -1 },
+    { name: 'c', delta: 0 },
+    { name: 'c', delta: -1 },
+  ]
+  expect(await rise(() => counters.incrementMany('n', cart))).toBe(2)
+  const tooMuch = [...cart, { name: 'c', delta: 5 }]
+  expect(await rise(() => counters.incrementMany('n', tooMuch).catch(() => undefined))).toBe(0)
+  expect(
+    await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3 ? -1 : 0)))),
+  ).toBe(6)
+  expect(await rise(() => counters.define(counter, { maxValue: null }))).toBe(1)
+  expect(
+    await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3)))),
+  ).toBe(6)
+  expect(await rise(() => counters.define(counter, { slots: 4 }))).toBe(1)
+  expect(
+    await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3)))),
+  ).toBe(6)
+  expect(await rise(() => counters.reset(counter, 0))).toBe(1)
+  expect(await rise(() => counters.define(counter, { slots: 4, timeZone: 'Asia/Tokyo' }))).toBe(1)
+  expect(await rise(() => counters.define(counter, { slots: 1 }))).toBe(1)
+})
+
+it('is told by each change as the next reader is told', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const changes: [string, () => Promise<CounterChange>][] = [
+    ['first definition', () => counters.define(counter, { maxValue: 100 }, asked)],
+    ['addition', () => counters.incrementBy(counter, 1, asked)],
+    ['reset', () => counters.reset(counter, 5, asked)],
+    ['slots', () => counters.define(counter, { maxValue: null, slots: 3 }, asked)],
+    ['addition to a slot', () => counters.incrementBy(counter, 1, asked)],
+    ['reset of slots', () => counters.reset(counter, 5, asked)],
+    ['one slot', () => counters.define(counter, { slots: 1 }, asked)],
+  ]
+  for (const [name, change] of changes) {
+    expect([name, revisionOf(await change())]).toEqual([name, (await counters.read(counter)).revision])
+  }
+})
+
+it('is newer with each state of a name that is deleted and made anew', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  const states = [
+    await counters.read(counter),
+    await counters.incrementBy(counter, 1, asked),
+    ...(await Promise.all(upTo(99).map(() => counters.incrementBy(counter, 1, asked)))),
+    await counters.delete(counter, asked),
+    await counters.read(counter),
+    await counters.define(counter, { slots: 2 }, asked),
+    await counters.delete(counter, asked),
+    await counters.read(counter),
+    await counters.incrementBy(counter, 1, asked),
+  ]
+  expect(sorted(states.map(revisionOf))).toEqual(states.map(revisionOf))
+  expect(new Set(states.map(revisionOf)).size).toBe(states.length)
+  const groups = [
+    await sequences.readGroup(group),
+    (await sequences.next(group, 1, asked)).dealt,
+    await sequences.define({ namespace: 'n', name: 's' }, { step: 2 }).then(() => sequences.readGroup(group)),
+    await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readGroup(group)),
+    (await sequences.next(group, 1, asked)).dealt,
+  ]
+  expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
+  expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
+})
+
+it('never lets a reader of an unwritten name hold that for newer than its first change', async () => {
+  const target = await freshDatabase()
+  const [writer, reader] = [openTestNth(target), openTestNth(target)]
+  const names = upTo(150).map((index) => `c${index}`)
+  const states = await Promise.all(
+    names.map(async (name, index) => {
+      const key = { namespace: 'n', name }
+      const read = async () => {
+        const seen: { value: number; revision: number }[] = []
+        while (seen.at(-1)?.value !== 1 && seen.length < 500) seen.push(await reader.counters.read(key))
+        return seen
+      }
+      const write = async () => {
+        for (const _ of upTo(index % 10)) await writer.counters.read(key)
+        const { value, revision = 0 } = await writer.counters.incrementBy(key, 1, asked)
+        return [{ value, revision }]
+      }
+      return (await Promise.all([read(), write()])).flat()
+    }),
+  )
+  const wrong = states.filter((seen) => {
+    const written = Math.min(...seen.filter(({ value }) => value === 1).map(({ revision }) => revision))
+    return seen.some(({ value, revision }) => value === 0 && revision >= written)
+  })
+  expect(wrong).toEqual([])
+  // It did look while they were made.
+  expect(states.flat().filter(({ value }) => value === 0).length).toBeGreaterThan(names.length)
+})
+
+it('orders what many callers in two processes are told as it came about', async () => {
+  const target = await freshDatabase()
+  const processes = [openTestNth(target), openTestNth(target)]
+  const told = (
+    await Promise.all(
+      upTo(20).map(async (caller) => {
+        const own = []
+        for (const _ of upTo(20)) {
+          const { counters, sequences } = processes[caller % 2] as (typeof processes)[0]
+          own.push(await counters.incrementBy(counter, 1, asked))
+          own.push(await sequences.next(group, 1, asked))
+        }
+        return own
+      }),
+    )
+  ).flat()
+  const changes = told.filter((one) => 'value' in one)
+  const numbers = told.filter((one) => 'dealt' in one).map(({ dealt }) => dealt)
+  expect(new Set(changes.map(excessOf)).size).toBe(1)
+  expect(new Set(numbers.map((dealt) => revisionOf(dealt) - dealt.value)).size).toBe(1)
+})
+
+it('is raised by what changes a group, and by nothing else', async () => {
+  const clock = { at: Date.UTC(2025, 11, 31, 12) }
+  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
+  const sequence = { namespace: 'n', name: 's' }
+  const claim = claimOf('n', 'k', [])
+  await sequences.define(sequence, { restartEvery: 'YEAR', format: '{yyyy}-{value}', maxValue: 100 })
+  await sequences.next(group, 1)
+  const rise = riseOf(() => sequences.readGroup(group))
+  expect(await rise(() => sequences.next(group, 5))).toBe(1)
+  expect(await rise(() => Promise.all(upTo(7).map(() => sequences.next(group, 1))))).toBe(7)
+  expect(await rise(() => sequences.next(group, 1, { claim }))).toBe(1)
+  expect(await rise(() => sequences.next(group, 1, { claim }))).toBe(0)
+  expect(await rise(() => sequences.next(group, 100).catch(() => undefined))).toBe(0)
+  expect(await rise(() => sequences.next({ ...group, group: 'other' }, 1))).toBe(0)
+  expect(await rise(() => sequences.restart(group, 50))).toBe(1)
+  expect(await rise(() => sequences.define(sequence, { maxValue: 200 }))).toBe(1)
+  clock.at = Date.UTC(2026, 0, 1)
+  expect(await rise(() => sequences.next(group, 1))).toBe(1)
+})
+
+it('is raised by reserving, confirming and giving back', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
+  await sequences.reserve(group, 60)
+  const rise = riseOf(() => sequences.readGroup(group))
+  let token = ''
+  const reserve = async () => {
+    token = (await sequences.reserve(group, 60)).token
+  }
+  expect(await rise(reserve)).toBe(1)
+  expect(await rise(() => sequences.release(token))).toBe(1)
+  expect(await rise(() => sequences.release(token))).toBe(0)
+  expect(await rise(() => sequences.confirm(token).catch(() => undefined))).toBe(0)
+  expect(await rise(reserve)).toBe(1)
+  expect(await rise(() => sequences.confirm(token))).toBe(1)
+})
+
+it('is told by each change of a group as the next reader is told', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  const told = [
+    async () => revisionOf(await sequences.restart(group, 7, asked)),
+    async () => revisionOf((await sequences.next(group, 1, asked)).dealt),
+    async () =>
+      revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...asked })).dealt),
+    async () => revisionOf((await sequences.next(group, 1, asked)).dealt),
+  ]
+  for (const [index, change] of told.entries()) {
+    expect([index, await change()]).toEqual([index, (await sequences.readGroup(group)).revision])
+  }
+})
+
+it('takes a statement more in a flush only where it is asked', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  await counters.incrementBy(counter, 1)
+  await sequences.next(group, 1)
+  await sequences.next(group, 1)
+  const statements = collectStatements()
+  await counters.incrementBy(counter, 1)
+  await sequences.next(group, 1)
+  expect(statements.filter((text) => /select[^;]*revision/.test(text))).toEqual([])
+  const trips = statements.length
+  await counters.incrementBy(counter, 1, asked)
+  await sequences.next(group, 1, asked)
+  expect(statements.filter((text) => /select[^;]*revision/.test(text))).toHaveLength(2)
+  expect(statements).toHaveLength(2 * trips)
+})
+
+const COUNTER = 'fragment seen on Counter { revision }'
+const GROUP = 'fragment seen on SequenceGroup { revision }'
+
+it.each([
+  ['increment', 'increment(name: "c") { counter { ...seen } }', COUNTER],
+  ['incrementBy', 'incrementBy(name: "c", delta: 2) { counter { ... on Counter { mine: revision } } }', ''],
+  ['incrementMany', 'incrementMany(changes: [{ name: "c" }]) { counter { revision } }', ''],
+  ['reset', 'reset(name: "c") { counter { revision } }', ''],
+  ['defineCounter', 'defineCounter(name: "c", definition: {}) { revision }', ''],
+  ['deleteCounter', 'deleteCounter(name: "c") { counter { revision } }', ''],
+  ['nextInSequence', 'nextInSequence(name: "s") { group { ...seen } }', GROUP],
+  ['restartSequence', 'restartSequence(name: "s") { revision nextValue lastValue }', ''],
+])('is told by %s, and by a repeat with its key', async (name, field, fragment) => {
+  const { ask } = await startService()
+  const keyed = field.replace(/\(/, '(idempotencyKey: "k", ')
+  const hasKey = !/^(define|delete)/.test(name)
+  const answers = []
+  for (const text of [field, ...(hasKey ? [keyed, keyed, keyed] : [field])]) {
+    for (const document of [`mutation { ${text} } ${fragment}`])
+      answers.push(JSON.stringify(await ask(document)))
+  }
+  const revisions = answers.map((text) => Number(/"(?:revision|mine)":(\d+)/.exec(text)?.[1]))
+  expect(sorted(revisions)).toEqual(revisions)
+  expect(revisions[0]).toBeGreaterThan(MICROSECONDS_A_DAY)
+})
+
+it('is told by every way to read a counter or a group', async () => {
+  const { ask } = await startService()
+  const { increment, nextInSequence } = await ask(`mutation {
+    increment(name: "c") { counter { id revision } }
+    nextInSequence(name: "s", group: "g") { group { id revision } }
+  }`)
+  const [{ counter }, { group }] = [increment, nextInSequence]
+  const all = await ask(
+    `query($ids: [ID!]!) {
+      counter(name: "c") { id revision }
+      counters(names: ["c"]) { id revision }
+      nodes(ids: $ids) { ... on Counter { id revision } ... on SequenceGroup { id revision } }
+      namespace {
+        byName: counters { edges { node { id revision } } }
+        byValue: counters(orderBy: VALUE_DESC) { edges { node { id revision } } }
+      }
+      sequence(name: "s") { group(name: "g") { id revision } groups { edges { node { id revision } } } }
+    }`,
+    { ids: [counter.id, group.id] },
+  )
+  const pageOf = (node: unknown) => ({ edges: [{ node }] })
+  expect(all).toEqual({
+    counter,
+    counters: [counter],
+    nodes: [counter, group],
+    namespace: { byName: pageOf(counter), byValue: pageOf(counter) },
+    sequence: { group, groups: pageOf(group) },
+  })
+})
