@@ -7,12 +7,12 @@ import { startService } from './support/service.ts'
 
 const README = join(import.meta.dirname, '../README.md')
 
-it('shows what its commands print', async () => {
+it('shows what its commands print, also when they are run once more', async () => {
   const { url } = await startService()
   const text = await readFile(README, 'utf8')
   const examples = [...text.matchAll(/```sh\n(curl [^`]+)```\n\n```json\n([^`]+)```/g)]
-  expect(examples).toHaveLength(10)
-  for (const [, command = '', answer] of examples) {
+  expect(examples).toHaveLength(11)
+  for (const [, command = '', answer] of [...examples, ...examples]) {
     const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('http://127.0.0.1:4000', url)])
     expect(stdout).toBe(answer)
   }
