@@ -144,7 +144,7 @@ builder.node(Counter, {
 })
 
 /** It belongs to the state that is told with it, so it is never read later. */
-export function knownRevision(revision: number | undefined): number {
+function knownRevision(revision: number | undefined): number {
   if (revision === undefined) throw new Error('A change without the revision that was asked for')
   return revision
 }
