@@ -302,6 +302,7 @@ function withoutTimes(body: { errors?: { path?: unknown }[] }) {
   const { errors = [], ...rest } = JSON.parse(
     JSON.stringify(body)
       .replace(/"\d{4}-\d\d-\d\dT[\d:.]+Z"/g, '"then"')
+      .replace(/\b\d{15}\b/g, '"a revision"')
       .replace(/"(Cj4|Cjw|CnQ)[\w-]+"/g, '"a place by value or change"'),
   )
   return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
