@@ -117,6 +117,12 @@ it('is raised by what changes the counter, and by nothing else', async () => {
   expect(await rise(() => counters.incrementMany('n', cart))).toBe(2)
   const tooMuch = [...cart, { name: 'c', delta: 5 }]
   expect(await rise(() => counters.incrementMany('n', tooMuch).catch(() => undefined))).toBe(0)
+  const beside = () =>
+    Promise.all([
+      counters.incrementMany('n', tooMuch).catch(() => undefined),
+      counters.incrementBy(counter, -1),
+    ])
+  expect(await rise(beside)).toBe(1)
   expect(
     await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3 ? -1 : 0)))),
   ).toBe(6)
@@ -173,6 +179,38 @@ it('is newer with each state of a name that is deleted and made anew', async () 
   ]
   expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
   expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
+})
+
+it('does not fall where a first call is refused, which leaves a row', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 3 })
+  const before = [await counters.read(counter), await sequences.readGroup(group)]
+  await expect(counters.define(counter, { maxValue: -1 })).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  await expect(sequences.next(group, 4)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
+  const after = [await counters.read(counter), await sequences.readGroup(group)]
+  for (const [index, state] of after.entries()) {
+    expect(state.revision).toBeGreaterThan(before[index]?.revision ?? Number.NaN)
+  }
+  const changes = [
+    await counters.incrementBy(counter, 1, asked),
+    (await sequences.next(group, 1, asked)).dealt,
+  ]
+  for (const [index, state] of after.entries()) {
+    expect(changes[index]?.revision).toBeGreaterThan(state.revision)
+  }
+})
+
+it('is told to whoever asks, also where others of the flush do not', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  for (const _ of upTo(2)) {
+    const changes = await Promise.all([
+      counters.incrementBy(counter, 1),
+      counters.incrementBy(counter, 1, asked),
+    ])
+    const numbers = await Promise.all([sequences.next(group, 1), sequences.next(group, 1, asked)])
+    expect(changes[1].revision).toBe((await counters.read(counter)).revision)
+    expect(numbers[1].dealt.revision).toBe((await sequences.readGroup(group)).revision)
+  }
 })
 
 it('never lets a reader of an unwritten name hold that for newer than its first change', async () => {
@@ -268,6 +306,10 @@ it('is told by each change of a group as the next reader is told', async () => {
   const told = [
     async () => revisionOf(await sequences.restart(group, 7, asked)),
     async () => revisionOf((await sequences.next(group, 1, asked)).dealt),
+    async () => {
+      await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 1000 })
+      return revisionOf((await sequences.next(group, 1, asked)).dealt)
+    },
     async () =>
       revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...asked })).dealt),
     async () => revisionOf((await sequences.next(group, 1, asked)).dealt),
@@ -347,4 +389,29 @@ it('is told by every way to read a counter or a group', async () => {
     namespace: { byName: pageOf(counter), byValue: pageOf(counter) },
     sequence: { group, groups: pageOf(group) },
   })
+})
+
+it('belongs to the state that is told with it, also where hundreds of fields are', async () => {
+  const { ask } = await startService()
+  const { reserveInSequence } = await ask(`mutation {
+    defineSequence(name: "s", definition: { gapless: true }) { id }
+    reserveInSequence(name: "s") { id }
+  }`)
+  const fields = upTo(100).map(
+    (index) => `r${index}: node(id: $id) { ... on Reservation { group { nextValue revision } } }`,
+  )
+  let isEnding = false
+  const reserve = async () => {
+    while (!isEnding) await ask('mutation { reserveInSequence(name: "s") { id } }')
+  }
+  const reserving = upTo(4).map(reserve)
+  const distances = new Set<number>()
+  for (const _ of upTo(10)) {
+    const read = await ask(`query($id: ID!) { ${fields.join(' ')} }`, { id: reserveInSequence.id })
+    for (const { group } of Object.values<{ group: Record<string, number> }>(read))
+      distances.add((group.revision ?? 0) - (group.nextValue ?? 0))
+  }
+  isEnding = true
+  await Promise.all(reserving)
+  expect(distances.size).toBe(1)
 })
