@@ -53,7 +53,9 @@ it.each([
   async (_, kills, startHammer) => {
     const directory = await dataDirectory()
     let restarts = 0
-    const { target } = await privateServer(directory, () => restarts++)
+    const { target } = await privateServer(directory, (line) => {
+      if (line.includes('starting it again')) restarts++
+    })
     await migrate(target)
     const nth = openTestNth(target)
     const load = await startHammer(nth)

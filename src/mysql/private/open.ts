@@ -48,6 +48,7 @@ async function openIn(directory: string, options: PrivateDatabaseOptions): Promi
     kinds,
   })
   const data = dataFolder(directory, program.kind)
+  if (!(await exists(data))) say(`Making a new database in ${data}. This takes a few seconds, once.`)
   await initialise(program, data, signal)
   const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
   try {
