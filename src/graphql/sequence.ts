@@ -9,7 +9,7 @@ import { decodeGroupCursor, encodeGroupCursor } from './cursors.ts'
 import { Period } from './period.ts'
 
 /** A group that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
-export type GroupSource = GroupKey & Partial<GroupState> & { read?: Promise<GroupState> }
+export type GroupSource = GroupKey & Partial<GroupState>
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
 
@@ -187,16 +187,14 @@ builder.node(SequenceGroup, {
 
 type Told = Exclude<keyof GroupState, keyof GroupKey>
 
-/** All that isn't known comes of one read, so that it is of one state. */
+/** The fields of an object are asked for in one turn: what isn't known of it comes of one read, and is of one state. */
 function known<Part extends Told>(
   group: GroupSource,
   part: Part,
   { sequences }: Nth,
 ): GroupState[Part] | Promise<GroupState[Part]> {
   const value = (group as Partial<GroupState>)[part]
-  if (value !== undefined) return value
-  group.read ??= sequences.readGroup(group)
-  return group.read.then((read) => read[part])
+  return value === undefined ? sequences.readGroup(group).then((read) => read[part]) : value
 }
 
 export const sequenceNameArgument = {
