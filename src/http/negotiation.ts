@@ -31,3 +31,8 @@ export function usualAnswerType({ accept }: IncomingHttpHeaders): AnswerType | u
 export function saysJson(headers: IncomingHttpHeaders): boolean {
   return jsonTypes.has(headers['content-type'])
 }
+
+/** Whether the caller is a browser that navigates. */
+export function wantsHtml({ accept }: IncomingHttpHeaders): boolean {
+  return accept?.includes('text/html') ?? false
+}

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { extname } from 'node:path'
 import { printSchema } from 'graphql'
 import { schema } from '../graphql/schema.ts'
+import { booksScript, titles } from './books.ts'
+import { linksTo, readDocs } from './docs.ts'
 
 /** Something to be shown as it is. */
 export interface Page {
@@ -12,6 +15,16 @@ export interface Page {
   /** Names this content; the compressed one has a name of its own. */
   tag: string
   headers?: Record<string, string>
+  /** Whether the page exists for a query; left out: for any. */
+  exists?: (query: URLSearchParams) => Promise<boolean>
+}
+
+/** The fixed pages. */
+export interface Pages {
+  /** The page at a path, with or without a trailing slash. */
+  at(path: string): Page | undefined
+  /** The page for status 404. */
+  notFound: Page
 }
 
 /** Makes a page of its content. */
@@ -19,48 +32,81 @@ export function pageOf(content: Omit<Page, 'tag'>): Page {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
-const FOLDER = new URL('../../src/http/pages/', import.meta.url)
+const own = (name: string) => new URL(`../../src/http/pages/${name}`, import.meta.url)
 
 /** The library that draws the shop's charts, as it is published. */
-const UPLOT = new URL('./dist/', import.meta.resolve('uplot/package.json'))
+const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
 
-/** The shop runs its own script and style only. */
-const CONTENT_SECURITY_POLICY =
-  "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+const FILES: Record<string, URL> = {
+  '/shop.js': own('shop.js'),
+  '/shop.css': own('shop.css'),
+  '/book.js': own('book.js'),
+  '/board': own('board.html'),
+  '/board.js': own('board.js'),
+  '/invoice': own('invoice.html'),
+  '/invoice.js': own('invoice.js'),
+  '/api.js': own('api.js'),
+  '/chart.js': own('chart.js'),
+  '/fresh.js': own('fresh.js'),
+  '/messages.js': own('messages.js'),
+  '/sales.js': own('sales.js'),
+  '/icon.svg': own('icon.svg'),
+  // Requested by browsers for documents that name no icon, such as plain text.
+  '/favicon.ico': own('favicon.ico'),
+  '/uplot.js': library('uPlot.esm.js'),
+  '/uplot.css': library('uPlot.min.css'),
+}
 
-/** The fixed pages, by path. */
-export async function readPages(): Promise<Map<string, Page>> {
-  const file = async (name: string, type: string, folder = FOLDER): Promise<Page> =>
-    pageOf({
-      type: `${type}; charset=utf-8`,
-      body: await readFile(new URL(name, folder)),
-      headers: { 'content-security-policy': CONTENT_SECURITY_POLICY },
-    })
-  return new Map([
-    ['/', await file('shop.html', 'text/html')],
-    ['/shop.js', await file('shop.js', 'text/javascript')],
-    ['/book', await file('book.html', 'text/html')],
-    ['/book.js', await file('book.js', 'text/javascript')],
-    ['/board', await file('board.html', 'text/html')],
-    ['/board.js', await file('board.js', 'text/javascript')],
-    ['/invoice', await file('invoice.html', 'text/html')],
-    ['/invoice.js', await file('invoice.js', 'text/javascript')],
-    ['/api.js', await file('api.js', 'text/javascript')],
-    ['/sales.js', await file('sales.js', 'text/javascript')],
-    ['/chart.js', await file('chart.js', 'text/javascript')],
-    ['/uplot.js', await file('uPlot.esm.js', 'text/javascript', UPLOT)],
-    ['/uplot.css', await file('uPlot.min.css', 'text/css', UPLOT)],
-    ['/shop.css', await file('shop.css', 'text/css')],
-    ['/icon.svg', await file('icon.svg', 'image/svg+xml')],
-    [
-      '/schema.graphql',
-      pageOf({ type: 'text/plain; charset=utf-8', body: Buffer.from(`${printSchema(schema)}\n`) }),
-    ],
+const TYPES: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml; charset=utf-8',
+  '.ico': 'image/x-icon',
+  '.graphql': 'text/plain; charset=utf-8',
+  // Some browsers download `text/markdown` instead of showing it.
+  '.md': 'text/plain; charset=utf-8',
+}
+
+/** The pages run their own scripts and styles only. */
+const headers = {
+  'content-security-policy':
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+}
+
+export interface PagesOptions {
+  /** Whether there is a book with this title. */
+  isBook: (title: string) => Promise<boolean>
+}
+
+export async function readPages({ isBook }: PagesOptions): Promise<Pages> {
+  const docs = await readDocs()
+  const files = Object.entries(FILES).map(async ([path, url]) => [path, await readPage(url)] as const)
+  const shop = await readFile(own('shop.html'), 'utf8')
+  const start = shop.replace('<!-- docs -->', () => linksTo(docs.filter(({ path }) => path !== '/README.md')))
+  const book = await readPage(own('book.html'))
+  const pages = new Map<string, Page>([
+    ...(await Promise.all(files)),
+    ['/', fixedPage('shop.html', start)],
+    // Without a title the page shows the first book.
+    ['/book', { ...book, exists: async (query) => isBook(query.get('title') || (titles[0] ?? '')) }],
+    ['/books.js', fixedPage('books.js', booksScript)],
+    ['/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`)],
+    ...docs.map(({ path, text }) => [path, fixedPage(path, text)] as const),
   ])
+  return {
+    at: (path) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
+    notFound: await readPage(own('notFound.html')),
+  }
 }
 
 /** Answers with a page, or with 304 if the caller has it already. */
-export function sendPage(request: IncomingMessage, response: ServerResponse, page: Page): void {
+export function sendPage(
+  request: IncomingMessage,
+  response: ServerResponse,
+  page: Page,
+  status: 200 | 404 = 200,
+): void {
   const compressed = page.gzipped && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
   const body = compressed && page.gzipped ? page.gzipped : page.body
   const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
@@ -75,10 +121,19 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
       ...page.headers,
     }),
   )
-  if (request.headers['if-none-match'] === etag) {
+  if (status === 200 && request.headers['if-none-match'] === etag) {
     response.writeHead(304).end()
     return
   }
-  response.setHeader('content-length', body.length)
+  response.writeHead(status, { 'content-length': body.length })
   response.end(request.method === 'HEAD' ? undefined : body)
+}
+
+async function readPage(url: URL): Promise<Page> {
+  return fixedPage(url.pathname, await readFile(url))
+}
+
+function fixedPage(name: string, content: string | Buffer): Page {
+  const type = TYPES[extname(name)] ?? 'application/octet-stream'
+  return pageOf({ type, body: Buffer.from(content), headers })
 }

@@ -20,3 +20,9 @@ export function pathOf(request: IncomingMessage): string | undefined {
   request.headers.host = host
   return pathname
 }
+
+/** The query of a request, after `pathOf` has normalised its URL. */
+export function queryOf({ url = '/' }: IncomingMessage): URLSearchParams {
+  const start = url.indexOf('?')
+  return new URLSearchParams(start === -1 ? '' : url.slice(start))
+}

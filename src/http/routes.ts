@@ -2,13 +2,13 @@ import { NthError } from '../core/errors.ts'
 import { type Handler, setAll } from './front.ts'
 import { graphiqlPage } from './graphiql.ts'
 import type { HostRefusal } from './hosts.ts'
-import { type Page, sendPage } from './pages.ts'
-import { pathOf } from './path.ts'
+import { wantsHtml } from './negotiation.ts'
+import { type Pages, sendPage } from './pages.ts'
+import { pathOf, queryOf } from './path.ts'
 import { refuse } from './refuse.ts'
 
 export interface Routes {
-  /** The fixed pages, by path. */
-  pages: Map<string, Page>
+  pages: Pages
   /** Why a Host header isn't answered to, if it isn't. */
   hostRefusal: (host: string) => HostRefusal | undefined
   front: Handler
@@ -24,7 +24,7 @@ export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
     }
     const isGet = request.method === 'GET' || request.method === 'HEAD'
     if (path === '/graphql' || path === '/graphql/') {
-      if (isGet && request.headers.accept?.includes('text/html')) {
+      if (isGet && wantsHtml(request.headers)) {
         setAll(response, headers)
         return sendPage(request, response, await graphiqlPage())
       }
@@ -34,12 +34,14 @@ export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
       return refuse(response, refusal.status, refusal.error)
     }
     setAll(response, headers)
-    const page = pages.get(path)
-    if (page && isGet) return sendPage(request, response, page)
-    if (page) {
+    const page = pages.at(path)
+    if (page && !isGet) {
       response.setHeader('allow', 'GET, HEAD')
       return refuse(response, 405, new NthError('BAD_REQUEST', `${path} can only be read.`))
     }
+    const isThere = page && ((await page.exists?.(queryOf(request))) ?? true)
+    if (isThere) return sendPage(request, response, page)
+    if (isGet && wantsHtml(request.headers)) return sendPage(request, response, pages.notFound, 404)
     const message = 'There is nothing here. The API is at /graphql, the shop at /.'
     return refuse(response, 404, new NthError('BAD_REQUEST', message))
   }

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { type NthError, unavailable } from '../core/errors.ts'
 import { schema } from '../graphql/schema.ts'
+import { isBook } from './books.ts'
 import { openConnections } from './connections.ts'
 import { openCors } from './cors.ts'
 import { createFront, type Handler, setAll } from './front.ts'
@@ -113,8 +114,9 @@ export async function listen({
       const known = openKnownDocuments(schema)
       const persisted = openPersistedQueries(known)
       const front = createFront(createApi({ ...options, known, persisted }), connections, persisted)
+      const pages = await readPages({ isBook: (title) => isBook(title, options.nth) })
       onFault = options.onFault
-      handle = createRouter({ pages: await readPages(), hostRefusal: openHosts(access), front })
+      handle = createRouter({ pages, hostRefusal: openHosts(access), front })
     },
 
     async close() {

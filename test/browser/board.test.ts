@@ -90,6 +90,32 @@ it('says that there is no ticket when there is none', async () => {
   expect(await write(window, 'NINJA', 'The only one')).toBe('NINJA-1')
   await board(window, 'NINJA').getByRole('textbox').fill('One more')
   await board(window, 'NINJA').getByRole('button').click()
-  await window.getByRole('alert').getByText('No ticket: This sequence does not have a number left').waitFor()
+  await board(window, 'NINJA')
+    .getByRole('alert')
+    .getByText('No ticket: This sequence does not have a number left')
+    .waitFor()
   expect(await board(window, 'NINJA').getByRole('textbox').inputValue()).toBe('One more')
+})
+
+it('lists the tickets of this window again after it was loaded again', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`)
+  await write(window, 'NINJA', 'Sharpen the sword')
+  await write(window, 'NINJA', '<b>Vanish</b>')
+  await write(window, 'ROCK', 'Tune the guitar')
+  await window.reload()
+  const tickets = (name: string) => board(window, name).getByRole('listitem').allTextContents()
+  expect(await tickets('NINJA')).toEqual(['NINJA-2 <b>Vanish</b>', 'NINJA-1 Sharpen the sword'])
+  expect(await tickets('ROCK')).toEqual(['ROCK-1 Tune the guitar'])
+})
+
+it('names its fields and buttons apart', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`)
+  for (const name of ['NINJA', 'ROCK']) {
+    expect(await window.getByRole('button', { name: `New ticket on ${name}` }).count()).toBe(1)
+    expect(await window.getByRole('textbox', { name: `Task for ${name}` }).count()).toBe(1)
+  }
 })

@@ -69,7 +69,7 @@ it('says for an edition how few are left, and that it is sold out', async () => 
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/book?title=Rare%20%26%20signed`)
   await window.getByText('Only 2 left').waitFor()
-  const button = window.getByRole('button', { name: 'Buy Rare & signed' })
+  const button = window.getByRole('button', { name: 'Rare & signed' })
   await button.click()
   await window.getByText('the 1st this month').waitFor()
   await window.getByText('Only 1 left').waitFor()
@@ -81,4 +81,77 @@ it('says for an edition how few are left, and that it is sold out', async () => 
   await window.getByText('the 2nd this month').waitFor()
   await window.getByText('Sold out').waitFor()
   expect(await button.isDisabled()).toBe(true)
+})
+
+it('tells the value of each bar by touch and by keyboard', async () => {
+  const { url, ask, target } = await startService()
+  await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
+  const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
+  await soldAt(target, 1, hour - 2 * HOUR_MS, 4)
+  const { openWindow } = await openBrowser()
+  const narrow = { hasTouch: true, viewport: { width: 360, height: 740 } }
+  const window = await openWindow(`${url}/book?title=Bulldozer`, narrow)
+  const hours = window.locator('#hours')
+  const reading = hours.locator('.reading')
+  const slider = hours.getByRole('slider', { name: 'Hour' })
+  await expect.poll(() => reading.textContent()).toMatch(/^\w+ \d+, \d\d:00: 20 sold$/)
+
+  await slider.focus()
+  for (const _ of upTo(2)) await window.keyboard.press('ArrowLeft')
+  expect(await reading.textContent()).toMatch(/: 4 sold$/)
+  expect(await slider.getAttribute('aria-valuetext')).toBe(await reading.textContent())
+  await window.keyboard.press('Home')
+  expect(await reading.textContent()).toMatch(/: 0 sold$/)
+  await window.keyboard.press('End')
+  expect(await reading.textContent()).toMatch(/: 20 sold$/)
+
+  const plot = hours.locator('.u-over')
+  const { width, height } = (await plot.boundingBox()) ?? { width: 0, height: 0 }
+  // The bar of two hours ago is the third of 48 from the right.
+  await plot.tap({ position: { x: (width * 45.5) / 48, y: height / 2 } })
+  expect(await reading.textContent()).toMatch(/: 4 sold$/)
+})
+
+it('says where there are no sales yet, and shows the first one', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=Bulldozer`)
+  for (const name of ['#hours', '#days']) {
+    await window.locator(name).getByText('No sales yet').waitFor()
+    expect(await window.locator(name).getByRole('slider').count()).toBe(0)
+  }
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
+  for (const name of ['#hours', '#days']) {
+    await window.locator(name).getByText(': 1 sold').waitFor()
+    expect(await window.locator(name).getByText('No sales yet').count()).toBe(0)
+  }
+})
+
+it('has a page for what was counted and for what the shop sells, and for no other title', async () => {
+  const { url, ask } = await startService()
+  const statusOf = async (title: string) =>
+    (await fetch(`${url}/book?${new URLSearchParams({ title })}`, { headers: { accept: 'text/html' } }))
+      .status
+  expect(await statusOf('Who Rides in the Dark?')).toBe(200)
+  expect(await statusOf('Who Rides')).toBe(404)
+  await ask('mutation { increment(name: "Who Rides", namespace: "booksales") { value } }')
+  expect(await statusOf('Who Rides')).toBe(200)
+  for (const title of ['x'.repeat(192), 'line\nend']) expect(await statusOf(title)).toBe(404)
+
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=Nobody%20knows`)
+  await window.getByRole('heading', { name: 'There is nothing here' }).waitFor()
+})
+
+it('wraps a long title', async () => {
+  const { url, ask } = await startService()
+  const title = 'W'.repeat(191)
+  await ask('mutation($title: String!) { increment(name: $title, namespace: "booksales") { value } }', {
+    title,
+  })
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=${title}`, { viewport: { width: 360, height: 740 } })
+  await window.getByRole('button').click()
+  await window.getByText(`You just bought copy 2 of ${title}`).waitFor()
+  expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(360)
 })

@@ -1,4 +1,4 @@
-import { type Browser, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
 import { findChromium } from './chromium.mjs'
 
@@ -10,7 +10,9 @@ export interface Window extends Page {
 }
 
 /** Opens a browser, closed when the test has finished. Each window is a person of their own. */
-export async function openBrowser(): Promise<{ openWindow(url: string): Promise<Window> }> {
+export async function openBrowser(): Promise<{
+  openWindow(url: string, options?: BrowserContextOptions): Promise<Window>
+}> {
   const executablePath = findChromium()
   if (!executablePath) throw new Error('There is no Chromium on this machine')
   const browser: Browser = await chromium.launch({
@@ -28,8 +30,8 @@ export async function openBrowser(): Promise<{ openWindow(url: string): Promise<
   })
   onTestFinished(() => browser.close())
   return {
-    async openWindow(url) {
-      const page = await (await browser.newContext()).newPage()
+    async openWindow(url, options = {}) {
+      const page = await (await browser.newContext(options)).newPage()
       const outside: string[] = []
       const complaints: string[] = []
       page.on('request', (request) => {

@@ -1,46 +1,59 @@
-// What all pages share: asking the API, once for each thing to do, and keeping fresh what they show.
+// Requests to the API: queries, and mutations that are applied exactly once.
 
-/** Sends an operation to the API and returns its data. */
+/** A request that takes longer counts as lost, in milliseconds. The server answers within 10 s, if only with an error. */
+const ANSWER_MS = 12_000
+
+/** How long a mutation is retried, in milliseconds. */
+const REPEAT_MS = 15_000
+
+/** Sends an operation to the API and returns its data. Errors carry the API's `code`, or NO_ANSWER. */
 export async function ask(query, variables, headers = {}) {
-  const response = await fetch('/graphql', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ query, variables }),
-  })
-  const { data, errors } = await response.json()
-  if (errors) throw Object.assign(new Error(errors[0].message), errors[0].extensions)
+  const { data, errors } = await send(JSON.stringify({ query, variables }), headers)
+  if (errors) throw Object.assign(new Error(errors[0].message), errors[0].extensions, { data })
   return data
 }
 
-/** A text that stands for one thing to do. */
+async function send(body, headers) {
+  try {
+    const response = await fetch('/graphql', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+      signal: AbortSignal.timeout(ANSWER_MS),
+    })
+    return await response.json()
+  } catch (cause) {
+    const error = new Error("The server can't be reached.", { cause })
+    throw Object.assign(error, { code: 'NO_ANSWER', retryable: true })
+  }
+}
+
+/** A new idempotency key. */
 export function newKey() {
   return crypto.getRandomValues(new Uint32Array(4)).join('-')
 }
 
 /**
- * Sends a mutation of one field. The key says what is to be done: so it can be sent again when an answer was lost, and
- * is still done once. Null: it is done once anyhow.
+ * Sends a mutation of one field, and retries it when the answer is lost: with the same key it is applied once. Null: it
+ * takes no key, and repeating it changes nothing.
  */
 export async function askOnce(query, variables, key = newKey()) {
   const headers = key === null ? {} : { 'Idempotency-Key': key }
+  const end = performance.now() + REPEAT_MS
   for (let waitMs = 250; ; waitMs *= 2) {
     try {
       return await ask(query, variables, headers)
     } catch (error) {
-      // Without a code there was no answer at all.
-      const mayRepeat = error.retryable || !error.code
-      if (!mayRepeat || waitMs > 4000) throw error
-      await new Promise((resolve) => setTimeout(resolve, waitMs))
+      // Only a read below the field failed; the change itself was made.
+      if (Object.values(error.data ?? {})[0]) return error.data
+      const pauseMs = Math.max(waitMs, error.retryAfterMs ?? 0)
+      if (!error.retryable || performance.now() + pauseMs > end) throw error
+      await new Promise((resolve) => setTimeout(resolve, pauseMs))
     }
   }
 }
 
-/** Keeps what a page shows fresh while somebody looks at it. */
-export function keepFresh(refresh) {
-  const again = async () => {
-    if (!document.hidden) await refresh()
-    setTimeout(again, 2000)
-  }
-  document.addEventListener('visibilitychange', () => document.hidden || refresh())
-  again()
+/** Whether an error leaves open if the mutation was applied. */
+export function isInDoubt({ code }) {
+  return code === 'NO_ANSWER' || code === 'OUTCOME_UNKNOWN'
 }

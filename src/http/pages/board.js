@@ -1,79 +1,104 @@
 // Two boards whose tickets are numbered: one sequence, and a group of it for each board.
 
-import { ask, askOnce, keepFresh } from './api.js'
+import { ask, askOnce, isInDoubt } from './api.js'
+import { keepFresh } from './fresh.js'
+import { say, withProgress } from './messages.js'
 
-const names = ['NINJA', 'ROCK']
-const trouble = document.querySelector('#trouble')
-const boards = new Map(names.map((name) => [name, openBoard(name)]))
+/** How many tickets of a board a window lists. */
+const LISTED = 50
+
+const boards = ['NINJA', 'ROCK'].map(openBoard)
 
 function openBoard(name) {
   const section = document.querySelector('#board').content.cloneNode(true).firstElementChild
   const find = (selector) => section.querySelector(selector)
-  const input = find('input')
-  find('h2').textContent = name
+  const [input, bought, trouble, list] = ['input', '.bought', '.trouble', 'ol'].map(find)
+  let issued = 0
+  let isWriting = false
+
   section.setAttribute('aria-label', name)
-  input.setAttribute('aria-label', `New ticket of ${name}`)
-  find('form').addEventListener('submit', async (event) => {
+  find('h2').textContent = name
+  input.setAttribute('aria-label', `Task for ${name}`)
+  find('button').setAttribute('aria-label', `New ticket on ${name}`)
+  find('form').addEventListener('submit', (event) => {
     event.preventDefault()
     const text = input.value.trim()
-    if (text !== '') await write(name, text)
+    if (text !== '' && !isWriting) write(text)
   })
   document.querySelector('#boards').append(section)
-  return { find, input, button: find('button'), dealt: 0 }
+  for (const ticket of listed(name)) list.append(itemOf(ticket))
+
+  async function write(text) {
+    isWriting = true
+    say(trouble, '')
+    try {
+      const { value, formatted } = await withProgress(bought, 'Taking a number…', () => takeNumber(name))
+      const ticket = { formatted, text }
+      list.prepend(itemOf(ticket))
+      setListed(name, [ticket, ...listed(name)].slice(0, LISTED))
+      say(bought, `Your ticket is ${formatted}.`)
+      // Text typed in the meantime belongs to the next ticket.
+      if (input.value.trim() === text) input.value = ''
+      show(value)
+    } catch (error) {
+      say(bought, '')
+      say(trouble, troubleText(error))
+    }
+    isWriting = false
+  }
+
+  /** Shows how many tickets the board has. Never fewer than before: answers may arrive out of order. */
+  function show(count) {
+    issued = Math.max(issued, count)
+    say(find('.sold'), issued === 1 ? '1 ticket' : `${issued} tickets`)
+  }
+
+  return { name, show }
 }
 
 /** Takes the next number of a board. The answer is this ticket's own, so nothing has to be read before or after. */
-async function write(name, text) {
-  const board = boards.get(name)
-  board.button.disabled = true
-  try {
-    const { nextInSequence } = await askOnce(
-      `mutation NewTicket($board: String!) {
-        nextInSequence(name: "ticket", group: $board, namespace: "boards") { value formatted }
-      }`,
-      { board: name },
-    )
-    const { value, formatted } = nextInSequence
-    const ticket = document.createElement('li')
-    const number = document.createElement('strong')
-    number.textContent = formatted
-    ticket.append(number, ` ${text}`)
-    board.find('ol').prepend(ticket)
-    board.find('.bought').textContent = `Your ticket is ${formatted}.`
-    board.input.value = ''
-    trouble.textContent = ''
-    show(name, value)
-  } catch (error) {
-    trouble.textContent =
-      error.code === 'OUTCOME_UNKNOWN' || !error.code
-        ? 'The connection broke: this ticket may have a number that nobody knows.'
-        : `No ticket: ${error.message}`
-  } finally {
-    board.button.disabled = false
-    board.input.focus()
-  }
+async function takeNumber(board) {
+  const { nextInSequence } = await askOnce(
+    `mutation NewTicket($board: String!) {
+      nextInSequence(name: "ticket", group: $board, namespace: "boards") { value formatted }
+    }`,
+    { board },
+  )
+  return nextInSequence
 }
 
-/** Shows how many tickets a board has, unless more are known of: answers may come in another order. */
-function show(name, dealt) {
-  const board = boards.get(name)
-  board.dealt = Math.max(board.dealt, dealt)
-  board.find('.sold').textContent = board.dealt === 1 ? '1 ticket' : `${board.dealt} tickets`
+function troubleText(error) {
+  return isInDoubt(error)
+    ? 'The connection broke: this ticket may have a number that nobody knows.'
+    : `No ticket: ${error.message}`
 }
 
-async function refresh() {
-  try {
-    const { sequence } = await ask(
-      `query Boards {
-        sequence(name: "ticket", namespace: "boards") {
-          ${names.map((name) => `${name}: group(name: "${name}") { lastValue }`).join('\n')}
-        }
-      }`,
-    )
-    for (const name of names) show(name, sequence[name].lastValue ?? 0)
-  } catch (error) {
-    trouble.textContent = `The numbers may be old: ${error.message}`
-  }
+/** The tickets of this window, latest first. The API issues their numbers, but doesn't store their texts. */
+function listed(board) {
+  return JSON.parse(sessionStorage.getItem(`tickets of ${board}`) ?? '[]')
 }
 
-keepFresh(refresh)
+function setListed(board, tickets) {
+  sessionStorage.setItem(`tickets of ${board}`, JSON.stringify(tickets))
+}
+
+function itemOf({ formatted, text }) {
+  const item = document.createElement('li')
+  const number = document.createElement('strong')
+  number.textContent = formatted
+  item.append(number, ` ${text}`)
+  return item
+}
+
+async function showCounts() {
+  const { sequence } = await ask(
+    `query Boards {
+      sequence(name: "ticket", namespace: "boards") {
+        ${boards.map(({ name }) => `${name}: group(name: "${name}") { lastValue }`).join('\n')}
+      }
+    }`,
+  )
+  for (const { name, show } of boards) show(sequence[name].lastValue ?? 0)
+}
+
+keepFresh(showCounts, document.querySelector('#freshness'))

@@ -1,23 +1,25 @@
 // The page of one book: how many were sold, by hour and by day, and a button that buys.
 
-import { ask, keepFresh } from './api.js'
+import { ask } from './api.js'
+import { titles } from './books.js'
 import { bars } from './chart.js'
-import { boughtText, buy, copiesText, leftOf, leftText, soldText, troubleText } from './sales.js'
+import { keepFresh } from './fresh.js'
+import { say } from './messages.js'
+import { copiesText, openSale } from './sales.js'
 
-const title = new URLSearchParams(location.search).get('title') || 'Red Horse Hill'
+const title = new URLSearchParams(location.search).get('title') || titles[0]
 
 const find = (selector) => document.querySelector(selector)
-const button = find('button')
-const trouble = find('#trouble')
 
 document.title = `${title} · Nth`
 find('h1').textContent = title
-button.setAttribute('aria-label', `Buy ${title}`)
-button.addEventListener('click', sell)
+
+// The rest of the page is read again after each purchase.
+const sale = openSale(find('.sale'), title, () => refresh())
 
 const charts = {
-  hours: bars(find('#hours .chart'), { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }),
-  days: bars(find('#days .chart'), { day: 'numeric', month: 'short' }),
+  hours: bars(find('#hours'), { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }),
+  days: bars(find('#days'), { day: 'numeric', month: 'short' }),
 }
 
 /** Reads all that the page shows, by one statement for the numbers and one for the history. */
@@ -35,56 +37,17 @@ async function readSales() {
     }`,
     { title },
   )
-  const { value, maxValue, valueIn, ...rest } = counter
-  return { sold: value, copies: maxValue, soldThisMonth: valueIn, ...rest }
+  return counter
 }
 
-/** Rises with every purchase, so that an answer asked for before one is not shown after it. */
-let purchases = 0
-let isBusy = false
-
-async function sell() {
-  button.disabled = true
-  isBusy = true
-  let sales
-  try {
-    sales = await buy(title)
-    purchases += 1
-    find('.bought').textContent = boughtText(title, sales)
-    trouble.textContent = ''
-  } catch (error) {
-    trouble.textContent = troubleText(title, error)
-  } finally {
-    isBusy = false
-    button.disabled = false
-    // Not for sale any more if that was the last copy.
-    if (sales) show(sales)
-  }
-  await refresh()
-  button.focus()
+async function showSales() {
+  const show = sale.beginReading()
+  const { value, maxValue, valueIn, timeZone, hours, days } = await readSales()
+  show({ sold: value, copies: maxValue })
+  say(find('.month'), valueIn === null ? '' : copiesText(valueIn, 'this month'))
+  charts.hours.show(hours, timeZone)
+  charts.days.show(days, timeZone)
+  say(find('.zone'), `Hours and days of the time zone ${timeZone}.`)
 }
 
-async function refresh() {
-  const before = purchases
-  try {
-    const sales = await readSales()
-    if (purchases !== before) return
-    show(sales)
-    charts.hours.show(sales.hours, sales.timeZone)
-    charts.days.show(sales.days, sales.timeZone)
-    find('.zone').textContent = `Hours and days of the time zone ${sales.timeZone}.`
-  } catch (error) {
-    trouble.textContent = `The numbers may be old: ${error.message}`
-  }
-}
-
-function show(sales) {
-  const left = leftOf(sales)
-  find('.sold').textContent = soldText(sales)
-  find('.month').textContent =
-    sales.soldThisMonth === null ? '' : `${copiesText(sales.soldThisMonth, 'this month')}`
-  find('.left').textContent = leftText(left)
-  button.disabled = left <= 0 || isBusy
-}
-
-keepFresh(refresh)
+const refresh = keepFresh(showSales, find('#freshness'))

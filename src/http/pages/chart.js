@@ -1,54 +1,95 @@
-// Bar charts of a counter's history, drawn by uPlot.
+// Bar charts of a counter's history, drawn by uPlot. A slider selects a bar by touch or keyboard; its value is shown.
 
+import { say } from './messages.js'
 import uPlot from './uplot.js'
 
 const HEIGHT = 200
 
-/** Makes a chart that fills its place; `labels` says how its buckets are named. */
-export function bars(place, labels) {
+/** Makes the chart of a figure; `labels` says how its buckets are named. */
+export function bars(figure, labels) {
+  const [place, empty, reading, slider] = ['.chart', '.empty', '.reading', '.slider'].map((selector) =>
+    figure.querySelector(selector),
+  )
   let plot
-  let shown
-  let zone = 'UTC'
+  let buckets
+  let zone
+  let format
+  /** Start of the selected bucket; undefined: the latest one. */
+  let chosen
 
   function draw() {
-    if (!shown) return
+    if (!buckets) return
     plot?.destroy()
-    plot = new uPlot(optionsFor(place, zone, labels), dataOf(shown), place)
+    plot = new uPlot(optionsFor(place, nameAt, onCursor), dataOf(buckets), place)
   }
 
+  /** Selects the bar under the pointer. */
+  function onCursor({ cursor }) {
+    if (cursor.idx != null) choose(cursor.idx)
+  }
+
+  function choose(index) {
+    chosen = index === buckets.length - 1 ? undefined : buckets[index].start
+    showReading()
+  }
+
+  function showReading() {
+    const found = buckets.findIndex(({ start }) => start === chosen)
+    const index = found === -1 ? buckets.length - 1 : found
+    const text = `${nameAt(index)}: ${buckets[index].value.toLocaleString('en')} sold`
+    slider.max = buckets.length - 1
+    slider.value = index
+    slider.setAttribute('aria-valuetext', text)
+    say(reading, text)
+  }
+
+  function nameAt(index) {
+    return buckets[index] ? format.format(new Date(buckets[index].start)) : ''
+  }
+
+  slider.addEventListener('input', () => {
+    choose(Number(slider.value))
+    plot.setCursor({ left: plot.valToPos(Number(slider.value), 'x'), top: 0 })
+  })
   new ResizeObserver(() => plot?.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place)
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
+  for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)']) {
+    matchMedia(query).addEventListener('change', draw)
+  }
 
   return {
-    /** Shows buckets, oldest first, named as clocks in a time zone show them. */
-    show(buckets, timeZone) {
-      const isNew = !plot || timeZone !== zone
-      shown = buckets
-      zone = timeZone
-      if (isNew) draw()
-      else plot.setData(dataOf(buckets))
-      place.setAttribute('aria-label', textOf(buckets, zone, labels))
+    /** Shows buckets, oldest first, labelled in a time zone; null: the counter doesn't track this period. */
+    show(read, timeZone) {
+      buckets = read ?? []
+      if (timeZone !== zone) {
+        zone = timeZone
+        format = new Intl.DateTimeFormat('en', { ...labels, timeZone, hourCycle: 'h23' })
+        draw()
+      } else {
+        plot.setData(dataOf(buckets))
+      }
+      const sold = buckets.flatMap(({ value }, index) => (value === 0 ? [] : `${nameAt(index)}: ${value}`))
+      const isEmpty = sold.length === 0
+      say(empty, isEmpty ? emptyText(read) : '')
+      for (const part of [reading, slider]) part.hidden = isEmpty
+      if (!isEmpty) showReading()
+      // The same as text.
+      place.setAttribute('aria-label', isEmpty ? empty.textContent : sold.join('; '))
     },
   }
 }
 
-function dataOf(buckets) {
-  return [
-    buckets.map((_, index) => index),
-    buckets.map(({ value }) => value),
-    buckets.map(({ start }) => start),
-  ]
+function emptyText(read) {
+  return read ? 'No sales yet in this time.' : 'These sales are not recorded.'
 }
 
-/** Bars stand side by side, however long an hour or a day is; their places are named by what begins there. */
-function optionsFor(place, timeZone, labels) {
+/** Bars are evenly spaced, whatever the length of an hour or a day: the x value is the bucket's index. */
+function dataOf(buckets) {
+  return [buckets.map((_, index) => index), buckets.map(({ value }) => value)]
+}
+
+function optionsFor(place, nameAt, onCursor) {
   const style = getComputedStyle(document.documentElement)
   const color = (name) => style.getPropertyValue(name)
-  const format = new Intl.DateTimeFormat('en', { ...labels, timeZone, hourCycle: 'h23' })
-  const nameOf = (plot, index) => {
-    const start = plot.data[2][index]
-    return start ? format.format(new Date(start)) : ''
-  }
   const axis = {
     stroke: color('--quiet'),
     grid: { stroke: color('--line'), width: 1 },
@@ -57,42 +98,29 @@ function optionsFor(place, timeZone, labels) {
   return {
     width: place.clientWidth,
     height: HEIGHT,
-    cursor: { y: false, drag: { setScale: false } },
+    legend: { show: false },
+    hooks: { setCursor: [onCursor] },
+    cursor: { y: false, drag: { x: false, y: false } },
     scales: {
       x: { time: false, range: (_, first, last) => [first - 0.5, last + 0.5] },
       y: { range: (_, _low, high) => [0, Math.max(high ?? 0, 4)] },
     },
     axes: [
-      {
-        ...axis,
-        space: 90,
-        grid: { show: false },
-        values: (plot, ticks) => ticks.map((tick) => nameOf(plot, tick)),
-      },
+      { ...axis, space: 90, grid: { show: false }, values: (_, ticks) => ticks.map(nameAt) },
       {
         ...axis,
         values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString('en') : '')),
       },
     ],
     series: [
-      { label: 'From', value: (plot, index) => (index == null ? '–' : nameOf(plot, index)) },
+      {},
       {
-        label: 'Sold',
         fill: color('--accent'),
         stroke: color('--accent'),
         width: 0,
         points: { show: false },
         paths: uPlot.paths.bars({ size: [0.7, 40] }),
-        value: (_, value) => (value == null ? '–' : value.toLocaleString('en')),
       },
     ],
   }
-}
-
-/** The same for who can't see it. */
-function textOf(buckets, timeZone, labels) {
-  const format = new Intl.DateTimeFormat('en', { ...labels, timeZone, hourCycle: 'h23' })
-  const sold = buckets.filter(({ value }) => value !== 0)
-  if (sold.length === 0) return 'Nothing was sold.'
-  return sold.map(({ start, value }) => `${format.format(new Date(start))}: ${value}`).join('; ')
 }

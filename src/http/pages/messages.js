@@ -1,0 +1,29 @@
+// What pages report: progress, results and errors, and which buttons can be pressed.
+
+/** How long an answer may take before the page shows progress, in milliseconds. */
+const PROGRESS_AFTER_MS = 300
+
+/** Sets a text only if it differs: screen readers announce a live region on every write, even of the same text. */
+export function say(place, text) {
+  if (place.textContent !== text) place.textContent = text
+}
+
+/** Runs a task, and shows `text` in `place` while it takes longer than that. */
+export async function withProgress(place, text, task) {
+  const timer = setTimeout(() => say(place, text), PROGRESS_AFTER_MS)
+  try {
+    return await task()
+  } finally {
+    clearTimeout(timer)
+    if (place.textContent === text) say(place, '')
+  }
+}
+
+/**
+ * Enables or disables a button by `aria-disabled`: `disabled` would drop its focus, and no answer may move focus. Its
+ * handler has to check by itself whether it may act.
+ */
+export function setEnabled(button, isEnabled) {
+  if (isEnabled) button.removeAttribute('aria-disabled')
+  else button.setAttribute('aria-disabled', 'true')
+}

@@ -1,0 +1,192 @@
+import { expect, it } from 'vitest'
+import { cutOff, holdBack, refuseAll } from '../support/answers.ts'
+import { openBrowser, type Window } from '../support/browser.ts'
+import { listen } from '../support/screenReader.ts'
+import { startService } from '../support/service.ts'
+
+const EDITION = 'Red Horse Hill, signed'
+
+const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
+
+/** Waits until the page has read its numbers so many times more. */
+async function reads(window: Window, count: number): Promise<void> {
+  for (let read = 0; read < count; read += 1) {
+    await window.waitForResponse((response) => !!response.request().postData()?.includes('query '))
+  }
+}
+
+const pages = [
+  ['the shop', '/', '0 of 100 copies sold'],
+  ['a book', '/book?title=Bulldozer', '0 copies sold'],
+  ['the boards', '/board', '0 tickets'],
+] as const
+
+it.each(pages)(
+  'says once, in %s, that the numbers may be old, and until they are fresh',
+  async (_, path, text) => {
+    const { url } = await startService()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}${path}`)
+    await window.getByText(text).first().waitFor()
+    const announced = await listen(window, 'alert')
+    const reading = await cutOff(window)
+    await window
+      .getByRole('alert')
+      .getByText("The numbers may be old: The server can't be reached.")
+      .waitFor()
+    await expect.poll(reading.count, { timeout: 20_000 }).toBeGreaterThan(2)
+    reading.release()
+    await expect.poll(() => window.getByText('may be old').count(), { timeout: 20_000 }).toBe(0)
+    expect(await announced()).toEqual(["The numbers may be old: The server can't be reached."])
+  },
+)
+
+it.each(pages)(
+  'says in %s that the server is out of reach where there are no numbers',
+  async (_, path, text) => {
+    const { url } = await startService()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow('about:blank')
+    const reading = await cutOff(window)
+    await window.goto(`${url}${path}`)
+    await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
+    const announced = await listen(window, 'alert')
+    await expect.poll(reading.count, { timeout: 20_000 }).toBeGreaterThan(2)
+    expect(await window.getByText('may be old').count()).toBe(0)
+    expect(await announced()).toEqual([])
+    reading.release()
+    await window.getByText(text).first().waitFor()
+    await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)
+  },
+)
+
+it('says the same where the server has no numbers', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  await refuseAll(window, 'query Sales', { code: 'UNAVAILABLE' })
+  await window.goto(url)
+  await window.getByRole('alert').getByText("The numbers can't be reached: Try later.").waitFor()
+  expect(await window.getByText('may be old').count()).toBe(0)
+})
+
+it('shows that numbers are under way where they take long', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  const reading = await holdBack(window, 'query Sales')
+  await window.goto(url)
+  await window.getByRole('status').getByText('Loading the numbers…').waitFor()
+  reading.release()
+  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
+  expect(await window.getByText('Loading the numbers…').count()).toBe(0)
+})
+
+it.each([
+  ['/', 'Buy Bulldozer', 'mutation Buy', 'Buying…', 'You just bought copy 1'],
+  ['/book?title=Bulldozer', 'Buy Bulldozer', 'mutation Buy', 'Buying…', 'You just bought copy 1'],
+  ['/board', 'New ticket on NINJA', 'mutation NewTicket', 'Taking a number…', 'Your ticket is NINJA-1.'],
+  ['/invoice', 'Begin an invoice', 'mutation Reserve', 'Getting the number…', '-00001'],
+])(
+  'shows in %s after 300 ms that what was asked is under way',
+  async (path, button, mutation, sign, answer) => {
+    const { url } = await startService()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}${path}`)
+    if (path === '/board') await window.getByRole('textbox', { name: 'NINJA' }).fill('Vanish')
+    // Of use once there are numbers.
+    await expect.poll(() => window.getByRole('button', { name: button }).isEnabled()).toBe(true)
+    const change = await holdBack(window, mutation)
+    await window.clock.install()
+    await window.clock.pauseAt(Date.now() + 60_000)
+    await window.getByRole('button', { name: button }).click()
+    await window.clock.runFor(299)
+    expect(await window.getByText(sign).count()).toBe(0)
+    await window.clock.runFor(1)
+    await window.getByRole('status').getByText(sign).waitFor()
+    await expect.poll(change.count).toBe(1)
+    change.release()
+    await window.getByRole('status').getByText(answer).waitFor()
+    expect(await window.getByText(sign).count()).toBe(0)
+  },
+)
+
+it('keeps beside a book that it was not sold, until the next purchase there', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  const alert = book(window, 'Bulldozer').getByRole('alert')
+  const announced = await listen(window, 'alert')
+  const refused = await refuseAll(window, 'mutation Buy', { code: 'UNAVAILABLE' })
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
+  await alert.getByText('Not sold: Try later.').waitFor()
+  refused.release()
+  await window.getByRole('button', { name: 'Buy Who Rides' }).click()
+  await window.getByText('You just bought copy 1 of Who Rides').waitFor()
+  await reads(window, 2)
+  expect(await alert.textContent()).toBe('Not sold: Try later.')
+  expect(await announced()).toEqual(['Not sold: Try later.'])
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
+  await window.getByText('You just bought copy 1 of Bulldozer').waitFor()
+  expect(await alert.textContent()).toBe('')
+})
+
+it.each([
+  ['/', 'Bulldozer'],
+  ['/book?title=Bulldozer', 'Bulldozer'],
+])('keeps in %s that a copy may or may not have been sold', async (path, title) => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}${path}`)
+  const lost = await refuseAll(window, 'mutation Buy', { code: 'OUTCOME_UNKNOWN' })
+  await window.getByRole('button', { name: `Buy ${title}` }).click()
+  const text = 'The connection broke: this copy may or may not have been sold.'
+  await window.getByRole('alert').getByText(text).waitFor()
+  await reads(window, 2)
+  expect(await window.getByRole('alert').getByText(text).count()).toBe(1)
+  lost.release()
+  await window.getByRole('button', { name: `Buy ${title}` }).click()
+  await window.getByText('You just bought copy 1').waitFor()
+  expect(await window.getByText(text).count()).toBe(0)
+})
+
+it('says on the button of a book that it is sold out, and beside it that somebody else was faster', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
+  const reading = await holdBack(window, 'query Sales')
+  await ask(`mutation { incrementBy(name: "${EDITION}", delta: 100, namespace: "booksales") { value } }`)
+  await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
+  const alert = book(window, EDITION).getByRole('alert')
+  await alert.getByText('Not sold: somebody else has bought the last copy').waitFor()
+  const button = window.getByRole('button', { name: `Sold out ${EDITION}` })
+  expect([await button.textContent(), await button.isDisabled()]).toEqual(['Sold out', true])
+  reading.release()
+  await reads(window, 2)
+  expect(await alert.textContent()).toContain('somebody else has bought the last copy')
+  // Until there are copies again.
+  await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
+  await book(window, EDITION).getByText('Only 1 left').waitFor()
+  expect(await alert.textContent()).toBe('')
+  await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
+  await window.getByText('You just bought copy 100').waitFor()
+})
+
+it('says beside a board that it got no ticket, and nothing beside the other', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`)
+  const board = (name: string) => window.getByRole('region', { name })
+  const refused = await refuseAll(window, 'mutation NewTicket', { code: 'UNAVAILABLE' })
+  await board('NINJA').getByRole('textbox').fill('Vanish')
+  await window.keyboard.press('Enter')
+  await board('NINJA').getByRole('alert').getByText('No ticket: Try later.').waitFor()
+  expect(await board('ROCK').getByRole('alert').textContent()).toBe('')
+  refused.release()
+  await board('ROCK').getByRole('textbox').fill('Roll')
+  await window.keyboard.press('Enter')
+  await window.getByText('Your ticket is ROCK-1.').waitFor()
+  await reads(window, 2)
+  expect(await board('NINJA').getByRole('alert').textContent()).toBe('No ticket: Try later.')
+})

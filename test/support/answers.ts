@@ -1,0 +1,76 @@
+import type { Page } from 'playwright-core'
+
+/** Requests of a page that a test intercepts. */
+export interface Held {
+  /** How many there were. */
+  count(): number
+  /** Lets them and all later ones reach the server. */
+  release(): void
+}
+
+/** Holds requests whose body contains a text until they are released. */
+export async function holdBack(window: Page, text: string): Promise<Held> {
+  let count = 0
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  await onRequests(window, text, async (route) => {
+    count += 1
+    await released
+    await route.continue()
+  })
+  return { count: () => count, release: () => release() }
+}
+
+/** Fails such requests, as if the server were down, until they are released. */
+export async function cutOff(window: Page, text = ''): Promise<Held> {
+  let count = 0
+  let isCutOff = true
+  await onRequests(window, text, (route) => {
+    if (!isCutOff) return route.fallback()
+    count += 1
+    return route.abort()
+  })
+  return {
+    count: () => count,
+    release: () => {
+      isCutOff = false
+    },
+  }
+}
+
+/** Answers such requests with an error, after `before`, until they are released. */
+export async function refuseAll(
+  window: Page,
+  text: string,
+  extensions: { code: string; [detail: string]: unknown },
+  before: (route: Route) => Promise<unknown> = async () => undefined,
+): Promise<Held> {
+  let count = 0
+  let isRefused = true
+  await onRequests(window, text, async (route) => {
+    if (!isRefused) return route.fallback()
+    count += 1
+    await before(route)
+    return route.fulfill({ json: { data: null, errors: [{ message: 'Try later.', extensions }] } })
+  })
+  return {
+    count: () => count,
+    release: () => {
+      isRefused = false
+    },
+  }
+}
+
+type Route = Parameters<Parameters<Page['route']>[1]>[0]
+
+function onRequests(
+  window: Page,
+  text: string,
+  handle: (route: Route) => Promise<unknown>,
+): Promise<unknown> {
+  return window.route('**/graphql', (route) =>
+    route.request().postData()?.includes(text) ? handle(route) : route.fallback(),
+  )
+}
