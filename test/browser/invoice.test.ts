@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { query } from '../support/database.ts'
 import { expireAll, numbersIn } from '../support/invoices.ts'
@@ -10,15 +11,29 @@ const button = (window: Window, name: string) => window.getByRole('button', { na
 const shows = (window: Window, number: string) =>
   window.getByRole('status').getByText(`INV-${YEAR}-${number}`).waitFor()
 
+const begin = (window: Window) => button(window, 'Begin an invoice').click()
+
 async function startInvoices() {
   const { url, target } = await startService()
   const { openWindow } = await openBrowser()
-  return { target, openInvoice: () => openWindow(`${url}/invoice`) }
+  return { target, openInvoice: (options = {}) => openWindow(`${url}/invoice`, options) }
 }
+
+it('takes no number before an invoice is begun', async () => {
+  const { target, openInvoice } = await startInvoices()
+  const windows = [await openInvoice(), await openInvoice(), await openInvoice()]
+  for (const window of windows) await window.reload()
+  const [window = await openInvoice()] = windows
+  expect(await window.getByRole('textbox').count()).toBe(0)
+  await begin(window)
+  await shows(window, '00001')
+  expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
+})
 
 it('keeps the number of an invoice when the page is loaded again in the middle', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
+  await begin(window)
   await shows(window, '00001')
   await window.getByRole('textbox').fill('Ada Lovelace')
   await window.reload()
@@ -38,10 +53,11 @@ it('keeps the number of an invoice when the page is loaded again in the middle',
 
 it('gives a discarded number to the next invoice, whichever window that is in', async () => {
   const { target, openInvoice } = await startInvoices()
-  const [first, second] = [await openInvoice(), await openInvoice()]
-  const numbers = await Promise.all([first, second].map((window) => window.getByText(/^INV-/).textContent()))
-  expect(new Set(numbers).size).toBe(2)
-  const [low, high] = numbers[0]?.endsWith('1') ? [first, second] : [second, first]
+  const [low, high] = [await openInvoice(), await openInvoice()]
+  await begin(low)
+  await shows(low, '00001')
+  await begin(high)
+  await shows(high, '00002')
   await button(low, 'Discard').click()
   await low.getByText('Discarded: the next invoice gets this number.').waitFor()
   await high.getByRole('textbox').fill('Grace Hopper')
@@ -55,6 +71,7 @@ it('gives a discarded number to the next invoice, whichever window that is in', 
 it('says when the time is over, and issues nothing then', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
+  await begin(window)
   await shows(window, '00001')
   await expireAll(target)
   await window.getByRole('textbox').fill('Too late')
@@ -69,9 +86,54 @@ it('says when the time is over, and issues nothing then', async () => {
   ])
 })
 
+it('says by itself that the time is over', async () => {
+  const { target, openInvoice } = await startInvoices()
+  const window = await openInvoice()
+  await window.clock.install()
+  await begin(window)
+  await window.getByText(/^Yours until/).waitFor()
+  // By the clock of this machine it is over, by that of the database it isn't.
+  const look = window.waitForResponse((response) => !!response.request().postData()?.includes('query Look'))
+  await window.clock.fastForward(15 * 60_000)
+  await look
+  await window.getByText(/^Yours until/).waitFor()
+  expect(await button(window, 'Issue invoice').isEnabled()).toBe(true)
+  await expireAll(target)
+  await window.clock.fastForward(5000)
+  await window.getByText('The time is over: another invoice may have this number.').waitFor()
+  for (const name of ['Issue invoice', 'Discard']) expect(await button(window, name).isDisabled()).toBe(true)
+  expect(await window.getByRole('textbox').isEditable()).toBe(false)
+})
+
+it.each([
+  ['de-DE', /^Yours until \d\d:\d\d\.$/],
+  ['en-US', /^Yours until \d{1,2}:\d\d\s[AP]M\.$/],
+])('says the time as it is written in %s', async (locale, text) => {
+  const { openInvoice } = await startInvoices()
+  const window = await openInvoice({ locale })
+  await begin(window)
+  await window.getByText(text).waitFor()
+})
+
+it('tries again to get the same number when it got no answer', async () => {
+  const { target, openInvoice } = await startInvoices()
+  const window = await openInvoice()
+  const lost = await refuseAll(window, 'mutation Reserve', { code: 'OUTCOME_UNKNOWN' }, (route) =>
+    route.fetch(),
+  )
+  await begin(window)
+  await window.getByRole('alert').getByText('There is no number now: Try later.').waitFor()
+  lost.release()
+  await button(window, 'Try again').click()
+  await shows(window, '00001')
+  expect(await window.getByRole('alert').textContent()).toBe('')
+  expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
+})
+
 it('issues an invoice once, also when the answer is lost', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
+  await begin(window)
   await shows(window, '00001')
   let lost = 0
   await window.route('**/graphql', async (route) => {
@@ -83,5 +145,21 @@ it('issues an invoice once, also when the answer is lost', async () => {
   await window.getByRole('textbox').fill('Katherine Johnson')
   await window.keyboard.press('Enter')
   await window.getByText('Issued to Katherine Johnson.').waitFor()
+  expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
+})
+
+it('says that an invoice was not issued, and issues it when asked again', async () => {
+  const { target, openInvoice } = await startInvoices()
+  const window = await openInvoice()
+  await begin(window)
+  await shows(window, '00001')
+  const refused = await refuseAll(window, 'mutation Settle', { code: 'UNAVAILABLE' })
+  await window.getByRole('textbox').fill('Ada Lovelace')
+  await button(window, 'Issue invoice').click()
+  await window.getByRole('alert').getByText('Not done: Try later.').waitFor()
+  refused.release()
+  await button(window, 'Issue invoice').click()
+  await window.getByText('Issued to Ada Lovelace.').waitFor()
+  expect(await window.getByRole('alert').textContent()).toBe('')
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
 })

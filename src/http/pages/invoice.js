@@ -1,102 +1,152 @@
-// An invoice whose number is reserved while it is written, and confirmed when it is issued.
+// An invoice whose number is reserved when the person begins it, and confirmed when it is issued.
 //
-// What survives a reload is a key: asked with the same key again, the API tells of the same reservation, as it stands.
+// What survives a reload: first a key, for which the API returns the same reservation again, then the reservation's id.
+//
+// States of the page: `none` (no invoice begun), `getting` (waiting for the reservation), `failed` (didn't get it),
+// `settling` (waiting for it to be confirmed or released), and those of the reservation: RESERVED, CONFIRMED, RELEASED,
+// EXPIRED.
 
-import { ask, askOnce, newKey } from './api.js'
+import { ask, askOnce, isInDoubt, newKey } from './api.js'
+import { say, setEnabled, withProgress } from './messages.js'
 
 const TTL_SECONDS = 900
 
-const find = (selector) => document.querySelector(selector)
-const trouble = find('#trouble')
-const customer = find('#customer')
-const [issue, discard, another] = ['[type=submit]', '#discard', '#another'].map(find)
-const times = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit' })
+/** How long to wait before asking again whether the reservation has expired, in milliseconds. */
+const ASK_AGAIN_MS = 5000
 
+const FIELDS = 'id formatted state expiresAt'
+
+const find = (selector) => document.querySelector(selector)
+const [number, standing, progress, trouble] = ['.number', '.sold', '.progress', '.trouble'].map(find)
+const [customer, issue, discard, begin] = ['#customer', '[type=submit]', '#discard', '#begin'].map(find)
+const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
+
+let state = 'none'
 let reservation
+/** What failed to get the reservation, to be tried again. */
+let retry
+let expiry
 
 find('form').addEventListener('submit', (event) => {
   event.preventDefault()
-  settle('confirmReservation')
+  settle('confirmReservation', 'Issuing…')
 })
-discard.addEventListener('click', () => settle('releaseReservation'))
-another.addEventListener('click', () => begin())
+discard.addEventListener('click', () => settle('releaseReservation', 'Discarding…'))
 customer.addEventListener('input', () => sessionStorage.setItem('customer', customer.value))
+begin.addEventListener('click', () => {
+  if (state === 'failed') get(retry)
+  else beginInvoice()
+  // Now, as the button disappears; the answer may not move focus.
+  customer.focus()
+})
 
-/** Holds a number for a new invoice, and puts an empty one on the page. */
-async function begin() {
+function beginInvoice() {
   sessionStorage.setItem('invoice', newKey())
-  sessionStorage.removeItem('customer')
-  await reserve()
+  for (const name of ['reservation', 'customer']) sessionStorage.removeItem(name)
+  customer.value = ''
+  get(reserve)
 }
 
-/** Reserves a number, or is told of the one that this window has reserved before. */
-async function reserve() {
-  customer.value = sessionStorage.getItem('customer') ?? ''
+/** Gets the reservation by `reserve` or `look`. */
+async function get(way) {
+  enter('getting')
+  for (const place of [number, standing, trouble]) say(place, '')
   try {
-    // Said at each visit: where it is so already, nothing is changed.
-    await ask(
-      `mutation Define {
-        defineSequence(
-          name: "invoice"
-          namespace: "shop"
-          definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
-        ) { id }
-      }`,
-    )
-    const { reserveInSequence } = await askOnce(
-      `mutation Reserve($ttl: Int!) {
-        reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { id formatted state expiresAt }
-      }`,
-      { ttl: TTL_SECONDS },
-      sessionStorage.getItem('invoice'),
-    )
-    trouble.textContent = ''
-    show(reserveInSequence)
-    customer.focus()
+    show(await withProgress(progress, 'Getting the number…', way))
   } catch (error) {
-    trouble.textContent = `There is no number now: ${error.message}`
-    another.hidden = false
+    retry = way
+    enter('failed')
+    say(trouble, `There is no number now: ${error.message}`)
   }
 }
 
-/** Makes the number final, or gives it back. Both can be said twice, so both can be sent again without a key. */
-async function settle(field) {
-  for (const button of [issue, discard]) button.disabled = true
+/** Reserves a number, or gets the reservation that was made with the same key. */
+async function reserve() {
+  // Changes nothing where it is defined already.
+  await askOnce(
+    `mutation Define {
+      defineSequence(
+        name: "invoice"
+        namespace: "shop"
+        definition: { gapless: true, format: "INV-{yyyy}-{value:5}", restartEvery: YEAR }
+      ) { id }
+    }`,
+    {},
+    null,
+  )
+  const { reserveInSequence } = await askOnce(
+    `mutation Reserve($ttl: Int!) {
+      reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { ${FIELDS} }
+    }`,
+    { ttl: TTL_SECONDS },
+    sessionStorage.getItem('invoice'),
+  )
+  sessionStorage.setItem('reservation', reserveInSequence.id)
+  return reserveInSequence
+}
+
+/** Reads the reservation. */
+async function look() {
+  const id = sessionStorage.getItem('reservation')
+  const query = `query Look($id: ID!) { node(id: $id) { ... on Reservation { ${FIELDS} } } }`
+  const { node } = await ask(query, { id })
+  // The sequence was deleted, and the reservation with it.
+  return node ?? { id, formatted: '', state: 'EXPIRED' }
+}
+
+/** Confirms or releases the reservation. Repeating either changes nothing, so neither needs a key. */
+async function settle(field, progressText) {
+  if (state !== 'RESERVED') return
+  enter('settling')
+  say(trouble, '')
   try {
-    const data = await askOnce(
-      `mutation Settle($id: ID!) { ${field}(id: $id) { id formatted state expiresAt } }`,
-      { id: reservation.id },
-      null,
+    const settled = await withProgress(progress, progressText, () =>
+      askOnce(`mutation Settle($id: ID!) { ${field}(id: $id) { ${FIELDS} } }`, { id: reservation.id }, null),
     )
-    trouble.textContent = ''
-    show(data[field])
+    show(settled[field])
   } catch (error) {
     if (error.code === 'RESERVATION_CLOSED') return show({ ...reservation, state: error.state })
-    trouble.textContent = `Not done: ${error.message}`
     show(reservation)
+    say(trouble, isInDoubt(error) ? DOUBT : `Not done: ${error.message}`)
   }
 }
 
-function show(told) {
-  reservation = told
-  const { formatted, state, expiresAt } = told
-  const isOpen = state === 'RESERVED'
+const DOUBT = 'The connection broke: this may or may not be done. Try again: it is done only once.'
+
+function show(found) {
+  reservation = found
+  const { formatted, expiresAt } = found
   const texts = {
-    RESERVED: `Yours until ${times.format(new Date(expiresAt))}.`,
-    CONFIRMED: `Issued${customer.value ? ` to ${customer.value}` : ''}.`,
-    RELEASED: 'Discarded: the next invoice gets this number.',
-    EXPIRED: 'The time is over: another invoice may have this number.',
+    RESERVED: () => `Yours until ${times.format(new Date(expiresAt))}.`,
+    CONFIRMED: () => `Issued${customer.value ? ` to ${customer.value}` : ''}.`,
+    RELEASED: () => 'Discarded: the next invoice gets this number.',
+    EXPIRED: () => 'The time is over: another invoice may have this number.',
   }
-  find('.number').textContent = formatted
-  find('.sold').textContent = texts[state]
-  customer.disabled = !isOpen
-  for (const button of [issue, discard]) {
-    button.disabled = !isOpen
-    button.hidden = !isOpen
+  say(number, formatted)
+  say(standing, texts[found.state]())
+  enter(found.state)
+  clearTimeout(expiry)
+  if (found.state === 'RESERVED') {
+    expiry = setTimeout(lookAgain, Math.max(new Date(expiresAt) - Date.now(), ASK_AGAIN_MS))
   }
-  another.hidden = isOpen
-  if (!isOpen) another.focus()
 }
 
-if (sessionStorage.getItem('invoice')) reserve()
-else begin()
+/** Asks whether the reservation has expired: the database's clock decides, and this machine's may differ. */
+async function lookAgain() {
+  const before = reservation
+  const found = await look().catch(() => before)
+  if (state === 'RESERVED' && reservation === before) show(found)
+}
+
+function enter(next) {
+  state = next
+  find('#invoice').hidden = state === 'none'
+  customer.readOnly = !['getting', 'failed', 'RESERVED'].includes(state)
+  for (const button of [issue, discard]) setEnabled(button, state === 'RESERVED')
+  begin.hidden = ['getting', 'settling', 'RESERVED'].includes(state)
+  say(begin, state === 'failed' ? 'Try again' : 'Next invoice')
+}
+
+customer.value = sessionStorage.getItem('customer') ?? ''
+if (sessionStorage.getItem('reservation')) get(look)
+else if (sessionStorage.getItem('invoice')) get(reserve)
