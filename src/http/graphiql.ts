@@ -5,10 +5,15 @@ import { type Page, pageOf } from './pages.ts'
 
 /** What a newcomer finds in GraphiQL: operations to be run one after another, on what the shop sells. */
 export const tabs: string[] = [
-  `# Welcome to Nth. Run the tabs from left to right: each shows its numbers in the shop, too.
+  `# Welcome to Nth! Run the tabs
+# from left to right. The shop
+# shows what they count, too.
 mutation BuyACopy {
-  increment(name: "Bulldozer", namespace: "booksales") {
-    value # your number: you are buyer number …
+  increment(
+    name: "Bulldozer"
+    namespace: "booksales"
+  ) {
+    value # you are buyer number …
     previousValue
   }
 }`,
@@ -22,11 +27,11 @@ mutation BuyACopy {
   `query ReadSeveral {
   counters(names: ["Bulldozer", "Red Horse Hill", "not sold yet"], namespace: "booksales") {
     name
-    value # one database read for all; 0 if never written
+    value # 0 if never written
     updatedAt
   }
 }`,
-  `# The shop shows more of this: follow the title of a book.
+  `# More in the shop: follow the title of a book.
 mutation BuyTheNthOfTheMonth {
   increment(name: "Bulldozer", namespace: "booksales") {
     value
@@ -39,7 +44,9 @@ mutation BuyTheNthOfTheMonth {
     }
   }
 }`,
-  `# All or nothing: if one change is refused, none is made. The key makes it safe to run again: it counts once.
+  `# All or nothing: if one change is refused,
+# none is made. The key makes it safe to run
+# again: it counts once.
 mutation BuyACart {
   incrementMany(
     namespace: "booksales"
@@ -53,7 +60,8 @@ mutation BuyACart {
     }
   }
 }`,
-  `# Three copies only: run it four times. The fourth buyer gets LIMIT_REACHED.
+  `# Three copies only: run it four times.
+# The fourth buyer gets LIMIT_REACHED.
 mutation SellALimitedEdition {
   defineCounter(name: "Bulldozer, signed", definition: { maxValue: 3 }, namespace: "booksales") {
     maxValue
@@ -65,14 +73,15 @@ mutation SellALimitedEdition {
     }
   }
 }`,
-  `# Each group has numbers of its own: try another board.
+  `# Each group has its own numbers: try another.
 mutation NumberATicket {
   nextInSequence(name: "ticket", group: "MYBOARD") {
     formatted
     value
   }
 }`,
-  `# A number while the invoice is written: confirm it by its id, or it is dealt again.
+  `# A number is held while the invoice is written:
+# confirm it by its id, or the next one gets it.
 mutation ReserveAnInvoiceNumber {
   defineSequence(
     name: "invoice"
@@ -88,9 +97,17 @@ mutation ReserveAnInvoiceNumber {
     expiresAt
   }
 }`,
+  `# Sets a counter that nothing else uses.
+mutation SetAValue {
+  reset(name: "tries", to: 42) {
+    value
+    previousValue
+  }
+}`,
   `query ListWhatIsThere {
   namespace(name: "booksales") {
-    counters(orderBy: VALUE_DESC, first: 10) { # a leaderboard
+    # a leaderboard
+    counters(orderBy: VALUE_DESC, first: 10) {
       nodes {
         name
         value
@@ -102,19 +119,16 @@ mutation ReserveAnInvoiceNumber {
     }
   }
 }`,
-  `mutation StartAgain {
-  reset(name: "Bulldozer", to: 0, namespace: "booksales") {
-    value
-    previousValue
-  }
-}`,
 ]
 
 /**
  * GraphiQL's tabs slide into place when the page opens, and until one has been touched it jumps away from
- * under the pointer at the first click, which is lost.
+ * under the pointer at the first click, which is lost. Its title would wrap beside so many tabs, and stick out.
  */
-const STYLE = '<style>.graphiql-tab { transform: none !important; }</style>'
+const STYLE = `<style>
+.graphiql-tab { transform: none !important; }
+.graphiql-logo { white-space: nowrap; }
+</style>`
 
 let page: Promise<Page> | undefined
 

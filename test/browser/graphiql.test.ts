@@ -18,8 +18,8 @@ it('opens with prepared tabs that run one after another, without any outside add
     '"maxValue": 3',
     '"formatted": "MYBOARD-1"',
     '"state": "RESERVED"',
+    '"value": 42',
     '"nodes"',
-    '"previousValue": 15',
   ]
   for (const [index, answer] of answers.entries()) {
     const operation = /(?:query|mutation) (\w+)/.exec(tabs[index] ?? '')?.[1] ?? ''
@@ -34,4 +34,32 @@ it('opens with prepared tabs that run one after another, without any outside add
       .toContain(answer.replace(spaces, ''))
   }
   expect(window.outside).toEqual([])
+})
+
+it('shows its title and the welcome whole', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  for (const width of [1280, 1024]) {
+    const window = await openWindow(`${url}/graphql`, { viewport: { width, height: 768 } })
+    const editor = window.locator('.graphiql-query-editor')
+    await editor.getByText('previousValue').waitFor()
+    const toolbar = await editor.locator('.graphiql-toolbar').boundingBox()
+    const lines = await editor.locator('.view-line > span').all()
+    expect(lines.length).toBe(tabs[0]?.split('\n').length)
+    for (const line of lines) {
+      const { x, width } = (await line.boundingBox()) ?? { x: 0, width: 0 }
+      expect(x + width).toBeLessThan(toolbar?.x ?? 0)
+    }
+    const title = window.locator('.graphiql-logo').getByText('GraphiQL · Nth')
+    const box = (await title.boundingBox()) ?? { x: 0, width: 0, height: 0 }
+    expect(box.height).toBeLessThan(40)
+    expect(box.x + box.width).toBeLessThanOrEqual(width)
+  }
+  for (const comment of tabs.flatMap((tab) => tab.match(/^# .*/gm) ?? [])) {
+    expect(comment.length).toBeLessThanOrEqual(50)
+  }
+})
+
+it('ends with a tab that changes nothing', () => {
+  expect(tabs.at(-1)).toMatch(/^query /)
 })
