@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest'
+import { axeFindings } from '../support/axe.ts'
+import { openBrowser } from '../support/browser.ts'
+import { states } from '../support/pageStates.ts'
+import { startService } from '../support/service.ts'
+
+it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path, before, after }) => {
+  const service = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  await before?.(window, service)
+  await window.goto(`${service.url}${path}`)
+  await after(window, service)
+  expect(await axeFindings(window)).toEqual([])
+})
+
+it('finds what is wrong', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await window.getByText('0 of 100 copies sold').waitFor()
+  await window.evaluate('document.documentElement.removeAttribute("lang")')
+  expect(await axeFindings(window)).toContainEqual('1280 light html-has-lang: html')
+})

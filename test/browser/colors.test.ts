@@ -1,0 +1,77 @@
+import { expect, it } from 'vitest'
+import { openBrowser, type Window } from '../support/browser.ts'
+import { startService } from '../support/service.ts'
+
+/** How much two colours of a place differ, as WCAG 2 measures it: from 1 to 21. */
+function contrast(window: Window, selector: string, pseudo: string, property: string): Promise<number> {
+  return window.evaluate(`(() => {
+    const place = document.querySelector('${selector}')
+    const luminanceOf = (color) => {
+      const [red, green, blue] = color.match(/[\\d.]+/g).map((part) => {
+        const share = part / 255
+        return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+      })
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+    const isSeen = (node) => getComputedStyle(node).backgroundColor !== 'rgba(0, 0, 0, 0)'
+    let ground = ${pseudo === '' ? 'place.parentElement' : 'place'}
+    while (!isSeen(ground)) ground = ground.parentElement
+    const [low, high] = [
+      getComputedStyle(place, '${pseudo}').${property},
+      getComputedStyle(ground).backgroundColor,
+    ].map(luminanceOf).sort((a, b) => a - b)
+    return (high + 0.05) / (low + 0.05)
+  })()`)
+}
+
+it.each(['light', 'dark'] as const)(
+  'has placeholders and borders that can be seen in the %s',
+  async (colorScheme) => {
+    const { url } = await startService()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}/board`, { colorScheme })
+    expect(await contrast(window, 'input', '::placeholder', 'color')).toBeGreaterThanOrEqual(4.5)
+    expect(await contrast(window, 'input', '', 'borderTopColor')).toBeGreaterThanOrEqual(3)
+    await window.goto(`${url}/invoice`)
+    await window.getByRole('button', { name: 'Begin an invoice' }).click()
+    await window.getByText(/^Yours until/).waitFor()
+    expect(await contrast(window, '#discard', '', 'borderTopColor')).toBeGreaterThanOrEqual(3)
+    await window.getByRole('button', { name: 'Discard' }).click()
+    await window.getByText('Discarded:').waitFor()
+    expect(await contrast(window, '#discard', '', 'borderTopColor')).toBeGreaterThanOrEqual(3)
+  },
+)
+
+it('shows where its buttons and fields are when colours are forced', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/board`, { forcedColors: 'active' })
+  for (const selector of ['input', 'button']) {
+    const width = `getComputedStyle(document.querySelector('${selector}')).borderTopWidth`
+    expect(await window.evaluate(width)).toBe('1px')
+    expect(await contrast(window, selector, '', 'borderTopColor')).toBeGreaterThanOrEqual(3)
+  }
+})
+
+it('draws its charts in the forced colours', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=Bulldozer`)
+  await window.locator('#hours').getByText(': 20 sold').waitFor()
+  expect(await isDrawnIn('Highlight')).toBe(false)
+  await window.emulateMedia({ forcedColors: 'active' })
+  await expect.poll(() => isDrawnIn('Highlight')).toBe(true)
+
+  function isDrawnIn(color: string): Promise<boolean> {
+    return window.evaluate(`(() => {
+      const probe = document.createElement('canvas').getContext('2d')
+      probe.fillStyle = '${color}'
+      probe.fillRect(0, 0, 1, 1)
+      const wanted = new Uint32Array(probe.getImageData(0, 0, 1, 1).data.buffer)[0]
+      const { width, height } = document.querySelector('#hours canvas')
+      const context = document.querySelector('#hours canvas').getContext('2d')
+      return new Uint32Array(context.getImageData(0, 0, width, height).data.buffer).includes(wanted)
+    })()`)
+  }
+})

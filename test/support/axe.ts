@@ -1,0 +1,28 @@
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import type { Page } from 'playwright-core'
+
+const AXE = fileURLToPath(import.meta.resolve('axe-core/axe.min.js'))
+
+const SIZES = [
+  { width: 1280, height: 800 },
+  { width: 360, height: 740 },
+]
+
+/** What axe finds wrong with a page as it is now, wide and narrow, light and dark. */
+export async function axeFindings(window: Page): Promise<string[]> {
+  const script = await readFile(AXE, 'utf8')
+  const findings: string[] = []
+  for (const size of SIZES) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await window.setViewportSize(size)
+      await window.emulateMedia({ colorScheme })
+      // Evaluated from outside: the page's CSP allows no inline script.
+      const found: string[] = await window.evaluate(`${script}
+        axe.run().then(({ violations }) =>
+          violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => id + ': ' + target)))`)
+      findings.push(...found.map((finding) => `${size.width} ${colorScheme} ${finding}`))
+    }
+  }
+  return findings
+}

@@ -1,0 +1,197 @@
+import { cutOff, holdBack, refuseAll } from './answers.ts'
+import type { Window } from './browser.ts'
+import { expireAll } from './invoices.ts'
+import type { Service } from './service.ts'
+
+const SALE = 'mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'
+const EDITION =
+  'mutation { defineCounter(name: "Bulldozer", definition: { maxValue: 2 }, namespace: "booksales") { id } }'
+
+const press = (window: Window, name: string) => window.getByRole('button', { name }).click()
+const says = (window: Window, text: string | RegExp) => window.getByText(text).first().waitFor()
+
+/** A page, and what brings it into a state: `before` it is opened, and `after`. */
+interface State {
+  path: string
+  before?: (window: Window, service: Service) => Promise<unknown>
+  after: (window: Window, service: Service) => Promise<unknown>
+}
+
+const BOOK = '/book?title=Bulldozer'
+
+/** The states of all pages: empty, pending, failed, sold out and so on. */
+export const states: Record<string, State> = {
+  'the shop': { path: '/', after: (window) => says(window, '0 of 100 copies sold') },
+  'the shop, loading': {
+    path: '/',
+    before: (window) => holdBack(window, 'query '),
+    after: (window) => says(window, 'Loading the numbers…'),
+  },
+  'the shop without a server': {
+    path: '/',
+    before: (window) => cutOff(window),
+    after: (window) => says(window, "The server can't be reached."),
+  },
+  'the shop with old numbers': {
+    path: '/',
+    async after(window) {
+      await says(window, '0 of 100 copies sold')
+      await cutOff(window, 'query ')
+      await says(window, 'The numbers may be old')
+    },
+  },
+  'the shop, one copy left, sold out, bought, buying, and not sold': {
+    path: '/',
+    before: (_, { ask }) => ask(EDITION),
+    async after(window) {
+      for (const copy of [1, 2]) {
+        await press(window, 'Buy Bulldozer')
+        await says(window, `You just bought copy ${copy}`)
+      }
+      await says(window, 'Sold out')
+      await refuseAll(window, '"title":"Sparkplug', { code: 'OUTCOME_UNKNOWN' })
+      await press(window, 'Buy Sparkplug')
+      await says(window, 'may or may not')
+      await holdBack(window, '"title":"The Long')
+      await press(window, 'Buy The Long')
+      await says(window, 'Buying…')
+    },
+  },
+  'a book without sales': { path: BOOK, after: (window) => says(window, 'No sales yet') },
+  'a book': {
+    path: BOOK,
+    before: (_, { ask }) => ask(SALE),
+    async after(window) {
+      await says(window, /: 20 sold$/)
+      await press(window, 'Buy Bulldozer')
+      await says(window, 'You just bought copy 21')
+    },
+  },
+  'a book, loading': {
+    path: BOOK,
+    before: (window) => holdBack(window, 'query '),
+    after: (window) => says(window, 'Loading the numbers…'),
+  },
+  'a book without a server': {
+    path: BOOK,
+    before: (window) => cutOff(window),
+    after: (window) => says(window, "The server can't be reached."),
+  },
+  'a book with old numbers, buying': {
+    path: BOOK,
+    async after(window) {
+      await says(window, 'No sales yet')
+      await cutOff(window, 'query ')
+      await says(window, 'The numbers may be old')
+      await holdBack(window, 'mutation')
+      await press(window, 'Buy Bulldozer')
+      await says(window, 'Buying…')
+    },
+  },
+  'a book that is sold out': {
+    path: BOOK,
+    async before(_, { ask }) {
+      await ask(EDITION)
+      await ask('mutation { incrementBy(name: "Bulldozer", delta: 2, namespace: "booksales") { value } }')
+    },
+    after: (window) => says(window, 'Sold out'),
+  },
+  'a book that was not sold': {
+    path: BOOK,
+    async after(window) {
+      await refuseAll(window, 'mutation', { code: 'UNAVAILABLE' })
+      await press(window, 'Buy Bulldozer')
+      await says(window, 'Not sold')
+    },
+  },
+  'the boards': {
+    path: '/board',
+    async after(window) {
+      await says(window, '0 tickets')
+      await window.getByRole('textbox', { name: 'NINJA' }).fill('Vanish')
+      await press(window, 'New ticket on NINJA')
+      await says(window, 'Your ticket is NINJA-1.')
+    },
+  },
+  'the boards, loading': {
+    path: '/board',
+    before: (window) => holdBack(window, 'query '),
+    after: (window) => says(window, 'Loading the numbers…'),
+  },
+  'the boards without a server': {
+    path: '/board',
+    before: (window) => cutOff(window),
+    after: (window) => says(window, "The server can't be reached."),
+  },
+  'the boards with old numbers, a ticket under way and one refused': {
+    path: '/board',
+    async after(window) {
+      await says(window, '0 tickets')
+      await refuseAll(window, 'NINJA"}', { code: 'UNAVAILABLE' })
+      await window.getByRole('textbox', { name: 'NINJA' }).fill('Vanish')
+      await press(window, 'New ticket on NINJA')
+      await says(window, 'No ticket: Try later.')
+      await holdBack(window, 'ROCK"}')
+      await window.getByRole('textbox', { name: 'ROCK' }).fill('Roll')
+      await press(window, 'New ticket on ROCK')
+      await says(window, 'Taking a number…')
+      await cutOff(window, 'query Boards')
+      await says(window, 'The numbers may be old')
+    },
+  },
+  'no invoice': { path: '/invoice', after: (window) => says(window, 'Begin an invoice') },
+  'an invoice that gets its number': {
+    path: '/invoice',
+    async after(window) {
+      await holdBack(window, 'mutation')
+      await press(window, 'Begin an invoice')
+      await says(window, 'Getting the number…')
+    },
+  },
+  'an invoice without a number': {
+    path: '/invoice',
+    async after(window) {
+      await refuseAll(window, 'mutation', { code: 'UNAVAILABLE' })
+      await press(window, 'Begin an invoice')
+      await says(window, 'Try again')
+    },
+  },
+  'an invoice': {
+    path: '/invoice',
+    async after(window) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+    },
+  },
+  'an invoice that is not issued': {
+    path: '/invoice',
+    async after(window) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+      await refuseAll(window, 'mutation Settle', { code: 'UNAVAILABLE' })
+      await press(window, 'Discard')
+      await says(window, 'Not done: Try later.')
+    },
+  },
+  'an invoice that is issued': {
+    path: '/invoice',
+    async after(window) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+      await window.getByRole('textbox').fill('Ada Lovelace')
+      await press(window, 'Issue invoice')
+      await says(window, 'Issued to Ada Lovelace.')
+    },
+  },
+  'an invoice whose time is over': {
+    path: '/invoice',
+    async after(window, { target }) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+      await expireAll(target)
+      await press(window, 'Discard')
+      await says(window, 'The time is over')
+    },
+  },
+  'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },
+}
