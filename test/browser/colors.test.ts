@@ -53,6 +53,20 @@ it('shows where its buttons and fields are when colours are forced', async () =>
   }
 })
 
+it('leaves the forced colours of its buttons to the browser', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url, { forcedColors: 'active' })
+  const background = (selector: string) =>
+    window.evaluate(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`)
+  await window.evaluate(
+    `document.body.append(Object.assign(document.createElement('input'), { type: 'button' }))`,
+  )
+  await window.evaluate(`document.body.lastChild.style.backgroundColor = 'ButtonFace'`)
+  await window.getByText('0 of 100 copies sold').waitFor()
+  expect(await background('button')).toBe(await background('input[type=button]'))
+})
+
 it('draws its charts in the forced colours', async () => {
   const { url, ask } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')

@@ -91,9 +91,9 @@ function optionsFor(place, nameAt, onCursor) {
   const style = getComputedStyle(document.documentElement)
   const color = (name) => style.getPropertyValue(name)
   const axis = {
-    stroke: color('--quiet'),
-    grid: { stroke: color('--line'), width: 1 },
-    ticks: { stroke: color('--line'), width: 1 },
+    stroke: color('--chart-text'),
+    grid: { stroke: color('--chart-line'), width: 1 },
+    ticks: { stroke: color('--chart-line'), width: 1 },
   }
   return {
     width: place.clientWidth,
@@ -115,8 +115,8 @@ function optionsFor(place, nameAt, onCursor) {
     series: [
       {},
       {
-        fill: color('--accent'),
-        stroke: color('--accent'),
+        fill: color('--chart-bar'),
+        stroke: color('--chart-bar'),
         width: 0,
         points: { show: false },
         paths: uPlot.paths.bars({ size: [0.7, 40] }),

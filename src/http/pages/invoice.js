@@ -50,7 +50,8 @@ function beginInvoice() {
 /** Gets the reservation by `reserve` or `look`. */
 async function get(way) {
   enter('getting')
-  for (const place of [number, standing, trouble]) say(place, '')
+  say(number, '…')
+  for (const place of [standing, trouble]) say(place, '')
   try {
     show(await withProgress(progress, 'Getting the number…', way))
   } catch (error) {
