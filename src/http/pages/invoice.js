@@ -57,6 +57,7 @@ async function get(way) {
   } catch (error) {
     retry = way
     enter('failed')
+    say(number, '–')
     say(trouble, `There is no number now: ${error.message}`)
   }
 }
