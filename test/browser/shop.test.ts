@@ -37,8 +37,11 @@ it('tells every buyer in many windows which copy is theirs', async () => {
   for (const _ of upTo(3)) {
     await Promise.all(
       windows.map(async (window) => {
-        await buy(window, 'Bulldozer')
         const status = book(window, 'Bulldozer').getByRole('status')
+        const before = await status.textContent()
+        await buy(window, 'Bulldozer')
+        // What it said of the copy before stays until there is an answer.
+        await expect.poll(() => status.textContent()).not.toBe(before)
         await expect
           .poll(() => status.textContent())
           .toMatch(/^You just bought copy (\d+) of Bulldozer, the \1(st|nd|rd|th) this month\.$/)
