@@ -119,3 +119,15 @@ it.each([
   wire.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
   expect(await wire.ended()).toMatch(/^HTTP\/1\.1 404 /)
 })
+
+it('does not say to a page of elsewhere, which goes by a name of its own, whether a book was counted', async () => {
+  const { url } = await startService()
+  for (const [host, status] of [
+    ['localhost', '404'],
+    ['evil.example', '200'],
+  ]) {
+    const wire = await openWire(url)
+    wire.write(`GET /book?title=Nobody HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    expect((await wire.ended()).slice(9, 12)).toBe(status)
+  }
+})

@@ -22,13 +22,14 @@ export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
       setAll(response, headers)
       return refuse(response, 400, new NthError('BAD_REQUEST', 'The URL of the request is malformed.'))
     }
+    const { host = 'localhost' } = request.headers
     const isGet = request.method === 'GET' || request.method === 'HEAD'
     if (path === '/graphql' || path === '/graphql/') {
       if (isGet && wantsHtml(request.headers)) {
         setAll(response, headers)
         return sendPage(request, response, await graphiqlPage())
       }
-      const refusal = hostRefusal(request.headers.host ?? 'localhost')
+      const refusal = hostRefusal(host)
       if (!refusal) return front(request, response, headers)
       setAll(response, headers)
       return refuse(response, refusal.status, refusal.error)
@@ -39,7 +40,9 @@ export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
       response.setHeader('allow', 'GET, HEAD')
       return refuse(response, 405, new NthError('BAD_REQUEST', `${path} can only be read.`))
     }
-    const isThere = page && ((await page.exists?.(queryOf(request))) ?? true)
+    // Whether a book was counted is not told to a page of elsewhere that goes by a name of its own.
+    const exists = hostRefusal(host) ? undefined : page?.exists
+    const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
     if (isGet && wantsHtml(request.headers)) return sendPage(request, response, pages.notFound, 404)
     const message = 'There is nothing here. The API is at /graphql, the shop at /.'
