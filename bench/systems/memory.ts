@@ -5,6 +5,7 @@ import { built } from '../built.ts'
 
 const { DEFAULT_KEEPING, PLAIN } =
   await built<typeof import('../../src/core/definition.ts')>('core/definition.js')
+const { unwritten } = await built<typeof import('../../src/core/counters.ts')>('core/counters.js')
 
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {
@@ -12,8 +13,7 @@ export function openMemoryNth(): Nth {
   const groups = new Map<string, GroupState>()
 
   function stateOf(key: CounterKey): CounterState {
-    const unwritten = { ...key, value: 0, definition: undefined, createdAt: null, updatedAt: null }
-    return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten
+    return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten(key, 0)
   }
 
   return {
@@ -26,9 +26,11 @@ export function openMemoryNth(): Nth {
           definition: PLAIN,
           createdAt: at,
           updatedAt: at,
+          revision: 0,
         }))
         const previousValue = counter.value
         counter.value += delta
+        counter.revision += 1
         counter.updatedAt = at
         return {
           key,
@@ -40,6 +42,7 @@ export function openMemoryNth(): Nth {
           isDeletion: false,
           valuesIn: undefined,
           definition: PLAIN,
+          revision: counter.revision,
         }
       },
 
@@ -72,6 +75,7 @@ export function openMemoryNth(): Nth {
         const lastValue = before + count
         group.lastValue = lastValue
         group.updatedAt = at
+        group.revision += 1
         const dealt = {
           kind: 'numbers',
           value: before + 1,
@@ -81,6 +85,7 @@ export function openMemoryNth(): Nth {
           nextValue: lastValue + 1,
           format: null,
           timeZone: 'UTC',
+          revision: group.revision,
         } as const
         return { key, dealt, at, isReplayed: false }
       },
@@ -102,7 +107,7 @@ export function openMemoryNth(): Nth {
 }
 
 function unused(key: GroupKey): GroupState {
-  const nothing = { lastValue: null, lastFormatted: null, updatedAt: null }
+  const nothing = { lastValue: null, lastFormatted: null, updatedAt: null, revision: 0 }
   return { ...key, ...nothing, nextValue: 1, nextFormatted: null }
 }
 
