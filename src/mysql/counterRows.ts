@@ -23,11 +23,13 @@ export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revisi
 
 /** A counter as a statement has read it. */
 export function stateIn(row: RowDataPacket): CounterState {
-  const key = { namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }
+  const namespace: string = row.namespace.toString('utf8')
+  const name: string = row.name.toString('utf8')
   // Made by a call that was refused, or is still under way.
-  if (row.created_at === null) return unwritten(key, Number(row.revision))
+  if (row.created_at === null) return unwritten({ namespace, name }, Number(row.revision))
   return {
-    ...key,
+    namespace,
+    name,
     value: row.value,
     definition: definitionIn(row),
     createdAt: row.created_at,

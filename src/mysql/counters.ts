@@ -102,7 +102,7 @@ const STATE = `n.name as namespace, c.name, ${DEFINITION}, v.created_at,
                 ${VALUE} as value, ${UPDATED_AT} as updated_at, ${REVISION} as revision`
 
 /** A row more, without a name, tells when it is: by that those are ordered that have no row. */
-const READ_TIME = `select null, null, null, null, null, null, null, null, null, ${REVISION_OF_NOW}`
+const READ_TIME = `select null, null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned)`
 
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
   const select = selectByParent(
@@ -117,9 +117,14 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
             and c.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
   )
   const [rows] = await connection.query<RowDataPacket[]>(`${select}\nunion all\n${READ_TIME}`)
-  const found = rows.filter(({ name }) => name !== null).map(stateIn)
+  const [time] = rows.splice(
+    rows.findLastIndex(({ name }) => name === null),
+    1,
+  )
+  const found = rows.map(stateIn)
+  if (found.length === keys.length) return found
   const foundKeys = new Set(found.map(keyText))
-  const now = Number(rows.find(({ name }) => name === null)?.revision)
+  const now = Number(time?.revision)
   const missing = keys.filter((key) => !foundKeys.has(keyText(key)))
   return [...found, ...missing.map((key) => unwritten(key, now))]
 }
