@@ -47,7 +47,6 @@ it('reads the groups of sequences with one statement', async () => {
 
 it('reads nodes with one statement', async () => {
   const { ask } = await startService()
-  await ask('mutation { increment(name: "b") { value } }')
   const { counters } = await ask('{ counters(names: ["a", "b", "c"]) { id } }')
   const statements = collectStatements()
   await ask('query($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { value } } }', {

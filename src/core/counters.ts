@@ -81,7 +81,7 @@ export interface CounterDelta {
 /** Where counters are kept. */
 export interface CounterStore<R extends Row> {
   rows: Rows<CounterKey, R>
-  /** Counters, also those never written or defined, in any order: by one statement, three where there is none of them. */
+  /** Counters, also those that were never written or defined, in any order, by one statement. */
   read(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   /** At most a second behind; what this process has changed is in it. */
