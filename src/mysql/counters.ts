@@ -101,33 +101,31 @@ async function makeCounters(connection: Connection, keys: readonly CounterKey[])
 const STATE = `n.name as namespace, c.name, ${DEFINITION}, v.created_at,
                 ${VALUE} as value, ${UPDATED_AT} as updated_at, ${REVISION} as revision`
 
+/** A row more, without a name, tells when it is: by that those are ordered that have no row. */
+const READ_TIME = `select null, null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned)`
+
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
   const select = selectByParent(
     keys,
     ({ namespace }) => namespace,
     (siblings) =>
-      `select ${STATE}, ${REVISION_OF_NOW} as now
+      `select ${STATE}
            from namespace n
            join counter c on c.namespace_id = n.id
            join counter_value v on ${JOIN_ALL_TIME}
           where n.name = ${bytes(siblings[0].namespace)}
             and c.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
   )
-  // When that is, for names that have no row: of the read itself or, if it finds none, before it is done once more.
-  let now: number | undefined
-  while (true) {
-    const [rows] = await connection.query<RowDataPacket[]>(select)
-    now = rows[0]?.now ?? now
-    if (now !== undefined) return withMissing(keys, rows.map(stateIn), now)
-    const [[time]] = await connection.query<RowDataPacket[]>(`select ${REVISION_OF_NOW} as now`)
-    now = time?.now
-  }
-}
-
-function withMissing(keys: readonly CounterKey[], found: CounterState[], now: number): CounterState[] {
+  const [rows] = await connection.query<RowDataPacket[]>(`${select}\nunion all\n${READ_TIME}`)
+  const [time] = rows.splice(
+    rows.findLastIndex(({ name }) => name === null),
+    1,
+  )
+  const found = rows.map(stateIn)
   if (found.length === keys.length) return found
-  const texts = new Set(found.map(keyText))
-  const missing = keys.filter((key) => !texts.has(keyText(key)))
+  const foundKeys = new Set(found.map(keyText))
+  const now = Number(time?.revision)
+  const missing = keys.filter((key) => !foundKeys.has(keyText(key)))
   return [...found, ...missing.map((key) => unwritten(key, now))]
 }
 
