@@ -37,6 +37,17 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
   expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
 })
 
+it('was updated when the last of its slots was', async () => {
+  let now = new Date('2026-03-01T12:00:00.123Z')
+  const { counters } = openTestNth(await freshDatabase(), { now: () => now })
+  await counters.define(key, { slots: 5 })
+  now = new Date('2026-03-01T23:59:59.987Z')
+  await counters.incrementBy(key, 1)
+  expect((await counters.read(key)).updatedAt).toEqual(now)
+  const [listed] = await counters.list('n', { prefix: '', limit: 9, fromEnd: false })
+  expect(listed?.updatedAt).toEqual(now)
+})
+
 it('tells about where a counter stood, and in a process alone exactly', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { slots: 100 })

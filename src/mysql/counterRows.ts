@@ -16,25 +16,47 @@ export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_
 /** A counter is there for readers from its first change or definition on. */
 export const IS_WRITTEN = 'v.created_at is not null'
 
-/** What a statement reads of a counter's row of all time, or of its rows if it has slots. */
+/** What a statement computes with of a counter's row of all time, or of its rows if it has slots. */
 export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
 export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
 export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revision')
 
-/** A counter as a statement has read it. */
+/**
+ * What a statement reads of a counter, by the tables called n, c and v. The sums of a counter with slots come as one
+ * text: a subquery costs each read a few hundredths of its time, also where no counter has slots.
+ */
+export const STATE = `n.name as namespace, c.name, ${DEFINITION},
+                v.created_at, v.value, v.revision, v.updated_at,
+                ${overSlots("concat_ws(' ', sum(s.value), sum(s.revision), max(s.updated_at))", 'null')} as slotted`
+
+/** A counter as a statement has read it by STATE. */
 export function stateIn(row: RowDataPacket): CounterState {
   const namespace: string = row.namespace.toString('utf8')
   const name: string = row.name.toString('utf8')
+  const { value, revision, updatedAt } = row.slotted === null ? storedIn(row) : slottedIn(row.slotted)
   // Made by a call that was refused, or is still under way.
-  if (row.created_at === null) return unwritten({ namespace, name }, Number(row.revision))
+  if (row.created_at === null) return unwritten({ namespace, name }, revision)
   return {
     namespace,
     name,
-    value: row.value,
+    value,
     definition: definitionIn(row),
     createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    revision: Number(row.revision),
+    updatedAt,
+    revision,
+  }
+}
+
+function storedIn(row: RowDataPacket) {
+  return { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
+}
+
+function slottedIn(text: string) {
+  const [value, revision, day, time] = text.split(' ')
+  return {
+    value: Number(value),
+    revision: Number(revision),
+    updatedAt: day === undefined ? null : new Date(`${day}T${time}Z`),
   }
 }
 

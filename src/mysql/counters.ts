@@ -7,16 +7,7 @@ import {
   unwritten,
 } from '../core/counters.ts'
 import type { PageByName } from '../core/listing.ts'
-import {
-  DEFINITION,
-  definitionIn,
-  IS_WRITTEN,
-  JOIN_ALL_TIME,
-  REVISION,
-  stateIn,
-  UPDATED_AT,
-  VALUE,
-} from './counterRows.ts'
+import { DEFINITION, definitionIn, IS_WRITTEN, JOIN_ALL_TIME, STATE, stateIn } from './counterRows.ts'
 import { BEGINNING, type CountingRow, countingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { readHistory } from './history.ts'
@@ -97,12 +88,8 @@ async function makeCounters(connection: Connection, keys: readonly CounterKey[])
   }
 }
 
-/** What a statement reads of a counter, by the tables called n, c and v. */
-const STATE = `n.name as namespace, c.name, ${DEFINITION}, v.created_at,
-                ${VALUE} as value, ${UPDATED_AT} as updated_at, ${REVISION} as revision`
-
 /** A row more, without a name, tells when it is: by that those are ordered that have no row. */
-const READ_TIME = `select null, null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned)`
+const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`
 
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
   const select = selectByParent(

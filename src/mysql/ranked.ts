@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/listing.ts'
-import { DEFINITION, JOIN_ALL_TIME, REVISION, stateIn, UPDATED_AT, VALUE } from './counterRows.ts'
+import { JOIN_ALL_TIME, STATE, stateIn } from './counterRows.ts'
 import { BEGINNING } from './counting.ts'
 import type { Connection } from './database.ts'
 import { bytes, instant, integer } from './literals.ts'
@@ -44,8 +44,7 @@ export async function listRanked(
   if (after) conditions.push(beyond(after, behind))
   if (before) conditions.push(beyond(before, ahead))
   const [rows] = await connection.query<RowDataPacket[]>(
-    `select n.name as namespace, c.name, ${DEFINITION}, c.id, v.created_at,
-            ${VALUE} as value, ${UPDATED_AT} as updated_at, ${REVISION} as revision,
+    `select ${STATE}, c.id,
             r.value as listed_value, nullif(r.updated_at, ${BEGINNING}) as listed_at
        from namespace n
        join counter_rank r force index (${name}) on r.namespace_id = n.id
