@@ -97,6 +97,19 @@ it('counts a click once, also when its answer is lost', async () => {
   })
 })
 
+it('does not say of a click that nothing was counted, when one of its answers was lost', async () => {
+  const { load } = await startExamples()
+  const { onClick } = await load<{ onClick(name: string): Promise<unknown> }>('click')
+  const errors = [{ message: 'Starting.', extensions: { code: 'UNAVAILABLE' } }]
+  const send = vi.fn(async () => Response.json({ errors }, { status: 503 }))
+  vi.stubGlobal('fetch', send)
+  onTestFinished(() => void vi.unstubAllGlobals())
+  expect(await onClick(TITLE)).toBe('UNAVAILABLE')
+  expect(send).toHaveBeenCalledTimes(3)
+  send.mockRejectedValueOnce(new TypeError('fetch failed'))
+  expect(await onClick(TITLE)).toBe('OUTCOME_UNKNOWN')
+})
+
 /** What the cache of a client has for the counter. */
 async function openCache(name: string, load: <T>(name: string) => Promise<T>): Promise<() => unknown> {
   const variables = { name: TITLE }

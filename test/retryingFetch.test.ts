@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { type Answer, inParallel, sorted, upTo } from './support/client.ts'
 import { startService } from './support/service.ts'
 
@@ -60,7 +60,7 @@ async function startLossyLine(
 const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
 
 it('is short', async () => {
-  expect((await onceAt('http://127.0.0.1:1')).lines).toBeLessThan(16)
+  expect((await onceAt('http://127.0.0.1:1')).lines).toBeLessThan(20)
 })
 
 it('says by a code that nobody answered', async () => {
@@ -93,6 +93,17 @@ it('counts every call once, and tells each its number, over a line that loses re
   expect(line.losses()).toBeGreaterThan(10)
   expect(lost.size).toBeGreaterThan(10)
   expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 100 } })
+})
+
+it('says that the outcome is unknown where an answer was lost, and every retry was refused', async () => {
+  const unavailable = { code: 'UNAVAILABLE', retryable: true, retryAfterMs: 60_000 }
+  const send = vi.fn(async () => Response.json({ errors: [{ message: 'Starting.', extensions: unavailable }] }))
+  vi.stubGlobal('fetch', send.mockRejectedValueOnce(new TypeError('fetch failed')))
+  onTestFinished(() => void vi.unstubAllGlobals())
+  const { once } = await onceAt('http://127.0.0.1:1')
+  const { errors } = await once(INCREMENT, { name: 'c' })
+  expect(errors).toMatchObject([{ extensions: { code: 'OUTCOME_UNKNOWN' } }])
+  expect(send).toHaveBeenCalledTimes(2)
 })
 
 it('returns a refusal at once', async () => {

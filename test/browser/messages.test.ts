@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { cutOff, holdBack, refuseAll } from '../support/answers.ts'
+import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { listen } from '../support/screenReader.ts'
 import { startService } from '../support/service.ts'
@@ -148,6 +148,28 @@ it.each([
   await window.getByRole('button', { name: `Buy ${title}` }).click()
   await window.getByText('You just bought copy 1').waitFor()
   expect(await window.getByText(text).count()).toBe(0)
+})
+
+it('says that a copy may have been sold where its answer was lost, and every retry was refused', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, 'Bulldozer').getByText('0 copies sold').waitFor()
+  const refused = await refuseAll(window, 'mutation Buy', {
+    code: 'UNAVAILABLE',
+    retryable: true,
+    retryAfterMs: 60_000,
+  })
+  await loseAnswers(window, 'mutation Buy', 1)
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
+  await book(window, 'Bulldozer')
+    .getByRole('alert')
+    .getByText('The connection broke: this copy may or may not have been sold.')
+    .waitFor()
+  expect(refused.count()).toBe(1)
+  expect(await ask('{ counter(name: "Bulldozer", namespace: "booksales") { value } }')).toEqual({
+    counter: { value: 1 },
+  })
 })
 
 it('says on the button of a book that it is sold out, and beside it that somebody else was faster', async () => {

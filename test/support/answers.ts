@@ -40,6 +40,18 @@ export async function cutOff(window: Page, text = ''): Promise<Held> {
   }
 }
 
+/** Lets the next such requests, `times` of them, reach the server, and loses their answers. */
+export async function loseAnswers(window: Page, text: string, times: number): Promise<{ count(): number }> {
+  let count = 0
+  await onRequests(window, text, async (route) => {
+    if (count === times) return route.fallback()
+    count += 1
+    await route.fetch()
+    return route.abort()
+  })
+  return { count: () => count }
+}
+
 /** Answers such requests with an error, after `before`, until they are released. */
 export async function refuseAll(
   window: Page,

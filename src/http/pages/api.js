@@ -40,6 +40,8 @@ export function newKey() {
 export async function askOnce(query, variables, key = newKey()) {
   const headers = key === null ? {} : { 'Idempotency-Key': key }
   const end = performance.now() + REPEAT_MS
+  /** The first error that left open whether it was applied. A later UNAVAILABLE says nothing about that attempt. */
+  let doubt
   for (let waitMs = 250; ; waitMs *= 2) {
     try {
       return await ask(query, variables, headers)
@@ -47,7 +49,9 @@ export async function askOnce(query, variables, key = newKey()) {
       // Only a read below the field failed; the change itself was made.
       if (Object.values(error.data ?? {})[0]) return error.data
       const pauseMs = Math.max(waitMs, error.retryAfterMs ?? 0)
-      if (!error.retryable || performance.now() + pauseMs > end) throw error
+      if (!error.retryable) throw error
+      if (isInDoubt(error)) doubt ??= error
+      if (performance.now() + pauseMs > end) throw doubt ?? error
       await new Promise((resolve) => setTimeout(resolve, pauseMs))
     }
   }
