@@ -43,7 +43,7 @@ it('shows the code of an error on that page', async () => {
   const { openWindow } = await openBrowser()
   const window = await openWindow(`http://127.0.0.1:${port}/buyer.html`)
   await window.getByRole('button').click()
-  await window.getByText('Not counted (OUT_OF_RANGE)').waitFor()
+  await window.getByText('OUT_OF_RANGE: ').waitFor()
 })
 
 it('keeps pages of foreign origins from counting', async () => {
