@@ -97,7 +97,9 @@ it('counts every call once, and tells each its number, over a line that loses re
 
 it('says that the outcome is unknown where an answer was lost, and every retry was refused', async () => {
   const unavailable = { code: 'UNAVAILABLE', retryable: true, retryAfterMs: 60_000 }
-  const send = vi.fn(async () => Response.json({ errors: [{ message: 'Starting.', extensions: unavailable }] }))
+  const send = vi.fn(async () =>
+    Response.json({ errors: [{ message: 'Starting.', extensions: unavailable }] }),
+  )
   vi.stubGlobal('fetch', send.mockRejectedValueOnce(new TypeError('fetch failed')))
   onTestFinished(() => void vi.unstubAllGlobals())
   const { once } = await onceAt('http://127.0.0.1:1')

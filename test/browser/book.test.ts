@@ -1,8 +1,10 @@
 import { expect, it } from 'vitest'
+import { delayAnswer } from '../support/answers.ts'
 import { openBrowser } from '../support/browser.ts'
 import { upTo } from '../support/client.ts'
 import { query } from '../support/database.ts'
 import { startService } from '../support/service.ts'
+import { recordTexts } from '../support/texts.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -81,6 +83,30 @@ it('says for an edition how few are left, and that it is sold out', async () => 
   await window.getByText('the 2nd this month').waitFor()
   await window.getByText('Sold out').waitFor()
   expect(await button.isDisabled()).toBe(true)
+})
+
+it('shows nothing of a read that is answered after newer numbers', async () => {
+  const { url, ask } = await startService()
+  const sell = (delta: number) =>
+    ask(`mutation { incrementBy(name: "Bulldozer", delta: ${delta}, namespace: "booksales") { value } }`)
+  await sell(20)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=Bulldozer`)
+  await window.locator('#days').getByText(': 20 sold').waitFor()
+  const late = await delayAnswer(window, 'query Sales')
+  await expect.poll(late.count, { timeout: 20_000 }).toBe(1)
+  await sell(5)
+  await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
+  await window.getByText('26 copies sold').waitFor()
+  await window.getByText('26 copies this month').waitFor()
+  await window.locator('#days').getByText(': 26 sold').waitFor()
+
+  const shown = await recordTexts(window, '.sold, .month, .reading')
+  // It reads again only after it has got that answer.
+  const next = window.waitForRequest((request) => !!request.postData()?.includes('query Sales'))
+  late.release()
+  await next
+  expect(await shown()).toEqual([])
 })
 
 it('tells the value of each bar by touch and by keyboard', async () => {

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
-import { listen } from '../support/screenReader.ts'
 import { startService } from '../support/service.ts'
+import { ALERTS, recordTexts } from '../support/texts.ts'
 
 const EDITION = 'Red Horse Hill, signed'
 
@@ -28,7 +28,7 @@ it.each(pages)(
     const { openWindow } = await openBrowser()
     const window = await openWindow(`${url}${path}`)
     await window.getByText(text).first().waitFor()
-    const announced = await listen(window, 'alert')
+    const announced = await recordTexts(window, ALERTS)
     const reading = await cutOff(window)
     await window
       .getByRole('alert')
@@ -50,7 +50,7 @@ it.each(pages)(
     const reading = await cutOff(window)
     await window.goto(`${url}${path}`)
     await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
-    const announced = await listen(window, 'alert')
+    const announced = await recordTexts(window, ALERTS)
     await expect.poll(reading.count, { timeout: 20_000 }).toBeGreaterThan(2)
     expect(await window.getByText('may be old').count()).toBe(0)
     expect(await announced()).toEqual([])
@@ -116,7 +116,7 @@ it('keeps beside a book that it was not sold, until the next purchase there', as
   const { openWindow } = await openBrowser()
   const window = await openWindow(url)
   const alert = book(window, 'Bulldozer').getByRole('alert')
-  const announced = await listen(window, 'alert')
+  const announced = await recordTexts(window, ALERTS)
   const refused = await refuseAll(window, 'mutation Buy', { code: 'UNAVAILABLE' })
   await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
   await alert.getByText('Not sold: Try later.').waitFor()
@@ -182,9 +182,10 @@ it('says on the button of a book that it is sold out, and beside it that somebod
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
   const alert = book(window, EDITION).getByRole('alert')
   await alert.getByText('Not sold: somebody else has bought the last copy').waitFor()
-  const button = window.getByRole('button', { name: `Sold out ${EDITION}` })
-  expect([await button.textContent(), await button.isDisabled()]).toEqual(['Sold out', true])
   reading.release()
+  const button = window.getByRole('button', { name: `Sold out ${EDITION}` })
+  await button.waitFor()
+  expect([await button.textContent(), await button.isDisabled()]).toEqual(['Sold out', true])
   await reads(window, 2)
   expect(await alert.textContent()).toContain('somebody else has bought the last copy')
   // Until there are copies again.
@@ -193,6 +194,23 @@ it('says on the button of a book that it is sold out, and beside it that somebod
   expect(await alert.textContent()).toBe('')
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
   await window.getByText('You just bought copy 100').waitFor()
+})
+
+it('keeps beside a sold-out book that a copy may have been sold, also when there are copies again', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
+  await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
+  await book(window, EDITION).getByText('Only 1 left').waitFor()
+  await refuseAll(window, 'mutation Buy', { code: 'OUTCOME_UNKNOWN' }, (route) => route.fetch())
+  await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
+  await window.getByRole('button', { name: `Sold out ${EDITION}` }).waitFor()
+  await ask(`mutation { reset(name: "${EDITION}", to: 98, namespace: "booksales") { value } }`)
+  await book(window, EDITION).getByText('Only 2 left').waitFor()
+  expect(await book(window, EDITION).getByRole('alert').textContent()).toContain(
+    'may or may not have been sold',
+  )
 })
 
 it('says beside a board that it got no ticket, and nothing beside the other', async () => {

@@ -52,6 +52,25 @@ export async function loseAnswers(window: Page, text: string, times: number): Pr
   return { count: () => count }
 }
 
+/** Lets the next such request reach the server, and holds its answer until it is released. */
+export async function delayAnswer(window: Page, text: string): Promise<Held> {
+  let count = 0
+  let isFirst = true
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  await onRequests(window, text, async (route) => {
+    if (!isFirst) return route.fallback()
+    isFirst = false
+    const response = await route.fetch()
+    count += 1
+    await released
+    return route.fulfill({ response })
+  })
+  return { count: () => count, release: () => release() }
+}
+
 /** Answers such requests with an error, after `before`, until they are released. */
 export async function refuseAll(
   window: Page,

@@ -14,8 +14,7 @@ const find = (selector) => document.querySelector(selector)
 document.title = `${title} · Nth`
 find('h1').textContent = title
 
-// The rest of the page is read again after each purchase.
-const sale = openSale(find('.sale'), title, () => refresh())
+const showSale = openSale(find('.sale'), title, () => refresh())
 
 const charts = {
   hours: bars(find('#hours'), { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }),
@@ -27,6 +26,7 @@ async function readSales() {
   const { counter } = await ask(
     `query Sales($title: String!) {
       counter(name: $title, namespace: "booksales") {
+        revision
         value
         maxValue
         timeZone
@@ -41,9 +41,9 @@ async function readSales() {
 }
 
 async function showSales() {
-  const show = sale.beginReading()
-  const { value, maxValue, valueIn, timeZone, hours, days } = await readSales()
-  show({ sold: value, copies: maxValue })
+  const counter = await readSales()
+  if (!showSale(counter)) return
+  const { valueIn, timeZone, hours, days } = counter
   say(find('.month'), valueIn === null ? '' : copiesText(valueIn, 'this month'))
   charts.hours.show(hours, timeZone)
   charts.days.show(days, timeZone)

@@ -12,17 +12,18 @@ const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
 
 /**
  * Lets a person buy a book, and shows the result beside the button until the next purchase there. The button is enabled
- * once the numbers are known, while copies are left.
+ * once the numbers are known, while copies are left. `refresh` reads the numbers of the page, after each purchase. Returns
+ * a function that shows a state of the book's counter.
  */
-export function openSale(place, title, whenAnswered = () => undefined) {
+export function openSale(place, title, refresh) {
   const [button, sold, fewLeft, bought, trouble] = ['button', '.sold', '.left', '.bought', '.trouble'].map(
     (selector) => place.querySelector(selector),
   )
   /** Copies left; undefined: not known yet. */
   let left
   let isBuying = false
-  /** Counts answers to purchases, so that numbers requested before one are not shown after it. */
-  let answers = 0
+  /** Revision of the state that is shown. */
+  let shown = 0
 
   nameButton('Buy')
   // Counting belongs here, in what the person does: it happens once for each click.
@@ -34,29 +35,32 @@ export function openSale(place, title, whenAnswered = () => undefined) {
     isBuying = true
     say(trouble, '')
     try {
-      const sales = await withProgress(bought, 'Buying…', () => buy(title))
-      say(bought, boughtText(title, sales))
-      show(sales)
+      const purchase = await withProgress(bought, 'Buying…', () => buy(title))
+      say(bought, boughtText(title, purchase))
+      // Null if only reading it failed.
+      if (purchase.counter) show(purchase.counter)
     } catch (error) {
       say(bought, '')
       say(trouble, troubleText(title, error))
-      if (error.code === 'LIMIT_REACHED') show({ sold: error.value, copies: error.limit })
     }
-    answers += 1
     isBuying = false
-    whenAnswered()
+    refresh()
   }
 
-  function show(sales) {
+  /** Shows a state unless a newer one is shown, as answers may arrive out of order. Returns whether it did. */
+  function show(counter) {
+    if (counter.revision < shown) return false
+    shown = counter.revision
     const wasSoldOut = left <= 0
-    left = leftOf(sales)
+    left = leftOf(counter)
     const isSoldOut = left <= 0
-    say(sold, soldText(sales))
+    say(sold, soldText(counter))
     say(fewLeft, leftText(left))
     nameButton(isSoldOut ? 'Sold out' : 'Buy')
     setEnabled(button, !isSoldOut)
-    // There are copies again, so an error about the last one is over.
-    if (wasSoldOut && !isSoldOut) say(trouble, '')
+    // There are copies again, so that message is over.
+    if (wasSoldOut && !isSoldOut && trouble.textContent === soldOutText(title)) say(trouble, '')
+    return true
   }
 
   function nameButton(text) {
@@ -64,18 +68,10 @@ export function openSale(place, title, whenAnswered = () => undefined) {
     button.setAttribute('aria-label', `${text} ${title}`)
   }
 
-  return {
-    /** To be called before a read; returns what shows its numbers, unless a purchase was answered in the meantime. */
-    beginReading() {
-      const before = answers
-      return (sales) => {
-        if (answers === before) show(sales)
-      }
-    },
-  }
+  return show
 }
 
-/** Counts a copy. The answer is this buyer's own number, so nothing has to be read before or after. */
+/** Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the state of the book by now. */
 async function buy(title) {
   const { increment } = await askOnce(
     `mutation Buy($title: String!) {
@@ -83,33 +79,34 @@ async function buy(title) {
         value
         valueIn(period: MONTH)
         appliedDelta
-        counter { maxValue }
+        counter { revision value maxValue }
       }
     }`,
     { title },
   )
-  const copies = increment.counter?.maxValue
-  if (increment.appliedDelta > 0) {
-    return { sold: increment.value, soldThisMonth: increment.valueIn, copies }
-  }
+  if (increment.appliedDelta > 0) return increment
   // Somebody has had the edition saturate rather than refuse.
-  throw Object.assign(new Error('Sold out'), { code: 'LIMIT_REACHED', value: increment.value, limit: copies })
+  throw Object.assign(new Error('Sold out'), { code: 'LIMIT_REACHED' })
 }
 
-function boughtText(title, { sold, soldThisMonth }) {
-  const month = soldThisMonth === null ? '' : `, the ${ordinal(soldThisMonth)} this month`
-  return `You just bought copy ${numbers.format(sold)} of ${title}${month}.`
+function boughtText(title, { value, valueIn }) {
+  const month = valueIn === null ? '' : `, the ${ordinal(valueIn)} this month`
+  return `You just bought copy ${numbers.format(value)} of ${title}${month}.`
 }
 
 function troubleText(title, error) {
-  if (error.code === 'LIMIT_REACHED') return `Not sold: somebody else has bought the last copy of ${title}.`
+  if (error.code === 'LIMIT_REACHED') return soldOutText(title)
   if (isInDoubt(error)) return 'The connection broke: this copy may or may not have been sold.'
   return `Not sold: ${error.message}`
 }
 
-function soldText({ sold, copies }) {
-  if (copies != null) return `${numbers.format(sold)} of ${numbers.format(copies)} copies sold`
-  return copiesText(sold, 'sold')
+function soldOutText(title) {
+  return `Not sold: somebody else has bought the last copy of ${title}.`
+}
+
+function soldText({ value, maxValue }) {
+  if (maxValue !== null) return `${numbers.format(value)} of ${numbers.format(maxValue)} copies sold`
+  return copiesText(value, 'sold')
 }
 
 export function copiesText(count, rest) {
@@ -117,8 +114,8 @@ export function copiesText(count, rest) {
 }
 
 /** How many copies are left, if there are only so many. */
-function leftOf({ sold, copies }) {
-  return copies == null ? Number.POSITIVE_INFINITY : copies - sold
+function leftOf({ value, maxValue }) {
+  return maxValue === null ? Number.POSITIVE_INFINITY : maxValue - value
 }
 
 /** Empty when sold out: the button says that. */

@@ -13,18 +13,18 @@ const shelf = titles.map((title) => {
   link.textContent = title
   link.href = `/book?${new URLSearchParams({ title })}`
   document.querySelector('#books').append(book)
-  return openSale(book, title)
+  return openSale(book, title, () => refresh())
 })
 
 /** Reads how many copies of each book were sold, by all windows on all machines, and how many there are. */
 async function readSales() {
   const { counters } = await ask(
     `query Sales($titles: [String!]!) {
-      counters(names: $titles, namespace: "booksales") { value maxValue }
+      counters(names: $titles, namespace: "booksales") { revision value maxValue }
     }`,
     { titles },
   )
-  return counters.map(({ value, maxValue }) => ({ sold: value, copies: maxValue }))
+  return counters
 }
 
 let isPrinted = false
@@ -46,13 +46,12 @@ async function printEdition() {
 }
 
 async function showSales() {
-  const shows = shelf.map((sale) => sale.beginReading())
-  const sales = await readSales()
-  if (sales[titles.indexOf(edition.title)].copies === null && !isPrinted) {
+  const counters = await readSales()
+  if (counters[titles.indexOf(edition.title)].maxValue === null && !isPrinted) {
     await printEdition()
     return showSales()
   }
-  shows.forEach((show, index) => void show(sales[index]))
+  shelf.forEach((showSale, index) => void showSale(counters[index]))
 }
 
-keepFresh(showSales, document.querySelector('#freshness'))
+const refresh = keepFresh(showSales, document.querySelector('#freshness'))
