@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { loseAnswers } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { sorted, upTo } from '../support/client.ts'
 import { startService } from '../support/service.ts'
@@ -63,13 +64,7 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/board`)
   await board(window, 'ROCK').getByText('0 tickets').waitFor()
-  let lost = 0
-  await window.route('**/graphql', async (route) => {
-    if (!route.request().postData()?.includes('mutation NewTicket') || lost === 2) return route.continue()
-    lost += 1
-    await route.fetch()
-    return route.abort()
-  })
+  const lost = await loseAnswers(window, 'mutation NewTicket', 2)
   await board(window, 'ROCK').getByRole('textbox').focus()
   await window.keyboard.type('Roll')
   await window.keyboard.press('Enter')
@@ -77,7 +72,7 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
   await window.keyboard.type('Roll again')
   await window.keyboard.press('Enter')
   await board(window, 'ROCK').getByText('Your ticket is ROCK-2.').waitFor()
-  expect(lost).toBe(2)
+  expect(lost.count()).toBe(2)
 })
 
 it('says that there is no ticket when there is none', async () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { refuseAll } from '../support/answers.ts'
+import { loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { query } from '../support/database.ts'
 import { expireAll, numbersIn } from '../support/invoices.ts'
@@ -135,16 +135,11 @@ it('issues an invoice once, also when the answer is lost', async () => {
   const window = await openInvoice()
   await begin(window)
   await shows(window, '00001')
-  let lost = 0
-  await window.route('**/graphql', async (route) => {
-    if (!route.request().postData()?.includes('mutation Settle') || lost === 2) return route.continue()
-    lost += 1
-    await route.fetch()
-    return route.abort()
-  })
+  const lost = await loseAnswers(window, 'mutation Settle', 2)
   await window.getByRole('textbox').fill('Katherine Johnson')
   await window.keyboard.press('Enter')
   await window.getByText('Issued to Katherine Johnson.').waitFor()
+  expect(lost.count()).toBe(2)
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
 })
 

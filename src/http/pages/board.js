@@ -12,7 +12,7 @@ const boards = ['NINJA', 'ROCK'].map(openBoard)
 function openBoard(name) {
   const section = document.querySelector('#board').content.cloneNode(true).firstElementChild
   const find = (selector) => section.querySelector(selector)
-  const [input, bought, trouble, list] = ['input', '.bought', '.trouble', 'ol'].map(find)
+  const [input, result, trouble, list] = ['input', '.result', '.trouble', 'ol'].map(find)
   let issued = 0
   let isWriting = false
 
@@ -32,16 +32,16 @@ function openBoard(name) {
     isWriting = true
     say(trouble, '')
     try {
-      const { value, formatted } = await withProgress(bought, 'Taking a number…', () => takeNumber(name))
+      const { value, formatted } = await withProgress(result, 'Taking a number…', () => takeNumber(name))
       const ticket = { formatted, text }
       list.prepend(itemOf(ticket))
       setListed(name, [ticket, ...listed(name)].slice(0, LISTED))
-      say(bought, `Your ticket is ${formatted}.`)
+      say(result, `Your ticket is ${formatted}.`)
       // Text typed in the meantime belongs to the next ticket.
       if (input.value.trim() === text) input.value = ''
       show(value)
     } catch (error) {
-      say(bought, '')
+      say(result, '')
       say(trouble, troubleText(error))
     }
     isWriting = false
@@ -50,7 +50,7 @@ function openBoard(name) {
   /** Shows how many tickets the board has. Never fewer than before: answers may arrive out of order. */
   function show(count) {
     issued = Math.max(issued, count)
-    say(find('.sold'), issued === 1 ? '1 ticket' : `${issued} tickets`)
+    say(find('.count'), issued === 1 ? '1 ticket' : `${issued} tickets`)
   }
 
   return { name, show }

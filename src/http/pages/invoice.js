@@ -17,7 +17,7 @@ const ASK_AGAIN_MS = 5000
 const FIELDS = 'id formatted state expiresAt'
 
 const find = (selector) => document.querySelector(selector)
-const [number, standing, progress, trouble] = ['.number', '.sold', '.progress', '.trouble'].map(find)
+const [number, statusText, progress, trouble] = ['.number', '.status', '.progress', '.trouble'].map(find)
 const [customer, issue, discard, begin] = ['#customer', '[type=submit]', '#discard', '#begin'].map(find)
 const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 
@@ -41,7 +41,7 @@ begin.addEventListener('click', () => {
 })
 
 function beginInvoice() {
-  sessionStorage.setItem('invoice', newKey())
+  sessionStorage.setItem('idempotencyKey', newKey())
   for (const name of ['reservation', 'customer']) sessionStorage.removeItem(name)
   customer.value = ''
   get(reserve)
@@ -51,7 +51,7 @@ function beginInvoice() {
 async function get(way) {
   enter('getting')
   say(number, '…')
-  for (const place of [standing, trouble]) say(place, '')
+  for (const place of [statusText, trouble]) say(place, '')
   try {
     show(await withProgress(progress, 'Getting the number…', way))
   } catch (error) {
@@ -81,7 +81,7 @@ async function reserve() {
       reserveInSequence(name: "invoice", namespace: "shop", ttlSeconds: $ttl) { ${FIELDS} }
     }`,
     { ttl: TTL_SECONDS },
-    sessionStorage.getItem('invoice'),
+    sessionStorage.getItem('idempotencyKey'),
   )
   sessionStorage.setItem('reservation', reserveInSequence.id)
   return reserveInSequence
@@ -125,7 +125,7 @@ function show(found) {
     EXPIRED: () => 'The time is over: another invoice may have this number.',
   }
   say(number, formatted)
-  say(standing, texts[found.state]())
+  say(statusText, texts[found.state]())
   enter(found.state)
   clearTimeout(expiry)
   if (found.state === 'RESERVED') {
@@ -151,4 +151,4 @@ function enter(next) {
 
 customer.value = sessionStorage.getItem('customer') ?? ''
 if (sessionStorage.getItem('reservation')) get(look)
-else if (sessionStorage.getItem('invoice')) get(reserve)
+else if (sessionStorage.getItem('idempotencyKey')) get(reserve)

@@ -16,7 +16,7 @@ const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
  * a function that shows a state of the book's counter.
  */
 export function openSale(place, title, refresh) {
-  const [button, sold, fewLeft, bought, trouble] = ['button', '.sold', '.left', '.bought', '.trouble'].map(
+  const [button, sold, fewLeft, result, trouble] = ['button', '.sold', '.left', '.result', '.trouble'].map(
     (selector) => place.querySelector(selector),
   )
   /** Copies left; undefined: not known yet. */
@@ -35,12 +35,12 @@ export function openSale(place, title, refresh) {
     isBuying = true
     say(trouble, '')
     try {
-      const purchase = await withProgress(bought, 'Buying…', () => buy(title))
-      say(bought, boughtText(title, purchase))
+      const purchase = await withProgress(result, 'Buying…', () => buy(title))
+      say(result, boughtText(title, purchase))
       // Null if only reading it failed.
       if (purchase.counter) show(purchase.counter)
     } catch (error) {
-      say(bought, '')
+      say(result, '')
       say(trouble, troubleText(title, error))
     }
     isBuying = false
