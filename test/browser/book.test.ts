@@ -138,6 +138,36 @@ it('tells the value of each bar by touch and by keyboard', async () => {
   expect(await reading.textContent()).toMatch(/: 4 sold$/)
 })
 
+it('keeps the selected bar when the next hour begins', async () => {
+  const { url, ask, target } = await startService()
+  await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
+  await soldAt(target, 1, Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 2 * HOUR_MS, 4)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/book?title=Bulldozer`)
+  const reading = window.locator('#hours .reading')
+  await reading.getByText(': 20 sold').waitFor()
+  const plot = window.locator('#hours .u-over')
+  const { width, height } = (await plot.boundingBox()) ?? { width: 0, height: 0 }
+  // The bar of two hours ago is the third of 48 from the right.
+  await plot.hover({ position: { x: (width * 45.5) / 48, y: height / 2 } })
+  await reading.getByText(': 4 sold').waitFor()
+
+  await window.route('**/graphql', async (route) => {
+    const response = await route.fetch()
+    const json = (await response.json()) as {
+      data: { counter: { hours: { start: string; value: number }[] } }
+    }
+    const { hours } = json.data.counter
+    const start = Date.parse(hours.at(-1)?.start ?? '') + HOUR_MS
+    hours.splice(0, 48, ...hours.slice(1), { start: new Date(start).toISOString(), value: 7 })
+    await route.fulfill({ response, json })
+  })
+  const label = () => window.locator('#hours .chart').getAttribute('aria-label')
+  await expect.poll(label, { timeout: 20_000 }).toMatch(/: 7$/)
+  expect(await reading.textContent()).toMatch(/: 4 sold$/)
+  expect(await window.getByRole('slider', { name: 'Hour' }).inputValue()).toBe('44')
+})
+
 it('says where there are no sales yet, and shows the first one', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()

@@ -33,14 +33,23 @@ export function bars(figure, labels) {
     showReading()
   }
 
-  function showReading() {
+  function chosenIndex() {
     const found = buckets.findIndex(({ start }) => start === chosen)
-    const index = found === -1 ? buckets.length - 1 : found
+    return found === -1 ? buckets.length - 1 : found
+  }
+
+  function showReading() {
+    const index = chosenIndex()
     const text = `${nameAt(index)}: ${buckets[index].value.toLocaleString('en')} sold`
     slider.max = buckets.length - 1
     slider.value = index
     slider.setAttribute('aria-valuetext', text)
     say(reading, text)
+  }
+
+  /** Moves the chart's line to the selected bar. */
+  function pointAtChosen() {
+    plot.setCursor({ left: plot.valToPos(chosenIndex(), 'x'), top: 0 }, false)
   }
 
   function nameAt(index) {
@@ -49,7 +58,7 @@ export function bars(figure, labels) {
 
   slider.addEventListener('input', () => {
     choose(Number(slider.value))
-    plot.setCursor({ left: plot.valToPos(Number(slider.value), 'x'), top: 0 })
+    pointAtChosen()
   })
   new ResizeObserver(() => plot?.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place)
   for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)']) {
@@ -65,6 +74,8 @@ export function bars(figure, labels) {
         format = new Intl.DateTimeFormat('en', { ...labels, timeZone, hourCycle: 'h23' })
         draw()
       } else {
+        // The buckets may have moved on: without this, uPlot would select the one that is under its line now.
+        if (plot.cursor.left >= 0) pointAtChosen()
         plot.setData(dataOf(buckets))
       }
       const sold = buckets.flatMap(({ value }, index) => (value === 0 ? [] : `${nameAt(index)}: ${value}`))
