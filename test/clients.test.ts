@@ -6,6 +6,7 @@ import type { Client as UrqlClient } from '@urql/core'
 import { buildSchema, isEnumType, parse, print } from 'graphql'
 import type { GraphQLClient } from 'graphql-request'
 import {
+  commitMutation,
   createOperationDescriptor,
   type Environment,
   type GraphQLTaggedNode,
@@ -97,13 +98,33 @@ it('counts a click once, also when its answer is lost', async () => {
   })
 })
 
-it('does not say of a click that nothing was counted, when one of its answers was lost', async () => {
-  const { load } = await startExamples()
-  const { onClick } = await load<{ onClick(name: string): Promise<unknown> }>('click')
+/** Takes the place of `fetch`, with the answers of a server that is starting. */
+function stubUnavailable() {
   const errors = [{ message: 'Starting.', extensions: { code: 'UNAVAILABLE' } }]
   const send = vi.fn(async () => Response.json({ errors }, { status: 503 }))
   vi.stubGlobal('fetch', send)
   onTestFinished(() => void vi.unstubAllGlobals())
+  return send
+}
+
+it.each(CLIENTS)(
+  'reports the code of an answer before execution with %s, and that there was none',
+  async (name) => {
+    const { load } = await startExamples()
+    const { buy } = await load<Example>(name)
+    const send = stubUnavailable()
+    expect(await buy(TITLE, 'first')).toBe('UNAVAILABLE')
+    send.mockRejectedValueOnce(new TypeError('fetch failed'))
+    await expect(buy(TITLE, 'first')).rejects.toThrow('fetch failed')
+    send.mockResolvedValueOnce(new Response('<p>Bad gateway</p>', { status: 502 }))
+    await expect(buy(TITLE, 'first')).rejects.toThrow()
+  },
+)
+
+it('does not say of a click that nothing was counted, when one of its answers was lost', async () => {
+  const { load } = await startExamples()
+  const { onClick } = await load<{ onClick(name: string): Promise<unknown> }>('click')
+  const send = stubUnavailable()
   expect(await onClick(TITLE)).toBe('UNAVAILABLE')
   expect(send).toHaveBeenCalledTimes(3)
   send.mockRejectedValueOnce(new TypeError('fetch failed'))
@@ -261,6 +282,40 @@ it('lets Graphcache keep all that the API answers', async () => {
 
 const TWO = 'mutation { a: increment(name: "a") { value } b: increment(name: "full") { value } }'
 
+/** What relay-compiler would make of it. */
+const RELAY_TWO = relayMutation([
+  ['a', 'a'],
+  ['b', 'full'],
+])
+
+function relayMutation(fields: [alias: string, counter: string][]): GraphQLTaggedNode {
+  const selections = fields.map(([alias, counter]) => ({
+    kind: 'LinkedField',
+    alias,
+    name: 'increment',
+    args: [{ kind: 'Literal', name: 'name', value: counter }],
+    concreteType: 'CounterChange',
+    plural: false,
+    selections: [{ kind: 'ScalarField', alias: null, name: 'value', args: null, storageKey: null }],
+    storageKey: `increment(name:"${counter}")`,
+  }))
+  const document = { argumentDefinitions: [], name: 'TwoMutation', selections }
+  // The types of its parts are not exported.
+  return {
+    kind: 'Request',
+    fragment: { ...document, kind: 'Fragment', metadata: null, type: 'Mutation', abstractKey: null },
+    operation: { ...document, kind: 'Operation' },
+    params: {
+      cacheID: 'two',
+      id: null,
+      metadata: {},
+      name: 'TwoMutation',
+      operationKind: 'mutation',
+      text: TWO,
+    },
+  } as unknown as GraphQLTaggedNode
+}
+
 it.each([
   ['fetch', ({ ask }: { ask(query: string, variables: object): Promise<object> }) => ask(TWO, {})],
   ['graphqlRequest', ({ client }: { client: GraphQLClient }) => client.rawRequest(TWO)],
@@ -279,6 +334,18 @@ it.each([
       const { data, error } = await client.mutation(TWO, {})
       return { data, errors: error?.graphQLErrors }
     },
+  ],
+  [
+    'relay',
+    ({ environment }: { environment: Environment }) =>
+      new Promise((resolve, reject) => {
+        commitMutation(environment, {
+          mutation: RELAY_TWO,
+          variables: {},
+          onCompleted: (data, errors) => resolve({ data, errors }),
+          onError: reject,
+        })
+      }),
   ],
   // Each takes what its own file has.
 ] as [string, (example: unknown) => Promise<object>][])(
