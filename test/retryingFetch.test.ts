@@ -66,9 +66,9 @@ it('is short', async () => {
 it('says by a code that nobody answered', async () => {
   const clock = Date.now
   const began = clock()
-  // Each look at the clock is two seconds on, so that its time is over soon.
+  // Each look at the clock is 20 seconds on: its time is over after one retry.
   let looks = 0
-  Date.now = () => began + 2_000 * looks++
+  Date.now = () => began + 20_000 * looks++
   onTestFinished(() => {
     Date.now = clock
   })
@@ -79,7 +79,7 @@ it('says by a code that nobody answered', async () => {
 
 it('counts every call once, and tells each its number, over a line that loses requests and answers', async () => {
   const { url, ask } = await startService()
-  // Of each call at most four, so that the eight attempts of the function are enough for the unluckiest, too.
+  // Of each call at most four, so that every one succeeds before `once` gives up, after 30 seconds.
   const lost = new Map<string | undefined, number>()
   const line = await startLossyLine(url, (key) => {
     const before = lost.get(key) ?? 0
