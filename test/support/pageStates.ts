@@ -4,8 +4,8 @@ import { expireAll } from './invoices.ts'
 import type { Service } from './service.ts'
 
 const SALE = 'mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'
-const EDITION =
-  'mutation { defineCounter(name: "Bulldozer", definition: { maxValue: 2 }, namespace: "booksales") { id } }'
+const edition = (title: string, copies: number) =>
+  `mutation { defineCounter(name: "${title}", definition: { maxValue: ${copies} }, namespace: "booksales") { id } }`
 
 const press = (window: Window, name: string) => window.getByRole('button', { name }).click()
 const says = (window: Window, text: string | RegExp) => window.getByText(text).first().waitFor()
@@ -22,16 +22,8 @@ const BOOK = '/book?title=Bulldozer'
 /** The states of all pages: empty, pending, failed, sold out and so on. */
 export const states: Record<string, State> = {
   'the shop': { path: '/', after: (window) => says(window, '0 of 100 copies sold') },
-  'the shop, loading': {
-    path: '/',
-    before: (window) => holdBack(window, 'query '),
-    after: (window) => says(window, 'Loading the numbers…'),
-  },
-  'the shop without a server': {
-    path: '/',
-    before: (window) => cutOff(window),
-    after: (window) => says(window, "The server can't be reached."),
-  },
+  'the shop, loading': loading('/'),
+  'the shop without a server': withoutServer('/'),
   'the shop with old numbers': {
     path: '/',
     async after(window) {
@@ -42,8 +34,12 @@ export const states: Record<string, State> = {
   },
   'the shop, one copy left, sold out, bought, buying, and not sold': {
     path: '/',
-    before: (_, { ask }) => ask(EDITION),
+    async before(_, { ask }) {
+      await ask(edition('Bulldozer', 2))
+      await ask(edition('Red Horse Hill', 1))
+    },
     async after(window) {
+      await says(window, 'Only 1 left')
       for (const copy of [1, 2]) {
         await press(window, 'Buy Bulldozer')
         await says(window, `You just bought copy ${copy}`)
@@ -67,16 +63,8 @@ export const states: Record<string, State> = {
       await says(window, 'You just bought copy 21')
     },
   },
-  'a book, loading': {
-    path: BOOK,
-    before: (window) => holdBack(window, 'query '),
-    after: (window) => says(window, 'Loading the numbers…'),
-  },
-  'a book without a server': {
-    path: BOOK,
-    before: (window) => cutOff(window),
-    after: (window) => says(window, "The server can't be reached."),
-  },
+  'a book, loading': loading(BOOK),
+  'a book without a server': withoutServer(BOOK),
   'a book with old numbers, buying': {
     path: BOOK,
     async after(window) {
@@ -91,7 +79,7 @@ export const states: Record<string, State> = {
   'a book that is sold out': {
     path: BOOK,
     async before(_, { ask }) {
-      await ask(EDITION)
+      await ask(edition('Bulldozer', 2))
       await ask('mutation { incrementBy(name: "Bulldozer", delta: 2, namespace: "booksales") { value } }')
     },
     after: (window) => says(window, 'Sold out'),
@@ -113,16 +101,8 @@ export const states: Record<string, State> = {
       await says(window, 'Your ticket is NINJA-1.')
     },
   },
-  'the boards, loading': {
-    path: '/board',
-    before: (window) => holdBack(window, 'query '),
-    after: (window) => says(window, 'Loading the numbers…'),
-  },
-  'the boards without a server': {
-    path: '/board',
-    before: (window) => cutOff(window),
-    after: (window) => says(window, "The server can't be reached."),
-  },
+  'the boards, loading': loading('/board'),
+  'the boards without a server': withoutServer('/board'),
   'the boards with old numbers, a ticket under way and one refused': {
     path: '/board',
     async after(window) {
@@ -194,4 +174,20 @@ export const states: Record<string, State> = {
     },
   },
   'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },
+}
+
+function loading(path: string): State {
+  return {
+    path,
+    before: (window) => holdBack(window, 'query '),
+    after: (window) => says(window, 'Loading the numbers…'),
+  }
+}
+
+function withoutServer(path: string): State {
+  return {
+    path,
+    before: (window) => cutOff(window),
+    after: (window) => says(window, "The server can't be reached."),
+  }
 }
