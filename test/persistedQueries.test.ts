@@ -143,9 +143,14 @@ it('serves the persisted queries of Apollo Client', async () => {
 
 it('serves the persisted queries of urql', async () => {
   const { url } = await startService()
+  const hasText: boolean[] = []
   const client = new Client({
     url: `${url}/graphql`,
     preferGetMethod: false,
+    fetch: (input, init) => {
+      hasText.push(String(init?.body).includes('"query"'))
+      return fetch(input, init)
+    },
     exchanges: [
       persistedExchange({ enableForMutation: true, generateHash: async (query) => hashOf(query) }),
       fetchExchange,
@@ -155,6 +160,7 @@ it('serves the persisted queries of urql', async () => {
     const { data, error } = await client.mutation(INCREMENT, {}).toPromise()
     expect([error, data?.increment.value]).toEqual([undefined, value])
   }
+  expect(hasText).toEqual([false, true, false, false])
   const { data } = await client.query(COUNTER, {}).toPromise()
   expect(data).toMatchObject({ counter: { value: 3 } })
 })
