@@ -106,7 +106,7 @@ it.each([
   expect(faults).toEqual([])
 })
 
-it('refuses to tell of a period what nothing that is kept says', async () => {
+it('returns null for a period that neither it nor a finer one tracks', async () => {
   const { ask, post } = await startService()
   await ask('mutation { defineCounter(name: "c", definition: { periods: [{ period: WEEK }] }) { id } }')
   const { body } = await post(
