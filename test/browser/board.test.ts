@@ -92,7 +92,7 @@ it('says that there is no ticket when there is none', async () => {
   expect(await board(window, 'NINJA').getByRole('textbox').inputValue()).toBe('One more')
 })
 
-it('lists the tickets of this window again after it was loaded again', async () => {
+it('lists the tickets of this window again after a reload', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/board`)

@@ -30,7 +30,7 @@ it('takes no number before an invoice is begun', async () => {
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
-it('keeps the number of an invoice when the page is loaded again in the middle', async () => {
+it('keeps the number of an invoice when the page is reloaded in the middle', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
