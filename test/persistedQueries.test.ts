@@ -5,10 +5,14 @@ import { Client, fetchExchange } from '@urql/core'
 import { persistedExchange } from '@urql/exchange-persisted'
 import { expect, it, onTestFinished } from 'vitest'
 import { upTo } from './support/client.ts'
+import { startFront } from './support/front.ts'
+import { createGate } from './support/gate.ts'
 import { startService } from './support/service.ts'
+import { openWire, postHead } from './support/wire.ts'
 
 const COUNTER = '{ counter(name: "c") { value } }'
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
+const INCREMENT_BODY = JSON.stringify({ query: INCREMENT })
 
 function hashOf(query: string): string {
   return createHash('sha256').update(query).digest('hex')
@@ -112,6 +116,40 @@ it.each([
   const { post, faults } = await startPersisting()
   const { status, body } = await post(JSON.stringify({ extensions: { persistedQuery } }))
   expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
+  expect(faults).toEqual([])
+})
+
+it('refuses a query that is not a text, with a hash beside it', async () => {
+  const { post, faults } = await startPersisting()
+  const { status, body } = await post(JSON.stringify({ query: 5, extensions: extensionsFor(COUNTER) }))
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
+  expect(faults).toEqual([])
+})
+
+it('runs a large document by its hash only where there is room for it, however it is asked for', async () => {
+  const gate = createGate()
+  const { url, post: send, faults } = await startFront({ ...gate, heapBytes: 20_000_000 })
+  const large = `${COUNTER} # ${'x'.repeat(200_000)}`
+  await send(JSON.stringify({ query: large, extensions: extensionsFor(large) }))
+  const wire = openWire(url)
+  wire.write(postHead(`Content-Length: ${INCREMENT_BODY.length}`) + INCREMENT_BODY)
+  await gate.reached(1)
+  const extensions = JSON.stringify(extensionsFor(large))
+  const body = `{"extensions":${extensions}}`
+  const post = (type: string) => ({ method: 'POST', headers: { 'content-type': type }, body })
+  const byHash = async () => [
+    await fetch(`${url}/graphql`, post('application/json')),
+    await fetch(`${url}/graphql`, post('application/json; charset=utf-8')),
+    await fetch(`${url}/graphql`, post('application/graphql+json')),
+    await fetch(`${url}/graphql?${new URLSearchParams({ extensions })}`),
+  ]
+  for (const response of await byHash()) {
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(await response.json()).toMatchObject({ errors: [{ extensions: { code: 'UNAVAILABLE' } }] })
+  }
+  gate.open()
+  await wire.received('"value":1')
+  for (const response of await byHash()) expect(response.status).toBe(200)
   expect(faults).toEqual([])
 })
 

@@ -126,7 +126,7 @@ async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults:
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
-  const front = createFront(new Proxy(api, handler), { take: () => true }, { textOf: () => undefined })
+  const front = createFront(new Proxy(api, handler), { take: () => true })
   const server = createServer((request, response) => front(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))

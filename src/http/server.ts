@@ -1,16 +1,13 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { type NthError, unavailable } from '../core/errors.ts'
-import { schema } from '../graphql/schema.ts'
 import { isBook } from './books.ts'
 import { openConnections } from './connections.ts'
 import { openCors } from './cors.ts'
-import { createFront, type Handler, setAll } from './front.ts'
+import { createFront, type Handler, HEAP_BYTES_A_CHARACTER, setAll } from './front.ts'
 import { type Access, isLoopback, openHosts } from './hosts.ts'
-import { openKnownDocuments } from './known.ts'
 import { readPages } from './pages.ts'
-import { openPersistedQueries } from './persisted.ts'
 import { refuse, tooBusy } from './refuse.ts'
 import { createRouter } from './routes.ts'
 import { watchUnread } from './unread.ts'
@@ -111,9 +108,9 @@ export async function listen({
     url: urlOf(addressOf(server)),
 
     async serve(options) {
-      const known = openKnownDocuments(schema)
-      const persisted = openPersistedQueries(known)
-      const front = createFront(createApi({ ...options, known, persisted }), connections, persisted)
+      const hasRoom = (request: IncomingMessage, { length }: string) =>
+        connections.take(request, length * HEAP_BYTES_A_CHARACTER)
+      const front = createFront(createApi({ ...options, hasRoom }), connections)
       const pages = await readPages({ isBook: (title) => isBook(title, options.nth) })
       onFault = options.onFault
       handle = createRouter({ pages, hostRefusal: openHosts(access), front })

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../core/nth.ts'
 import type { Context } from '../graphql/builder.ts'
@@ -9,33 +10,29 @@ import { documents } from './documents.ts'
 import { finalNewline } from './finalNewline.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
-import { type KnownDocuments, openKnownDocuments } from './known.ts'
+import { openKnownDocuments } from './known.ts'
 import { manyErrors } from './manyErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { operations } from './operations.ts'
-import { openPersistedQueries, type PersistedQueries } from './persisted.ts'
+import { persistedQueries } from './persisted.ts'
 import { requests } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
   /** Told of failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
-  known?: KnownDocuments
-  persisted?: PersistedQueries
+  /** Whether there is room to run a document whose text did not come with its request. Left out, there always is. */
+  hasRoom?: (request: IncomingMessage, text: string) => boolean
 }
 
 /** The GraphQL endpoint. */
-export function createApi({
-  nth,
-  onFault,
-  known = openKnownDocuments(schema),
-  persisted = openPersistedQueries(known),
-}: ApiOptions) {
+export function createApi({ nth, onFault, hasRoom = () => true }: ApiOptions) {
+  const known = openKnownDocuments(schema)
   return createYoga<ServerContext>({
     schema,
     context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
     plugins: [
-      persisted.plugin,
+      persistedQueries(known, hasRoom),
       requests,
       documents(known),
       aliases,
