@@ -59,19 +59,28 @@ it('counts all others, while somebody holds the rows of many counters', async ()
   for (const name of names('held')) await expect.poll(() => value(name), PATIENCE).toBe(2)
 })
 
-it('numbers all others, while somebody holds the rows of many groups', async () => {
+it.each([
+  ['the rows of many groups', 'sequence_group', 'id'],
+  ['what many groups dealt last', 'sequence_value', 'group_id'],
+])('numbers all others, while somebody holds %s', async (_, table, id) => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
   for (const name of [...names('free'), ...names('held')]) await sequences.next(group(name), 1)
   const ids = await idsOf(target, 'sequence_group')
-  await hold(
-    target,
-    `select * from sequence_value force index (primary) where group_id in (${ids}) for update`,
-  )
+  await hold(target, `select * from ${table} force index (primary) where ${id} in (${ids}) for update`)
   const next = (name: string) => sequences.next(group(name), 1).then(({ dealt }) => dealt.value, codeOf)
   const held = names('held').map(next)
   expect(await Promise.all(names('free').map(next))).toEqual(names('free').map(() => 2))
   expect(await Promise.all(held)).toEqual(names('held').map(() => 'UNAVAILABLE'))
+})
+
+it('waits for a group before COMMIT is sent, after which an error would leave a doubt', async () => {
+  const target = await freshDatabase()
+  await openTestNth(target).sequences.next(group('g'), 1)
+  await hold(target, 'select * from sequence_group for update')
+  // It does not know the group yet, so it decides between two trips what to write.
+  const { sequences } = openTestNth(target, { timeoutMs: 3000 })
+  await expect(sequences.next(group('g'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })
 
 it('counts for all other keys, while somebody holds many keys', async () => {

@@ -1,18 +1,18 @@
 import type { RowDataPacket } from 'mysql2'
 import { integer } from './literals.ts'
-import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
+import { keysOf, type NumberedRun } from './numberedRow.ts'
 import { raisedRevision } from './revisions.ts'
 import { type Answer, rowsOf } from './session.ts'
 import { type Finds, MARK, ownerOf, type Step } from './steps.ts'
 
 /** A group whose revision is to be raised. */
-export interface Raised {
+interface Raised {
   run: NumberedRun
   raise: number
 }
 
 /**
- * Raises the revisions of groups whose numbers are locked already: everybody locks those first.
+ * Raises the revisions of groups, after their numbers of the running period are locked or changed.
  *
  * @param first what a group begins with in which nothing was done yet, if that is known
  */
@@ -37,27 +37,27 @@ export function readRaised(raised: readonly (Raised & { index: number })[]): Ste
   return readSteps(asked, '', (row, { raise }) => Number(row.revision) - raise)
 }
 
-/** Locks and reads the revisions of groups that this transaction is about to raise. */
+/** Locks groups that this transaction may raise: what is waited for is waited for before COMMIT is sent. */
 export function lockRevisions(members: readonly { run: NumberedRun; index: number }[]): Step[] {
-  const asked = members.filter(({ run }) => run.withRevision).sort(inOrder)
-  return readSteps(asked, 'for update', (row, _, { first }) =>
-    row.is_used === 1 ? Number(row.revision) : first,
-  )
+  return readSteps(members, 'for update', (row, { run }, { first }) => {
+    if (!run.withRevision) return undefined
+    return row.is_used === 1 ? Number(row.revision) : first
+  })
 }
 
 function readSteps<One extends { run: NumberedRun; index: number }>(
-  asked: readonly One[],
+  some: readonly One[],
   locking: string,
   before: (row: RowDataPacket, one: One, finds: Finds) => number | undefined,
 ): Step[] {
-  if (asked.length === 0) return []
+  if (some.length === 0) return []
   const statement = `select id, revision, is_used
   from sequence_group force index (primary)
- where id in (${asked.map(({ run }) => integer(run.row.id)).join(', ')})
+ where id in (${some.map(({ run }) => integer(run.row.id)).join(', ')})
  order by id ${locking}`
   function read(answer: Answer, finds: Finds): void {
     const found = new Map(rowsOf(answer).map((row) => [row.id, row]))
-    for (const one of asked) {
+    for (const one of some) {
       const position = finds.positions[one.index]
       const row = found.get(one.run.row.id)
       const own = row && before(row, one, finds)
@@ -66,5 +66,5 @@ function readSteps<One extends { run: NumberedRun; index: number }>(
       finds.positions[one.index] = { ...position, revision: own + (position.revision ?? 0) }
     }
   }
-  return [{ statement, owner: ownerOf(keysOf(asked)), read }, { statement: MARK }]
+  return [{ statement, owner: ownerOf(keysOf(some)), read }, { statement: MARK }]
 }

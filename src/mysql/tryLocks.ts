@@ -97,20 +97,16 @@ function skippingLocked(which: string): string {
 }
 
 function lockGroup({ row, label }: NumberedRun): { owner: string; statement: string }[] {
-  const { id, sequenceId, key, sequenceKey, numbering } = row
+  const { id, sequenceId, key, sequenceKey } = row
   return [
     {
       owner: sequenceKey,
       statement: `select id from sequence force index (primary) where id = ${integer(sequenceId)} ${SHARED_NOWAIT}`,
     },
-    ...(numbering.gapless
-      ? [
-          {
-            owner: key,
-            statement: `select id from sequence_group force index (primary) where id = ${integer(id)} for update nowait`,
-          },
-        ]
-      : []),
+    {
+      owner: key,
+      statement: `select id from sequence_group force index (primary) where id = ${integer(id)} for update nowait`,
+    },
     {
       owner: key,
       statement: `select group_id
