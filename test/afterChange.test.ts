@@ -23,8 +23,8 @@ async function startWithoutReads() {
 
 it.each([
   [
-    'restartSequence(name: "s", nextValue: 500) { nextValue sequence { name } }',
-    { nextValue: 500, sequence: null },
+    'restartSequence(name: "s", nextValue: 500) { nextValue nextFormatted sequence { name } }',
+    { nextValue: 500, nextFormatted: '500', sequence: null },
     'sequence',
   ],
   [

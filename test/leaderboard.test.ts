@@ -227,6 +227,27 @@ it('refuses a cursor of values as one by name or by change', async () => {
     const refused = await refusal(LIST, { orderBy: 'UPDATED_AT_DESC', after: encodeCursor(`\nt${place}`) })
     expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
   }
+  for (const position of [0, -1, 2 ** 31 - 1, Number.MAX_SAFE_INTEGER]) {
+    const refused = await refusal(LIST, { orderBy: 'VALUE_DESC', after: encodeCursor(`\n>5 1 ${position}`) })
+    expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
+  }
+})
+
+it('moves what was changed by 0 to the latest changes', async () => {
+  const target = await freshDatabase()
+  let now = Date.UTC(2026, 2, 1)
+  const { counters } = openTestNth(target, { now: () => new Date(now) })
+  const page = { order: 'UPDATED_AT_DESC', limit: 10, fromEnd: false } as const
+  for (const [name, delta] of Object.entries({ a: 1, b: 1, A: 0 })) {
+    now += 1000
+    await counters.incrementBy({ namespace: 'n', name: name.toLowerCase() }, delta)
+    await counters.listRanked('n', page)
+  }
+  const listed = await counters.listRanked('n', page)
+  expect(listed.map(({ name, updatedAt }) => [name, updatedAt?.getTime()])).toEqual([
+    ['a', now],
+    ['b', now - 1000],
+  ])
 })
 
 it('lists soon what another process has changed', async () => {

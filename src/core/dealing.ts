@@ -181,7 +181,7 @@ function become(row: RowState, value: number, appliedDelta: number | null): Deal
   return { value, previousValue, appliedDelta, definition, valuesIn: tallies && valuesIn(tallies), revision }
 }
 
-/** By how much an operation raises the revision: what adds nothing leaves the counter as it is. */
+/** By how much an operation raises the revision: what adds nothing changes only when the counter was updated. */
 export function raiseBy(appliedDelta: number | null): number {
   return appliedDelta === 0 ? 0 : 1
 }

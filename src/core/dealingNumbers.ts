@@ -19,7 +19,7 @@ export function dealNumbers(state: NumberState, operation: GroupOperation, at: D
     case 'next':
       return next(state, operation.count)
     case 'restart':
-      return restart(state, operation.nextValue)
+      return restart(state, operation.nextValue, at)
     case 'reserve':
       return reserve(state, operation.token, operation.ttlMs, at)
     case 'confirm':
@@ -69,8 +69,8 @@ function advance(state: NumberState, count: number): Block | NthError {
   return block
 }
 
-function restart(state: NumberState, nextValue: number | null): RestartDealt | NthError {
-  const { numbering } = state
+function restart(state: NumberState, nextValue: number | null, at: Date): RestartDealt | NthError {
+  const { numbering, group } = state
   const value = nextValue ?? numbering.startValue
   const limit = beyondBounds(numbering, value)
   if (limit !== undefined) {
@@ -83,7 +83,8 @@ function restart(state: NumberState, nextValue: number | null): RestartDealt | N
   state.round += 1
   state.free = []
   state.raised += 1
-  return { kind: 'restart', nextValue: value, revision: revisionOf(state) }
+  const nextFormatted = writerOf(numbering, group, at)(value)
+  return { kind: 'restart', nextValue: value, nextFormatted, revision: revisionOf(state) }
 }
 
 /** The refusal of a reservation where numbers are taken. */

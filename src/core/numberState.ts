@@ -30,6 +30,7 @@ export interface NumbersDealt extends Block {
 export interface RestartDealt {
   kind: 'restart'
   nextValue: number
+  nextFormatted: string
   /** Likewise. */
   revision?: number | undefined
 }

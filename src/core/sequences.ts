@@ -36,6 +36,8 @@ export interface Restart {
   key: GroupKey
   /** The number that was to come next. */
   nextValue: number
+  /** The same as text. */
+  nextFormatted: string
   /** Of the group since then; undefined: it wasn't asked, or an earlier call did it. */
   revision: number | undefined
   isReplayed: boolean
@@ -179,8 +181,8 @@ export function openSequences<R extends Row>({
 
     async restart(key, nextValue = null, wishes) {
       const applied = await change(store.rows, key, { kind: 'restart', nextValue }, wishes)
-      const { nextValue: next, revision } = dealtAs('restart', applied)
-      return { key, nextValue: next, revision, isReplayed: applied.isReplayed }
+      const { nextValue: next, nextFormatted, revision } = dealtAs('restart', applied)
+      return { key, nextValue: next, nextFormatted, revision, isReplayed: applied.isReplayed }
     },
 
     async reserve(key, ttlSeconds, claim) {

@@ -1,6 +1,7 @@
 import { NthError } from '../core/errors.ts'
 import type { Rank, RankOrder } from '../core/listing.ts'
 import { nameFault, textFault } from '../core/names.ts'
+import { MAX_ITEMS } from './checks.ts'
 
 type Argument = 'after' | 'before'
 
@@ -55,13 +56,18 @@ export function decodeRank(
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
   const parts = text.slice(marks[order].length).split(' ').map(Number)
   const [sortedBy = Number.NaN, id = Number.NaN, position] = parts
-  const isPlace = parts.every(Number.isSafeInteger) && isInstant(order, sortedBy) && (position ?? 1) > 0
+  const isPlace = parts.every(Number.isSafeInteger) && isInstant(order, sortedBy) && isPosition(position ?? 1)
   if (isPlace && encodeRank(order, { sortedBy, id, position }) === cursor) return { sortedBy, id, position }
   throw notACursor(argument)
 }
 
 /** The last millisecond that a `datetime` can hold. */
 const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
+/** The ranks of a page after it are numbers of 31 bits as well. */
+function isPosition(position: number): boolean {
+  return position > 0 && position < 2 ** 31 - MAX_ITEMS
+}
 
 function isInstant(order: RankOrder, sortedBy: number): boolean {
   return order !== 'UPDATED_AT_DESC' || (sortedBy >= 0 && sortedBy <= LAST_INSTANT)

@@ -67,7 +67,8 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      description: 'The group now, for client caches. Null only beside an error of its own.',
+      description:
+        'The group as this call left it, for client caches; after a repeat, as it is now. Null only beside an error of its own.',
       resolve: (numbers, _, { nth }): GroupSource | Promise<GroupSource> =>
         numbers.isReplayed ? nth.sequences.readGroup(numbers.key) : groupAfter(numbers),
     }),
@@ -125,13 +126,14 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     async resolve(_, args, context, info): Promise<GroupSource> {
-      const { key, nextValue, revision, isReplayed } = await context.nth.sequences.restart(
+      const { key, nextValue, nextFormatted, revision, isReplayed } = await context.nth.sequences.restart(
         groupIn(args),
         args.nextValue,
         wishesIn(args, context, info),
       )
       if (isReplayed) return key
-      return revision === undefined ? { ...key, nextValue } : { ...key, nextValue, revision }
+      const next = { ...key, nextValue, nextFormatted }
+      return revision === undefined ? next : { ...next, revision }
     },
   }),
 }))

@@ -137,7 +137,10 @@ export function openRanking(database: Database, { onFault, walks }: RankingOptio
   }
 }
 
-/** Copies counters' rows. Of two copies under way at once, the later state stays. */
+/**
+ * Copies counters' rows. Of two copies under way at once, the later state stays; of one state, the later change by 0,
+ * which raises no revision.
+ */
 async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
     `insert into counter_rank (counter_id, namespace_id, value, updated_at, revision)
@@ -147,7 +150,11 @@ async function copy(connection: Connection, ids: readonly number[]): Promise<voi
       where c.id in (${ids.map(integer).join(', ')}) and ${IS_WRITTEN}
      on duplicate key update
        value = if(values(revision) > counter_rank.revision, values(value), counter_rank.value),
-       updated_at = if(values(revision) > counter_rank.revision, values(updated_at), counter_rank.updated_at),
+       updated_at = case
+         when values(revision) > counter_rank.revision then values(updated_at)
+         when values(revision) = counter_rank.revision then greatest(values(updated_at), counter_rank.updated_at)
+         else counter_rank.updated_at
+       end,
        revision = greatest(values(revision), counter_rank.revision)`,
   )
 }
