@@ -97,10 +97,7 @@ export function changedNumbering(
     return refused('definition.step', 'cannot turn round: numbers that were given back would come twice')
   }
   if (startsInVain(numbering, present, used)) {
-    return refused(
-      'definition.startValue',
-      'no longer matters: the first number was issued; use restartSequence',
-    )
+    return refused('definition.startValue', 'is for the first number, which was issued; use restartSequence')
   }
   const era = eraOf(present, used)
   const eras = isUsedSince ? withEra(history.eras, era) : history.eras

@@ -1,5 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { nameFault } from '../core/names.ts'
 import type { Nth } from '../core/nth.ts'
+
+/** How long a page waits to know whether there is such a book. */
+const PATIENCE_MS = 500
 
 /** A book of which there are only so many copies. */
 const edition = { title: 'Red Horse Hill, signed', copies: 100 }
@@ -26,11 +30,10 @@ export const edition = ${JSON.stringify(edition)}
 export async function isBook(title: string, { counters }: Pick<Nth, 'counters'>): Promise<boolean> {
   if (titles.includes(title)) return true
   if (nameFault(title)) return false
-  try {
-    const { createdAt } = await counters.read({ namespace: 'booksales', name: title })
-    return createdAt !== null
-  } catch {
-    // The page itself reports that its numbers can't be read.
-    return true
-  }
+  const found = counters.read({ namespace: 'booksales', name: title }).then(
+    ({ createdAt }) => createdAt !== null,
+    () => true,
+  )
+  // Where that takes long or fails, the page itself reports that its numbers can't be read.
+  return Promise.race([found, pause(PATIENCE_MS, true, { ref: false })])
 }

@@ -16,23 +16,24 @@ export function openCors(
   onRefused: (origin: string) => void,
 ): (request: IncomingMessage) => HeaderList {
   const refused = new Set<string>()
-  const known = remember((origin): { isAllowed: boolean; headers: HeaderList } => {
-    const isAllowed = isAllowedOrigin(origin, access)
-    const headers = ['vary', 'Origin', ...(isAllowed ? ['access-control-allow-origin', origin] : [])]
-    return { isAllowed, headers }
-  })
+  const known = remember(
+    (origin): { isAllowed: boolean; headers: HeaderList; ownHost: string | undefined } => {
+      const isAllowed = isAllowedOrigin(origin, access)
+      const headers = ['vary', 'Origin', ...(isAllowed ? ['access-control-allow-origin', origin] : [])]
+      return { isAllowed, headers, ownHost: hostOf(origin) }
+    },
+  )
 
-  function note(origin: string, host: string | undefined): void {
-    // Callers choose it; and the server's own pages are not refused.
-    if (refused.has(origin) || refused.size === MOST_TOLD || !isOrigin(origin)) return
-    if (new URL(origin).host === host) return
+  function note(origin: string): void {
+    if (refused.has(origin) || refused.size === MOST_TOLD) return
     refused.add(origin)
     onRefused(origin)
   }
 
   return ({ method, headers: { origin = '', host, 'access-control-request-headers': asked = '' } }) => {
-    const { isAllowed, headers } = known(origin)
-    if (!isAllowed) note(origin, host)
+    const { isAllowed, headers, ownHost } = known(origin)
+    // Callers choose it; and the server's own pages are not refused.
+    if (!isAllowed && ownHost !== undefined && ownHost !== host) note(origin)
     if (method !== 'OPTIONS' || !isAllowed) return headers
     return [
       ...headers,
@@ -49,8 +50,11 @@ export function openCors(
 /** Of so many origins it is said that they were refused. */
 const MOST_TOLD = 20
 
-function isOrigin(text: string): boolean {
-  return URL.canParse(text) && new URL(text).origin === text
+/** The host and port of an origin; undefined: it is none. */
+function hostOf(origin: string): string | undefined {
+  if (!URL.canParse(origin)) return undefined
+  const url = new URL(origin)
+  return url.origin === origin ? url.host : undefined
 }
 
 function isAllowedOrigin(origin: string, { allowedOrigins, onLoopback }: Access): boolean {
