@@ -74,7 +74,8 @@ create table counter (
 -- lock on the row of all time of a slot is the only one to change the others of that slot; so these need no version.
 -- A row of all time counts for readers once it has a `created_at`. Its `revision` orders the states of the counter:
 -- when it was made and, from its first change on, when that was, in microseconds since 2020, plus 1 for each applied
--- call; in slots above 0 and in other periods only what was added. No secondary key: each costs writers dearly.
+-- call that adds anything; in slots above 0 and in other periods only what was added. No secondary key: each costs
+-- writers dearly.
 create table counter_value (
   counter_id bigint unsigned not null,
   period tinyint unsigned not null,

@@ -87,7 +87,7 @@ export interface Found {
   positions: readonly (GroupFound | undefined)[]
   /** What was added before in the running periods of those counters where it is told, in the order of their definitions. */
   tallies: readonly (readonly number[] | undefined)[]
-  /** The revision before of those counters where it is asked. */
+  /** The revision before of those counters where it is asked, and of some others. */
   revisions: readonly (number | undefined)[]
   /** What was done under those of the keys that were used before. */
   remembered: readonly Earlier[]

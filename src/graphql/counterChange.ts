@@ -17,7 +17,7 @@ import { fieldsBeneath, isAskedBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
-/** A change, and the last one of the same cart to its counter, where that is another. */
+/** A change and, of a cart, the last one in it to the same counter. */
 interface ChangeSource extends CounterChange {
   last?: CounterChange | undefined
 }

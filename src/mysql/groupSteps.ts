@@ -5,7 +5,7 @@ import { inOrder, isRenewed, keysOf, type NumberedRun } from './numberedRow.ts'
 import { NUMBERING } from './numbering.ts'
 import { inOrder as inDealingOrder, readFree, readTokens, reservationIn } from './reservations.ts'
 import { type Answer, firstRow, rowsOf } from './session.ts'
-import { type Finds, type FlushForm, MARK, NARROW, ownerOf, type Step } from './steps.ts'
+import { type Finds, type FlushForm, MARK, NARROW, ownerOf, type Step, together } from './steps.ts'
 
 /** How many groups are remembered whose last number the answers don't tell. */
 const MOST_HIDDEN = 10_000
@@ -22,24 +22,25 @@ interface Member {
  */
 export function groupSteps(groups: readonly NumberedRun[], at: Date, form: FlushForm): Step[] {
   if (groups.length === 0) return []
-  const { isSingly, isClustered } = form
   const members = groups.map((run, index) => ({ run, index })).sort(inOrder)
   const gapless = members
     .filter(({ run }) => run.row.numbering.gapless)
     .toSorted((a, b) => a.run.row.id - b.run.row.id)
-  const together = (some: Member[]) => (isSingly ? some.map((one) => [one]) : some.length > 0 ? [some] : [])
-  const opened = isClustered ? members.filter(({ run }) => !isOpen(run)) : []
+  const opened = form.isClustered ? members.filter(({ run }) => !isOpen(run)) : []
   return [
-    ...together(opened).map((some) => ({ statement: noteUse(some), owner: ownerOf(sequenceKeys(some)) })),
-    ...together(members).flatMap((some) =>
+    ...together(opened, form).map((some) => ({
+      statement: noteUse(some),
+      owner: ownerOf(sequenceKeys(some)),
+    })),
+    ...together(members, form).flatMap((some) =>
       select(lockSequences(some), ownerOf(sequenceKeys(some)), readVersions(some)),
     ),
     ...(members.length <= NARROW && members.every(({ run }) => mayRise(run, form))
       ? riseSteps(members, at, form)
       : [
-          ...together(gapless).flatMap((some) => select(lockGroups(some), ownerOf(keysOf(some)))),
-          ...together(members).flatMap(positionSteps),
-          ...together(members).flatMap(lockRevisions),
+          ...together(gapless, form).flatMap((some) => select(lockGroups(some), ownerOf(keysOf(some)))),
+          ...together(members, form).flatMap(positionSteps),
+          ...together(members, form).flatMap(lockRevisions),
           ...gapless.flatMap(reservationSteps),
         ]),
   ]
@@ -119,10 +120,9 @@ export function mayRise({ row, label, rise }: NumberedRun, { hidden }: FlushForm
 
 function riseSteps(members: readonly Member[], at: Date, form: FlushForm): Step[] {
   const raised = members.map((member) => ({ ...member, raise: member.run.operations }))
-  const parts = form.isSingly ? raised.map((one) => [one]) : [raised]
   return [
     ...members.map((member) => riseStep(member, at, form)),
-    ...parts.flatMap((part) => [raiseStep(part), ...readRaised(part)]),
+    ...together(raised, form).flatMap((part) => [raiseStep(part), ...readRaised(part)]),
   ]
 }
 

@@ -4,14 +4,14 @@ import { bytes, instant, integer } from './literals.ts'
 import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
 import { bytesOrNull, integerOrNull } from './numbering.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
-import { type FlushForm, ownerOf, type Step } from './steps.ts'
+import { type FlushForm, ownerOf, type Step, together } from './steps.ts'
 
 /** Writes what was decided of groups. */
 export function groupWriteSteps(
   groups: readonly NumberedRun[],
   writes: readonly (GroupWrite | undefined)[],
   { at, first }: { at: Date; first: number | undefined },
-  { isSingly }: FlushForm,
+  form: FlushForm,
 ): Step[] {
   const written = groups
     .flatMap((run, index): Written[] => {
@@ -21,10 +21,12 @@ export function groupWriteSteps(
     .sort(inOrder)
   const moved = written.filter(({ write }) => write.isMoved)
   const raised = written.map(({ run, write }) => ({ run, raise: write.raised }))
-  const together = <One>(some: One[]) => (isSingly ? some.map((one) => [one]) : some.length > 0 ? [some] : [])
   return [
-    ...together(moved).map((some) => ({ statement: writePositions(some, at), owner: ownerOf(keysOf(some)) })),
-    ...together(raised).map((some) => raiseStep(some, first)),
+    ...together(moved, form).map((some) => ({
+      statement: writePositions(some, at),
+      owner: ownerOf(keysOf(some)),
+    })),
+    ...together(raised, form).map((some) => raiseStep(some, first)),
     ...written.flatMap(({ run, write }) => {
       const statements = [...(isNews(run, write) ? [noteLatest(run)] : []), ...reservationWrites(run, write)]
       return statements.map((statement) => ({ statement, owner: run.row.key }))

@@ -1,7 +1,7 @@
 /**
  * What orders the states of a counter or group: the higher revision is the newer state. A new row carries the time at
  * which it was made, in microseconds since 2020 by the database's clock. Its first change replaces that by the time
- * then, from which on each applied call adds 1.
+ * then, from which on each applied call adds 1, but for those that add 0.
  *
  * A name without a row reads the time of reading. Who reads it before the row is committed gets an earlier time than
  * that of the first change, which comes after that commit; and what is made anew after a deletion has a later one than

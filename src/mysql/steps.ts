@@ -19,7 +19,7 @@ export interface Finds {
   before: (number | undefined | 'unsure')[]
   /** What was added before in the running periods of those counters where it is asked, in the order of their definitions. */
   tallies: (number[] | undefined)[]
-  /** The revision before of those counters where it is asked. */
+  /** The revision before of those counters where it is asked, and of some others. */
   revisions: (number | undefined)[]
   /** The revision that rows begin with which are changed for the first time, where it is asked. */
   first: number | undefined
@@ -55,6 +55,12 @@ export interface Step {
 
 /** Up to so many rows of a kind, a statement for each is quicker than locking all and then changing all. */
 export const NARROW = 8
+
+/** Rows as statements take them: all by one, or each by one of its own. */
+export function together<One>(some: readonly One[], { isSingly }: Pick<FlushForm, 'isSingly'>): One[][] {
+  if (isSingly) return some.map((one) => [one])
+  return some.length > 0 ? [[...some]] : []
+}
 
 /** Stands behind a select, so that it is known whether that one failed or what follows. */
 export const MARK = 'do 0'
