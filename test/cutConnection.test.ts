@@ -140,14 +140,14 @@ it.each(classes)('tries again when its statements are answered with one of %s', 
 
 it('says that it does not know only where the ledger could not be asked in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
-  const { counters } = await counterWith([[COMMIT, 'stays unanswered'], ...strokes], 500)
+  const { counters } = await counterWith([[COMMIT, 'stays unanswered'], ...strokes], 2000)
   const refusal = await counters.incrementBy(key, 1).catch(({ code, details }) => ({ code, details }))
   expect(refusal).toEqual({ code: 'OUTCOME_UNKNOWN', details: {} })
 })
 
 it('says that the same may be sent again where it does not know, if there is a key', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
-  const { counters } = await counterWith([[DECIDED, 'stays unanswered'], ...strokes], 500)
+  const { counters } = await counterWith([[DECIDED, 'stays unanswered'], ...strokes], 2000)
   await expect(counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })).rejects.toMatchObject({
     code: 'OUTCOME_UNKNOWN',
     details: { retryable: true },
@@ -178,7 +178,7 @@ it('says that it does not know where the ledger is gone, as after a failover to 
 
 it('says "not done" of what was not, when the database cannot be reached in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
-  const { counters } = await counterWith([[FLUSH, 'is cut off'], ...strokes], 500)
+  const { counters } = await counterWith([[FLUSH, 'is cut off'], ...strokes], 2000)
   await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })
 
