@@ -17,7 +17,7 @@ export function writeDecided(
   { writes, groupWrites, added, remember: done, forget }: Decision,
   form: FlushForm,
 ): FlushText {
-  const { isSingly } = form
+  const { onePerStatement } = form
   const counted: Written[] = []
   const steps: Step[] = []
   for (const [index, run] of counters.entries()) {
@@ -40,7 +40,7 @@ export function writeDecided(
     if (definition)
       steps.push(...redefine(row, definition, noted).map((statement) => ({ statement, owner: key })))
   }
-  for (const { ids, operation, raise, owner } of alike(counted, isSingly)) {
+  for (const { ids, operation, raise, owner } of alike(counted, onePerStatement)) {
     steps.push({ statement: change(ids, operation, { at, raise, first }), owner })
   }
   steps.push(...groupWriteSteps(groups, groupWrites, { at, first }, form))
@@ -54,7 +54,7 @@ function additionSteps(
   counters: readonly CounterRun<CountingRow>[],
   added: readonly bigint[],
   at: Date,
-  { isSingly }: FlushForm,
+  { onePerStatement }: FlushForm,
 ): Step[] {
   const additions = counters
     .map((run, index): Addition => ({ run, added: added[index] ?? 0n }))
@@ -65,7 +65,7 @@ function additionSteps(
   const groups = new Map<unknown, Addition[]>()
   for (const addition of additions) {
     const { run } = addition
-    const alike = isSingly ? run : guardOf(run)
+    const alike = onePerStatement ? run : guardOf(run)
     const others = groups.get(alike)
     if (others) others.push(addition)
     else groups.set(alike, [addition])
@@ -93,13 +93,13 @@ interface Alike {
 }
 
 /** Rows that are locked, put together where one statement writes them: they rise by as much, or become the same. */
-function alike(rows: readonly Written[], isSingly: boolean): Alike[] {
+function alike(rows: readonly Written[], onePerStatement: boolean): Alike[] {
   const isSame = rows.every(({ to }) => to === rows[0]?.to)
   const groups = new Map<string, Alike>()
   for (const { row, from, to, raise } of rows) {
     const delta = to - from
     const isSet = isSame || !Number.isSafeInteger(delta)
-    const text = isSingly ? row.key : `${isSet ? `= ${to}` : `+ ${delta}`} ${raise}`
+    const text = onePerStatement ? row.key : `${isSet ? `= ${to}` : `+ ${delta}`} ${raise}`
     const group = groups.get(text)
     if (group) {
       group.ids.push(row.id)

@@ -63,9 +63,9 @@ export function readAgain(counters: readonly CounterRun<CountingRow>[], { before
   return textOf(unsure)
 }
 
-function claimSteps(claims: readonly Claim[], at: Date, { isSingly }: FlushForm): Step[] {
+function claimSteps(claims: readonly Claim[], at: Date, { onePerStatement }: FlushForm): Step[] {
   if (claims.length === 0) return []
-  const groups = isSingly ? inOrder(claims).map((one) => [one]) : [claims]
+  const groups = onePerStatement ? inOrder(claims).map((one) => [one]) : [claims]
   return [
     ...groups.map(
       (group): Step => ({
@@ -132,8 +132,8 @@ function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
   return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
 }
 
-function countingSteps(members: Member[], at: Date, { isSingly, isTriggered }: FlushForm): Step[] {
-  if (members.length > NARROW && !isSingly) return lockAndChange(members, at)
+function countingSteps(members: Member[], at: Date, { onePerStatement, isTriggered }: FlushForm): Step[] {
+  if (members.length > NARROW && !onePerStatement) return lockAndChange(members, at)
   return members.flatMap((member) => {
     const { merged, row, raise } = member.run
     const isReturned = merged?.kind === 'add' && !isTriggered

@@ -30,7 +30,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
   let isTriggered = false
   const hidden = new Set<number>()
   let ledger: Ledger | undefined
-  let isSingly = false
+  let onePerStatement = false
   let isImpatient = false
   let isBusy = false
   let touchedAt = performance.now()
@@ -61,7 +61,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       return { kind: 'failed', cause }
     }
     if (isStale(flush)) return { kind: 'stale' }
-    const form = { isSingly, isTriggered, hidden, isClustered: session.isClustered }
+    const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
     isImpatient = flush.isImpatient
     let left: FlushBody<StoredRow> | undefined = flush
     let ownerAt: OwnerAt = () => undefined
@@ -171,8 +171,8 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     flush: FlushBody<StoredRow>,
     ownerAt: OwnerAt,
   ): Promise<Outcome> {
-    const wasSingly = isSingly
-    isSingly = false
+    const wasOnePerStatement = onePerStatement
+    onePerStatement = false
     if (!(error instanceof FailedStatement)) {
       if (!isOwnFault(error)) {
         session.drop()
@@ -193,7 +193,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       const culprit = ownerAt(error.index)
       if (culprit !== undefined) return { kind: 'failed', cause, culprit, isFault, isLocked }
       // Once more with a statement for each row, to find out which one it is. Locks are tried first by themselves.
-      isSingly = (isFault || isImpatient) && !wasSingly
+      onePerStatement = (isFault || isImpatient) && !wasOnePerStatement
     }
     if (isFault || failure === 'refused') noteWrites(false, cause)
     return { kind: 'failed', cause, isLocked }
@@ -220,7 +220,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       if (isFailed && error.index < decided.statements.length) {
         return failed(session, error, flush, decided.ownerAt)
       }
-      isSingly = false
+      onePerStatement = false
       const cause = isFailed ? error.cause : error
       if (ROLLED_BACK.some((errno) => hasErrorNumber(cause, errno))) {
         // To make sure: the next START TRANSACTION would commit what is still open.
@@ -231,7 +231,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       noteUnwritable(cause)
       return settle(session, used, flush, cause)
     }
-    isSingly = false
+    onePerStatement = false
     used.seq += 1
     noteWrites(true)
     return { kind: 'committed' }

@@ -32,7 +32,7 @@ export interface Finds {
 
 export interface FlushForm {
   /** Whether each row and claim has statements of its own, so that a failure has a culprit. */
-  isSingly: boolean
+  onePerStatement: boolean
   /** Whether a trigger on counters keeps the value out of the answer. */
   isTriggered: boolean
   /** The ids of groups whose last number the answer doesn't tell: a trigger keeps it back, or it was 0. */
@@ -57,8 +57,11 @@ export interface Step {
 export const NARROW = 8
 
 /** Rows as statements take them: all by one, or each by one of its own. */
-export function together<One>(some: readonly One[], { isSingly }: Pick<FlushForm, 'isSingly'>): One[][] {
-  if (isSingly) return some.map((one) => [one])
+export function together<One>(
+  some: readonly One[],
+  { onePerStatement }: Pick<FlushForm, 'onePerStatement'>,
+): One[][] {
+  if (onePerStatement) return some.map((one) => [one])
   return some.length > 0 ? [[...some]] : []
 }
 

@@ -4,16 +4,16 @@ import type { Answer } from './session.ts'
 import { type Finds, type FlushForm, hasSlots, MARK, type Member, ownerOf, type Step } from './steps.ts'
 
 /** Reads what was added so far in running periods, where somebody asks. */
-export function tallySteps(members: readonly Member[], at: Date, { isSingly }: FlushForm): Step[] {
+export function tallySteps(members: readonly Member[], at: Date, { onePerStatement }: FlushForm): Step[] {
   const told = members.filter(({ run }) => run.isTold && run.row.definition.periods.length > 0)
   if (told.length === 0) return []
   const framesOf = openFrames(at)
   const indexOf = new Map(told.map(({ run, index }) => [run, index]))
   const runs = told.map(({ run }) => run)
   const groups = [
-    ...runs.filter((run) => isSingly || hasSlots(run)).map((run) => [run]),
+    ...runs.filter((run) => onePerStatement || hasSlots(run)).map((run) => [run]),
     ...byFrames(
-      runs.filter((run) => !isSingly && !hasSlots(run)),
+      runs.filter((run) => !onePerStatement && !hasSlots(run)),
       framesOf,
     ).map(([, group]) => group),
   ]
