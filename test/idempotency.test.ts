@@ -179,7 +179,7 @@ it('counts anew when a key is older than it lives', async () => {
   expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
 })
 
-it('sweeps old keys in bites, while others are written', async () => {
+it('sweeps old keys in batches, while others are written', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const { counters } = openTestNth(target)

@@ -41,8 +41,8 @@ it('removes all that a deleted sequence has left, and nothing else', async () =>
     'drop table filled',
   )
   await sequences.delete({ namespace: 'n', name: 's' })
-  let bites = 0
-  await sweep(target, new Date(), () => bites++ < 4)
+  let batches = 0
+  await sweep(target, new Date(), () => batches++ < 4)
   expect(await rowsOf(target)).toMatchObject({ sequence: 1, deleted_sequence: 1 })
   await sweep(target, new Date())
   const left = { sequence: 1, sequence_group: 3, sequence_value: 3, reservation: 6, deleted_sequence: 0 }

@@ -46,7 +46,7 @@ it.each([
   )
 })
 
-it('resets thousands in bites of 500, while others go on counting', async () => {
+it('resets thousands in batches of 500, while others go on counting', async () => {
   const { counters } = openTestNth(await freshDatabase())
   for (const round of upTo(3)) {
     await counters.incrementMany(
@@ -100,7 +100,7 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
     'n',
     ['a', 'gone'].map((name) => ({ name, delta: 5 })),
   )
-  // It is deleted between the listing of a bite and its reset.
+  // It is deleted between the listing of a batch and its reset.
   const store = openStore(target, {
     timeLimitMs: 10_000,
     maxPending: 100,

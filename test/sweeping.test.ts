@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { isDue } from '../src/mysql/chore.ts'
+import { isDue } from '../src/mysql/scheduledJob.ts'
 import { sweepPeriods } from '../src/mysql/sweeping.ts'
 import type { Target } from '../src/mysql/target.ts'
 import { sorted, upTo } from './support/client.ts'
@@ -140,7 +140,7 @@ it('sweeps the others where the periods of a counter can not be understood', asy
   expect(await query(target, rows)).toEqual([{ name: Buffer.from('broken'), period: 1 }])
 })
 
-it('goes on in bites while others count, who never wait for it', async () => {
+it('goes on in batches while others count, who never wait for it', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 1 }, { period: 'DAY' }], slots: 3 })
@@ -175,7 +175,7 @@ it('goes on in bites while others count, who never wait for it', async () => {
   expect(left).toEqual({ n: 0 })
 })
 
-it('stops between bites when it is told to', async () => {
+it('stops between batches when it is told to', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)

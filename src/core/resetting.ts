@@ -17,11 +17,11 @@ interface Reset {
 }
 
 /** How many counters one transaction sets. */
-const BITE = 500
+const BATCH = 500
 
 type Means<R extends Row> = Pick<CountersOptions<R>, 'store' | 'groupCommit'>
 
-/** Sets every counter of a namespace whose name begins with a prefix, in bites, as `Counters` says. */
+/** Sets every counter of a namespace whose name begins with a prefix, in batches: see `Counters`. */
 export async function resetAll<R extends Row>(
   means: Means<R>,
   { namespace, prefix, to }: Reset,
@@ -30,13 +30,13 @@ export async function resetAll<R extends Row>(
   const failures: Error[] = []
   let after: string | undefined
   do {
-    const page = { prefix, after, limit: BITE, fromEnd: false }
-    const bite = await means.store.list(namespace, page).catch((error) => unfinished(summary, error))
-    after = bite.length === BITE ? bite.at(-1)?.name : undefined
+    const page = { prefix, after, limit: BATCH, fromEnd: false }
+    const batch = await means.store.list(namespace, page).catch((error) => unfinished(summary, error))
+    after = batch.length === BATCH ? batch.at(-1)?.name : undefined
     const before = failures.length
-    await resetEach(means, bite, to, summary, failures)
+    await resetEach(means, batch, to, summary, failures)
     // Where none can be set, it is not for them.
-    if (failures.length === before + bite.length) break
+    if (failures.length === before + batch.length) break
   } while (after !== undefined)
   const [failure] = failures
   return failure ? unfinished(summary, failure) : summary

@@ -1,7 +1,7 @@
 import { NthError } from '../core/errors.ts'
-import { openChore } from './chore.ts'
 import type { Database } from './database.ts'
 import { sweepKeys } from './keys.ts'
+import { openScheduledJob } from './scheduledJob.ts'
 import { sweepSequences } from './sequenceSweep.ts'
 import { sweepPeriods, timeOf } from './sweeping.ts'
 
@@ -23,14 +23,14 @@ export function openJobs(database: Database, { keyTtlMs, onFault }: JobsOptions)
     () => void sweepKeys(database, keyTtlMs).catch(report),
     SWEEP_EVERY_MS,
   ).unref()
-  const periodSweeper = openChore(database, {
+  const periodSweeper = openScheduledJob(database, {
     name: 'sweep periods',
     everyS: SWEEP_ALL_EVERY_S,
     work: async (mayGoOn) => sweepPeriods(database, await timeOf(database), mayGoOn),
     // Also that it took too long, which nobody else would tell.
     onFailure: onFault,
   })
-  const sequenceSweeper = openChore(database, {
+  const sequenceSweeper = openScheduledJob(database, {
     name: 'sweep sequences',
     everyS: SWEEP_ALL_EVERY_S,
     work: async (mayGoOn) => sweepSequences(database, await timeOf(database), mayGoOn),

@@ -80,10 +80,10 @@ export function giveBack({ hash }: Claim): string {
 }
 
 /** How many keys one transaction of the sweep removes: it takes some milliseconds. */
-const BITE = 500
+const BATCH = 500
 
 /**
- * Removes the keys that are older than so many milliseconds by the database's clock, in bites. A writer waits for one
+ * Removes the keys that are older than so many milliseconds by the database's clock, in batches. A writer waits for one
  * only if it uses an old key anew at that very time.
  *
  * @returns how many were removed
@@ -92,12 +92,12 @@ export async function sweepKeys(database: Database, ageMs: number): Promise<numb
   const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
   const isOld = `(claimed_at < ${before} or claimed_at is null and done_at < ${before})`
   for (let removed = 0; ; ) {
-    const bite = await database.repeatable(async (connection) => {
+    const batch = await database.repeatable(async (connection) => {
       const [rows] = await connection.query<RowDataPacket[]>(
         `select hash from idempotency_key
           where ${isOld}
           order by claimed_at
-          limit ${integer(BITE)}`,
+          limit ${integer(BATCH)}`,
       )
       if (rows.length === 0) return 0
       // In the order of the primary key, so that it is found by that. One that was used anew meanwhile is younger.
@@ -106,12 +106,12 @@ export async function sweepKeys(database: Database, ageMs: number): Promise<numb
           where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
             and ${isOld}
           order by hash
-          limit ${integer(BITE)}`,
+          limit ${integer(BATCH)}`,
       )
       return rows.length
     })
-    removed += bite
-    if (bite < BITE) return removed
+    removed += batch
+    if (batch < BATCH) return removed
   }
 }
 

@@ -11,7 +11,7 @@ import { within } from './within.ts'
  * that were changed are copied there together, once a second or when somebody lists: an index on the values
  * themselves would make each change 10 to 30 % dearer.
  *
- * What a process had not copied when it was killed, a walk of another finds: each goes through all counters when
+ * What a process had not copied when it was killed, a scan by another finds: each goes through all counters when
  * it starts, and every ten minutes or so.
  *
  * One copy is under way at most, and one waits for it, which all share who ask meanwhile.
@@ -28,45 +28,45 @@ const DELAY_MS = 1000
 const BATCH = 1000
 /** How long somebody who lists, or closes, waits for a copy. */
 const PATIENCE_MS = 1000
-/** Between two walks, more or less: processes that were started together are to walk apart. */
-const WALK_EVERY_MS = 600_000
-const WALK_APART_MS = 2000
-/** How many ids one statement of a walk looks at: it takes some 20 ms. */
-const STRIDE = 10_000
+/** Average time between two scans. It varies, so that processes started together scan at different times. */
+const SCAN_EVERY_MS = 600_000
+const SCAN_APART_MS = 2000
+/** Ids per statement of a scan: takes about 20 ms. */
+const PAGE = 10_000
 
 export interface RankingOptions {
   /** Told of failures that an operator should see. */
   onFault: (error: unknown) => void
   /** Whether it looks for what other processes have left. */
-  walks: boolean
+  scans: boolean
 }
 
-export function openRanking(database: Database, { onFault, walks }: RankingOptions): Ranking {
+export function openRanking(database: Database, { onFault, scans }: RankingOptions): Ranking {
   let noted = new Set<number>()
   let copyTimer: NodeJS.Timeout | undefined
-  let walkTimer: NodeJS.Timeout | undefined
+  let scanTimer: NodeJS.Timeout | undefined
   let isClosed = false
   let copying: Promise<void> | undefined
   let following: Promise<void> | undefined
-  if (walks) walkLater(Math.random() * WALK_APART_MS)
+  if (scans) scanLater(Math.random() * SCAN_APART_MS)
 
-  function walkLater(delayMs: number): void {
+  function scanLater(delayMs: number): void {
     if (isClosed) return
-    walkTimer = setTimeout(async () => {
-      await walk().catch(report)
-      walkLater(WALK_EVERY_MS * (0.5 + Math.random()))
+    scanTimer = setTimeout(async () => {
+      await scan().catch(report)
+      scanLater(SCAN_EVERY_MS * (0.5 + Math.random()))
     }, delayMs).unref()
   }
 
-  async function walk(): Promise<void> {
+  async function scan(): Promise<void> {
     const last = await database.repeatable(lastId)
-    for (let from = 0; from < last && !isClosed; from += STRIDE) {
-      // One stride that fails doesn't keep it from what lies behind.
-      await walkStride(from, from + STRIDE).catch(report)
+    for (let from = 0; from < last && !isClosed; from += PAGE) {
+      // A page that fails must not end the scan.
+      await scanPage(from, from + PAGE).catch(report)
     }
   }
 
-  async function walkStride(from: number, to: number): Promise<void> {
+  async function scanPage(from: number, to: number): Promise<void> {
     await copyAll(await database.repeatable((connection) => staleIds(connection, from, to)))
     await database.repeatable((connection) => removeOrphans(connection, from, to))
   }
@@ -130,7 +130,7 @@ export function openRanking(database: Database, { onFault, walks }: RankingOptio
 
     async close() {
       isClosed = true
-      clearTimeout(walkTimer)
+      clearTimeout(scanTimer)
       clearTimeout(copyTimer)
       await within(PATIENCE_MS, refresh()).catch(() => undefined)
     },

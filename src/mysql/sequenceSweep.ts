@@ -5,7 +5,7 @@ import { instant, integer } from './literals.ts'
 import { literal, STATES } from './reservations.ts'
 
 /** How many rows one transaction removes: it takes some milliseconds. */
-const BITE = 500
+const BATCH = 500
 const DAY_MS = 86_400_000
 /** For how long it is remembered what became of a number that was given back, in days. */
 const KEPT_DAYS = 30
@@ -13,12 +13,12 @@ const KEPT_DAYS = 30
 const GIVEN_BACK: readonly ReservationState[] = ['RELEASED', 'EXPIRED']
 
 /**
- * Removes what deleted sequences have left, and reservations that ended long ago without a number of their own. In
- * bites, each a transaction of its own, of rows that nobody writes any more, each by its whole key: a server may
- * read, and lock, a small table from one end to the other otherwise.
+ * Removes the rows of deleted sequences, and reservations that ended long ago without a number of their own. Runs in
+ * batches, each in its own transaction, over rows that nobody writes any more. Each row is addressed by its full primary
+ * key: otherwise a server may scan, and lock, all of a small table.
  *
  * @param now by the database's clock
- * @param mayGoOn asked between bites
+ * @param mayGoOn asked between batches
  */
 export async function sweepSequences(database: Database, now: Date, mayGoOn: () => boolean): Promise<void> {
   const before = new Date(now.getTime() - KEPT_DAYS * DAY_MS)
@@ -26,7 +26,7 @@ export async function sweepSequences(database: Database, now: Date, mayGoOn: () 
     const old = `select token
        from reservation force index (reservation_closed)
       where state = ${STATES.indexOf(state)} and not is_free and closed_at < ${instant(before)}
-      limit ${BITE}`
+      limit ${BATCH}`
     await removeAll(database, mayGoOn, old, reservation)
   }
   while (mayGoOn()) {
@@ -50,31 +50,31 @@ async function removeGroups(database: Database, mayGoOn: () => boolean, sequence
         `select id
            from sequence_group force index (sequence_group_version)
           where sequence_id = ${integer(sequenceId)}
-          limit ${BITE}`,
+          limit ${BATCH}`,
       ),
     )
     if (groups.length === 0) return
     const ids = groups.map(({ id }) => integer(id)).join(', ')
-    const reservations = `select token from reservation where group_id in (${ids}) limit ${BITE}`
+    const reservations = `select token from reservation where group_id in (${ids}) limit ${BATCH}`
     await removeAll(database, mayGoOn, reservations, reservation)
     const values = `select group_id, period_label
        from sequence_value force index (primary)
       where group_id in (${ids})
-      limit ${BITE}`
+      limit ${BATCH}`
     await removeAll(database, mayGoOn, values, value)
     if (!mayGoOn()) return
     await database.repeatable((connection) => removeRows(connection, groups.map(group)))
   }
 }
 
-/** Removes what a statement finds, until it finds less than a bite. */
+/** Removes what a statement finds, until it finds less than a full batch. */
 async function removeAll(
   database: Database,
   mayGoOn: () => boolean,
   find: string,
   removal: (row: RowDataPacket) => string,
 ): Promise<void> {
-  for (let found = BITE; found === BITE && mayGoOn(); ) {
+  for (let found = BATCH; found === BATCH && mayGoOn(); ) {
     found = await database.repeatable(async (connection) => {
       const [rows] = await connection.query<RowDataPacket[]>(find)
       await removeRows(connection, rows.map(removal))

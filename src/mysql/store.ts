@@ -48,7 +48,7 @@ export function openStore(
     connections: DEFINITIONS_AT_ONCE,
     isForChanges: true,
   })
-  const ranking = openRanking(database, { onFault, walks: runsJobs })
+  const ranking = openRanking(database, { onFault, scans: runsJobs })
   const jobs = runsJobs ? openJobs(database, { keyTtlMs, onFault }) : undefined
 
   return {

@@ -6,9 +6,9 @@ import { keepingIn, PERIOD_CODES } from './keeping.ts'
 import { instant, integer } from './literals.ts'
 
 /** How many counters one statement looks at: it takes some milliseconds. */
-const STRIDE = 500
+const PAGE = 500
 /** How many rows one transaction removes or puts together: it takes some milliseconds. */
-const BITE = 500
+const BATCH = 500
 const DAY_MS = 86_400_000
 /** How far back it is looked for slots that lie apart: so many times as long as the period, and so many days at least. */
 const FOLDED_PERIODS = 4
@@ -25,13 +25,13 @@ interface Family {
 }
 
 /**
- * Removes what is no longer to be kept of counters' periods, and puts the slots of past periods together. In bites,
+ * Removes what is no longer to be kept of counters' periods, and puts the slots of past periods together. In batches,
  * each a transaction of its own, of rows that nobody writes any more: so no writer waits. Periods that ended less
  * than a day ago are left alone.
  *
  * What fails doesn't keep it from the others.
  *
- * @param mayGoOn asked between bites
+ * @param mayGoOn asked between batches
  * @throws the first failure
  */
 export async function sweepPeriods(database: Database, now: Date, mayGoOn: () => boolean): Promise<void> {
@@ -63,7 +63,7 @@ async function countersAfter(connection: Connection, id: number): Promise<RowDat
        from counter force index (primary)
       where id > ${integer(id)}
       order by id
-      limit ${integer(STRIDE)}`,
+      limit ${integer(PAGE)}`,
   )
   return rows
 }
@@ -100,14 +100,14 @@ async function sweepFamily(
     const keepDays = kept ? kept.keepDays : 1
     if (keepDays !== null) {
       const before = endedBefore(period, now, keepDays)
-      await bites(database, mayGoOn, (connection) => removeOld(connection, ids, period, before))
+      await inBatches(database, mayGoOn, (connection) => removeOld(connection, ids, period, before))
     }
     if (kept && isSpread) {
       const before = endedBefore(period, now, 1)
       const days = Math.max((FOLDED_PERIODS * LONGEST_MS[period]) / DAY_MS, FOLDED_DAYS)
       const from = endedBefore(period, now, days)
       let left: readonly number[] = ids
-      await bites(database, mayGoOn, async (connection) => {
+      await inBatches(database, mayGoOn, async (connection) => {
         const { count, last } = await fold(connection, left, period, { from, before })
         left = left.filter((id) => id >= last)
         return count
@@ -121,13 +121,13 @@ function endedBefore(period: Period, now: Date, days: number): string {
   return instant(new Date(Math.max(0, now.getTime() - days * DAY_MS - LONGEST_MS[period])))
 }
 
-/** Does a piece of work again and again, until it finds less than a bite. */
-async function bites(
+/** Repeats work until it finds less than a full batch. */
+async function inBatches(
   database: Database,
   mayGoOn: () => boolean,
   work: (connection: Connection) => Promise<number>,
 ): Promise<void> {
-  while (mayGoOn()) if ((await database.repeatable(work)) < BITE) return
+  while (mayGoOn()) if ((await database.repeatable(work)) < BATCH) return
 }
 
 async function removeOld(
@@ -141,7 +141,7 @@ async function removeOld(
        from counter_value force index (primary)
       where counter_id in (${ids.map(integer).join(', ')})
         and period = ${PERIOD_CODES[period]} and starts_at < ${before}
-      limit ${integer(BITE)}`,
+      limit ${integer(BATCH)}`,
   )
   if (rows.length > 0) await inTransaction(connection, () => removeRows(connection, period, rows))
   return rows.length
@@ -182,7 +182,7 @@ async function fold(
           and period = ${PERIOD_CODES[period]} and starts_at >= ${from} and starts_at < ${before}
           and slot > 0
         order by counter_id, starts_at, slot
-        limit ${integer(BITE)}
+        limit ${integer(BATCH)}
           for update`,
     )
     const last = rows.at(-1)
@@ -205,14 +205,12 @@ async function fold(
 async function sweepDeleted(database: Database, mayGoOn: () => boolean): Promise<void> {
   while (mayGoOn()) {
     const [deleted] = await database.repeatable((connection) =>
-      connection.query<RowDataPacket[]>(
-        `select id from deleted_counter order by id limit ${integer(STRIDE)}`,
-      ),
+      connection.query<RowDataPacket[]>(`select id from deleted_counter order by id limit ${integer(PAGE)}`),
     )
     if (deleted.length === 0) return
     const ids: number[] = deleted.map(({ id }) => id)
     for (const period of PERIODS) {
-      await bites(database, mayGoOn, (connection) => removeOld(connection, ids, period, END_OF_TIME))
+      await inBatches(database, mayGoOn, (connection) => removeOld(connection, ids, period, END_OF_TIME))
     }
     if (!mayGoOn()) return
     for (const id of ids) {

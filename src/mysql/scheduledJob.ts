@@ -4,12 +4,12 @@ import type { Database } from './database.ts'
 import { bytes, integer } from './literals.ts'
 import { within } from './within.ts'
 
-export interface Chore {
+export interface ScheduledJob {
   /** Lets go of it: what is under way ends soon. */
   close(): Promise<void>
 }
 
-export interface ChoreOptions {
+export interface ScheduledJobOptions {
   name: string
   /** How often it is done, in seconds, by any of the processes that share the database. */
   everyS: number
@@ -26,7 +26,10 @@ const LOOK_APART_MS = 2000
 const PATIENCE_MS = 1000
 
 /** Does something from time to time that one of all processes is to do, whichever looks first when it is due. */
-export function openChore(database: Database, { name, everyS, work, onFailure }: ChoreOptions): Chore {
+export function openScheduledJob(
+  database: Database,
+  { name, everyS, work, onFailure }: ScheduledJobOptions,
+): ScheduledJob {
   const lookEveryMs = (everyS * 1000) / LOOKS
   let isClosed = false
   let underWay: Promise<void> | undefined
