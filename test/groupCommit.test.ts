@@ -143,7 +143,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
       values: stored.map((row) => row?.value),
       positions: [],
       revisions: [],
-      tallies: stored.map((row, index) => (row && runs[index]?.isTold ? [row.added] : undefined)),
+      tallies: stored.map((row, index) => (row && runs[index]?.wantsPeriodValues ? [row.added] : undefined)),
       remembered: claims.flatMap(({ key }) => {
         const earlier = table.keys.get(key)
         return earlier ? { ...earlier, ageMs: 0 } : []
@@ -153,7 +153,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     if (!decision || !mayCommit()) return { kind: 'withdrawn' }
     const sums = stored.map((row, index) => Number(BigInt(row?.added ?? 0) + (decision.added[index] ?? 0n)))
     const end = Number.MAX_SAFE_INTEGER - SMALL_SUM
-    if (runs.some(({ isTold }, index) => !isTold && Math.abs(sums[index] ?? 0) > end))
+    if (runs.some(({ wantsPeriodValues }, index) => !wantsPeriodValues && Math.abs(sums[index] ?? 0) > end))
       return { kind: 'failed', cause: fate, isFull: true }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {

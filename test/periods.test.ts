@@ -9,7 +9,7 @@ import { startService } from './support/service.ts'
 
 const HOUR_MS = 3_600_000
 const key = { namespace: 'n', name: 'c' }
-const told = { isTold: true }
+const told = { wantsPeriodValues: true }
 
 /** A clock that is turned by hand. */
 function turnedClock(at: string) {
@@ -29,7 +29,7 @@ it('tells each caller their number in the hour, the day and the month', async ()
   )
   expect(a).toEqual({ value: 12, hour: 12, day: 12, month: 12 })
   expect(b).toEqual({ value: 13, hour: 13, day: 13, month: 13 })
-  // Weeks and years are not kept unless somebody wishes it; of what is kept a counter can tell a week, too.
+  // Weeks and years are not kept unless asked for. A week is computed from the days that are kept.
   const { increment, counter } = await ask(
     'mutation { increment(name: "c") { week: valueIn(period: WEEK) year: valueIn(period: YEAR) counter { week: valueIn(period: WEEK) year: valueIn(period: YEAR) } } }',
   ).then(({ increment }) => ({ increment, counter: increment.counter }))
@@ -77,7 +77,7 @@ it('repeats the numbers of the first call, also when its month is over', async (
   const first = await counters.incrementBy(key, 1, { claim })
   clock.at += HOUR_MS
   await counters.incrementBy(key, 1)
-  const repeat = await counters.incrementBy(key, 1, { claim, isTold: true })
+  const repeat = await counters.incrementBy(key, 1, { claim, wantsPeriodValues: true })
   expect(repeat).toMatchObject({ value: 12, isReplayed: true, at: first.at })
   expect(repeat.valuesIn).toEqual({ HOUR: 12, DAY: 12, MONTH: 12 })
   expect(await valueIn(counters, 'MONTH')).toBe(1)
@@ -98,8 +98,8 @@ it('refuses what would lead a period out of the safe range, though the value has
   const end = Number.MAX_SAFE_INTEGER
   await counters.incrementBy(key, end)
   await counters.reset(key, 0)
-  for (const wishes of [told, {}]) {
-    await expect(counters.incrementBy(key, 1, wishes)).rejects.toMatchObject({
+  for (const options of [told, {}]) {
+    await expect(counters.incrementBy(key, 1, options)).rejects.toMatchObject({
       code: 'OUT_OF_RANGE',
       details: { value: 0 },
     })

@@ -60,7 +60,7 @@ it.each([
         else {
           total += step.delta
           hits += 1
-          const { valuesIn } = await counters.incrementBy(key, step.delta, { isTold: true })
+          const { valuesIn } = await counters.incrementBy(key, step.delta, { wantsPeriodValues: true })
           const counter = await known(counters, key)
           // What a caller is told is what a reader is told.
           for (const { period } of counter.keeping.periods) {

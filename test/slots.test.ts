@@ -8,7 +8,7 @@ import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 
 const key = { namespace: 'n', name: 'c' }
-const told = { isTold: true }
+const told = { wantsPeriodValues: true }
 
 async function valueIn(counters: Counters, period: 'HOUR' | 'DAY' | 'MONTH') {
   return counters.valueIn(await known(counters, key), period)
@@ -133,7 +133,7 @@ it('changes its slots under load of two processes without losing a hit', async (
     const { counters } = processes[caller % 2] ?? never()
     for (let call = 0; !isOver; call++) {
       const claim = caller % 4 === 0 ? claimOf('n', `${caller} ${call}`, []) : undefined
-      await counters.incrementBy(key, 1, { claim, isTold: caller % 3 === 0 })
+      await counters.incrementBy(key, 1, { claim, wantsPeriodValues: caller % 3 === 0 })
       counted += 1
     }
   })

@@ -42,8 +42,8 @@ export interface CounterRun<R extends CounterRow> extends RowState {
   withRevision: boolean
   /** Whether its definition may be changed, or it may be deleted. */
   isForDefinition: boolean
-  /** Whether somebody asks what was added in its running periods, so that this is to be read. */
-  isTold: boolean
+  /** Whether the totals of its current periods are read, for a caller who wants them or to check their range. */
+  wantsPeriodValues: boolean
   /** Of a row with slots, the one that it is about; undefined: all of them, locked. */
   slot: number | undefined
   isGone: boolean
@@ -176,7 +176,7 @@ function counterRunOf<R extends Row, C extends CounterRow>(
     withRevision: call.withRevision === true,
     isForDefinition: isForDefinition(operation),
     // Whether there is room for more, one slot alone doesn't tell.
-    isTold: slots > 1 || isTold(call, operation),
+    wantsPeriodValues: slots > 1 || wantsPeriodValues(call, operation),
     slot: slots === 1 ? 0 : slotOf(row, drawn),
     value: 0,
     definition: row.definition,
@@ -206,7 +206,7 @@ function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void
     includeInGroup(run, call, operation)
     return
   }
-  run.isTold ||= isTold(call, operation)
+  run.wantsPeriodValues ||= wantsPeriodValues(call, operation)
   run.withRevision ||= call.withRevision === true
   run.raise += raiseOf(operation)
   if (run.row.definition.slots > 1 && !isForOneSlot(operation)) takeAllSlots(run)
@@ -219,12 +219,15 @@ function beCareful(run: CounterRun<CounterRow>, { careful, told }: Care): void {
   const { key, definition } = run.row
   if (definition.bounds || careful.has(key)) run.merged = undefined
   if (definition.slots > 1 && (careful.has(key) || told.has(key))) takeAllSlots(run)
-  run.isTold ||= told.has(key)
+  run.wantsPeriodValues ||= told.has(key)
 }
 
-function isTold<R extends Row>({ isTold, claim }: Call<R>, operation: Operation | undefined): boolean {
-  // A repeat may ask what the first call didn't. What is much may be too much for a period.
-  return isTold || claim !== undefined || !isSmall(operation)
+function wantsPeriodValues<R extends Row>(
+  { wantsPeriodValues, claim }: Call<R>,
+  operation: Operation | undefined,
+): boolean {
+  // A repeat may want what the first call didn't. A large delta may overflow a period.
+  return wantsPeriodValues || claim !== undefined || !isSmall(operation)
 }
 
 function raiseOf(operation: Operation | undefined): number {

@@ -19,8 +19,8 @@ export interface Request {
   /** There is one operation; or all are done, or none of them, and a refusal says which one it was. */
   readonly mode: 'one' | 'all'
   readonly claim: Claim | undefined
-  /** Whether it asks what was added in the running periods. */
-  readonly isTold: boolean
+  /** Whether it returns the totals of the current periods. */
+  readonly wantsPeriodValues: boolean
   /** Whether it asks for the revision that each operation leaves. */
   readonly withRevision?: boolean | undefined
   /** Until when it can wait, if it has waited before: on the clock of `performance.now()`, in milliseconds. */
@@ -130,13 +130,13 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
       throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
-    admit({ operations: asked, mode, claim, isTold, withRevision, deadline }, seek) {
+    admit({ operations: asked, mode, claim, wantsPeriodValues, withRevision, deadline }, seek) {
       return new Promise((resolve, reject) => {
         const call: Call<R> = {
           operations: asked,
           mode,
           claim,
-          isTold,
+          wantsPeriodValues,
           withRevision,
           seek,
           rows: [],

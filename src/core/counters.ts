@@ -55,13 +55,13 @@ export interface CounterChange {
   revision: number | undefined
 }
 
-/** What a caller wants beside a change. */
-export interface Wishes {
-  /** So that a repeat is told what was done at first, or IDEMPOTENCY_KEY_REUSED if it asks something else. */
+/** Options of a call. */
+export interface CallOptions {
+  /** Makes a repeat return the first result, or IDEMPOTENCY_KEY_REUSED if its arguments differ. */
   claim?: Claim | undefined
-  /** Whether the change is to say what was added in the running periods. */
-  isTold?: boolean | undefined
-  /** Whether the change is to say the counter's revision. */
+  /** Whether the change returns the totals of the current periods. */
+  wantsPeriodValues?: boolean | undefined
+  /** Whether the change returns the counter's revision. */
   withRevision?: boolean | undefined
 }
 
@@ -92,7 +92,7 @@ export interface CounterStore<R extends Row> {
 
 export interface Counters {
   /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
-  incrementBy(key: CounterKey, delta: number, wishes?: Wishes): Promise<CounterChange>
+  incrementBy(key: CounterKey, delta: number, options?: CallOptions): Promise<CounterChange>
   /**
    * Does up to 1 000 additions, all of them or none; the same counter may be there several times.
    *
@@ -102,10 +102,10 @@ export interface Counters {
   incrementMany(
     namespace: string,
     changes: readonly CounterDelta[],
-    wishes?: Wishes,
+    options?: CallOptions,
   ): Promise<CounterChange[]>
   /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN */
-  reset(key: CounterKey, to: number, wishes?: Wishes): Promise<CounterChange>
+  reset(key: CounterKey, to: number, options?: CallOptions): Promise<CounterChange>
   /**
    * Resets every counter of a namespace whose name begins with `prefix`, some hundred at a time: each once, and
    * not all at one instant.
@@ -125,14 +125,14 @@ export interface Counters {
   define(
     key: CounterKey,
     change: CounterDefinitionChange,
-    wishes?: Pick<Wishes, 'withRevision'>,
+    options?: Pick<CallOptions, 'withRevision'>,
   ): Promise<CounterChange>
   /**
    * Forgets a counter: what counts after it counts in a new one, from 0.
    *
    * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  delete(key: CounterKey, wishes?: Pick<Wishes, 'withRevision'>): Promise<CounterChange>
+  delete(key: CounterKey, options?: Pick<CallOptions, 'withRevision'>): Promise<CounterChange>
   /** Reads one; a name never written reads 0. All reads of the same turn of the event loop share one statement. */
   read(key: CounterKey): Promise<CounterState>
   /** Reads many in the order asked, by the same statement. */
@@ -188,22 +188,25 @@ export function openCounters<R extends Row>({
     ...openHistory(store.readHistory, now),
     list: store.list,
     listRanked: store.listRanked,
-    incrementBy: (key, delta, wishes) => change(key, { kind: 'add', delta }, wishes),
-    reset: (key, to, wishes) => change(key, { kind: 'set', to }, wishes),
-    delete: async (key, wishes) => ({ ...(await change(key, { kind: 'delete' }, wishes)), isDeletion: true }),
+    incrementBy: (key, delta, options) => change(key, { kind: 'add', delta }, options),
+    reset: (key, to, options) => change(key, { kind: 'set', to }, options),
+    delete: async (key, options) => ({
+      ...(await change(key, { kind: 'delete' }, options)),
+      isDeletion: true,
+    }),
 
     async define(key, asked, { withRevision } = {}) {
       const { timeZone, periods } = asked
-      const wishes = { withRevision, deadline: deadline() }
+      const options = { withRevision, deadline: deadline() }
       const keeping = timeZone === null || periods === null ? await keepingIn(key.namespace) : undefined
       const kept = { timeZone: timeZone ?? keeping?.timeZone, periods: periods ?? keeping?.periods }
-      return change(key, { kind: 'define', change: { ...asked, ...kept } }, wishes)
+      return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
     },
 
-    incrementMany(namespace, changes, { claim, isTold = false, withRevision } = {}) {
+    incrementMany(namespace, changes, { claim, wantsPeriodValues = false, withRevision } = {}) {
       const keys = changes.map(({ name }) => ({ namespace, name }))
       const operations = changes.map(({ delta }): Operation => ({ kind: 'add', delta }))
-      return changeAll(keys, { operations, mode: 'all', claim, isTold, withRevision })
+      return changeAll(keys, { operations, mode: 'all', claim, wantsPeriodValues, withRevision })
     },
 
     resetAll: (namespace, prefix, to) => resetAll({ store, groupCommit }, { namespace, prefix, to }),
@@ -212,9 +215,21 @@ export function openCounters<R extends Row>({
   async function change(
     key: CounterKey,
     operation: Operation,
-    { claim, isTold = false, withRevision, deadline }: Wishes & Pick<Request, 'deadline'> = {},
+    {
+      claim,
+      wantsPeriodValues = false,
+      withRevision,
+      deadline,
+    }: CallOptions & Pick<Request, 'deadline'> = {},
   ): Promise<CounterChange> {
-    const request: Request = { operations: [operation], mode: 'one', claim, isTold, withRevision, deadline }
+    const request: Request = {
+      operations: [operation],
+      mode: 'one',
+      claim,
+      wantsPeriodValues,
+      withRevision,
+      deadline,
+    }
     const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
     return changeOf(key, answers[0], at, isReplayed)
   }

@@ -85,7 +85,12 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
 
     async changeEach(rows, keys, operation) {
       calls.checkRoom()
-      const request: Request = { operations: [operation], mode: 'one', claim: undefined, isTold: false }
+      const request: Request = {
+        operations: [operation],
+        mode: 'one',
+        claim: undefined,
+        wantsPeriodValues: false,
+      }
       return Promise.all(
         keys.map((key) =>
           calls.admit(request, seekerOf(rows, [key], false)).then(

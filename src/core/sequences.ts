@@ -44,7 +44,7 @@ export interface Restart {
 }
 
 /** What a caller wants beside numbers. */
-export type GroupWishes = Partial<Pick<Request, 'claim' | 'withRevision'>>
+export type GroupCallOptions = Partial<Pick<Request, 'claim' | 'withRevision'>>
 
 export interface Sequences {
   /**
@@ -53,13 +53,13 @@ export interface Sequences {
    * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, and where numbers
    *   are reserved; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  next(key: GroupKey, count: number, wishes?: GroupWishes): Promise<SequenceNumbers>
+  next(key: GroupKey, count: number, options?: GroupCallOptions): Promise<SequenceNumbers>
   /**
    * Says which number comes next. Undefined: the first one.
    *
    * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  restart(key: GroupKey, nextValue: number | null | undefined, wishes?: GroupWishes): Promise<Restart>
+  restart(key: GroupKey, nextValue: number | null | undefined, options?: GroupCallOptions): Promise<Restart>
   /**
    * Holds the lowest free number of a gapless sequence for some seconds. A repeat is told of the first reservation as
    * it stands then.
@@ -145,14 +145,14 @@ export function openSequences<R extends Row>({
     rows: Rows<Key, R>,
     key: Key,
     operation: GroupOperation,
-    wishes: GroupWishes & Pick<Request, 'deadline'> = {},
+    options: GroupCallOptions & Pick<Request, 'deadline'> = {},
   ) {
     const request: Request = {
       operations: [operation],
       mode: 'one',
       claim: undefined,
-      isTold: false,
-      ...wishes,
+      wantsPeriodValues: false,
+      ...options,
     }
     return groupCommit.change(rows, [key], request)
   }
@@ -174,13 +174,13 @@ export function openSequences<R extends Row>({
     reservation: async (token) => (await readReservation({ token })).found,
     groupOfReservation: async (token) => (await readReservationGroup({ token })).group,
 
-    async next(key, count, wishes) {
-      const applied = await change(store.rows, key, { kind: 'next', count }, wishes)
+    async next(key, count, options) {
+      const applied = await change(store.rows, key, { kind: 'next', count }, options)
       return { key, dealt: dealtAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
-    async restart(key, nextValue = null, wishes) {
-      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, wishes)
+    async restart(key, nextValue = null, options) {
+      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, options)
       const { nextValue: next, nextFormatted, revision } = dealtAs('restart', applied)
       return { key, nextValue: next, nextFormatted, revision, isReplayed: applied.isReplayed }
     },
@@ -188,12 +188,12 @@ export function openSequences<R extends Row>({
     async reserve(key, ttlSeconds, claim) {
       // What is refused anyhow is not to make a group.
       const isKnown = store.rows.known(key) !== undefined
-      const wishes = { claim, deadline: isKnown ? undefined : deadline() }
+      const options = { claim, deadline: isKnown ? undefined : deadline() }
       const { numbering } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
       if (!isKnown && !numbering?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
-      const applied = await change(store.rows, key, operation, wishes)
+      const applied = await change(store.rows, key, operation, options)
       const reservation = dealtAs('reservation', applied)
       const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
       if (!present)

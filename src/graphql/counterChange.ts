@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import { type CounterChange, type CounterKey, MAX_CHANGES, type Wishes } from '../core/counters.ts'
+import { type CallOptions, type CounterChange, type CounterKey, MAX_CHANGES } from '../core/counters.ts'
 import type { ResetSummary } from '../core/resetting.ts'
 import { inTurns } from '../core/turns.ts'
 import { spend, spendTexts } from './budget.ts'
@@ -71,10 +71,18 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
   return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
 }
 
-/** What the caller of a mutation wishes beside its change. */
-function wishesIn(args: Parameters<typeof claimFor>[0], context: Context, info: GraphQLResolveInfo): Wishes {
-  const isTold = timesAsked('valueIn', info) > 0
-  return { claim: claimFor(args, context, info), isTold, withRevision: isAskedBeneath('revision', info) }
+/** What the caller of a mutation options beside its change. */
+function callOptions(
+  args: Parameters<typeof claimFor>[0],
+  context: Context,
+  info: GraphQLResolveInfo,
+): CallOptions {
+  const wantsPeriodValues = timesAsked('valueIn', info) > 0
+  return {
+    claim: claimFor(args, context, info),
+    wantsPeriodValues,
+    withRevision: isAskedBeneath('revision', info),
+  }
 }
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
@@ -135,7 +143,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), 1, wishesIn(args, context, info)),
+      context.nth.counters.incrementBy(keyIn(args), 1, callOptions(args, context, info)),
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
@@ -148,7 +156,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), args.delta, wishesIn(args, context, info)),
+      context.nth.counters.incrementBy(keyIn(args), args.delta, callOptions(args, context, info)),
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
@@ -175,8 +183,8 @@ builder.mutationFields((t) => ({
       spend(context, changes.length, info)
       const names = changes.map(({ name }) => name)
       spendTexts(context, lengthsOf(namespace, names), info)
-      const wishes = wishesIn(args, context, info)
-      const done = await context.nth.counters.incrementMany(namespace, changes, wishes)
+      const options = callOptions(args, context, info)
+      const done = await context.nth.counters.incrementMany(namespace, changes, options)
       return inTurns(withLast(done), fieldsBeneath(info))
     },
   }),
@@ -191,7 +199,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.reset(keyIn(args), args.to, wishesIn(args, context, info)),
+      context.nth.counters.reset(keyIn(args), args.to, callOptions(args, context, info)),
   }),
   resetAll: t.field({
     type: ResetSummaryRef,

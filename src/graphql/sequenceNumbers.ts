@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { MAX_BLOCK, numbersOf } from '../core/numbers.ts'
 import type { GroupKey } from '../core/sequenceStore.ts'
-import { type GroupWishes, groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
+import { type GroupCallOptions, groupAfter, type SequenceNumbers, writerFor } from '../core/sequences.ts'
 import { untilRoom } from '../core/turns.ts'
 import { spendValues } from './budget.ts'
 import { builder, type Context } from './builder.ts'
@@ -81,11 +81,11 @@ async function listed({ dealt }: SequenceNumbers): Promise<number[] | null> {
   return numbersOf(dealt)
 }
 
-function wishesIn(
+function callOptions(
   args: Parameters<typeof claimFor>[0],
   context: Context,
   info: GraphQLResolveInfo,
-): GroupWishes {
+): GroupCallOptions {
   return { claim: claimFor(args, context, info), withRevision: isAskedBeneath('revision', info) }
 }
 
@@ -110,7 +110,7 @@ builder.mutationFields((t) => ({
       const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is taken: numbers that can't be listed would be lost to their caller.
       if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
-      return context.nth.sequences.next(groupIn(args), args.count, wishesIn(args, context, info))
+      return context.nth.sequences.next(groupIn(args), args.count, callOptions(args, context, info))
     },
   }),
   restartSequence: t.field({
@@ -129,7 +129,7 @@ builder.mutationFields((t) => ({
       const { key, nextValue, nextFormatted, revision, isReplayed } = await context.nth.sequences.restart(
         groupIn(args),
         args.nextValue,
-        wishesIn(args, context, info),
+        callOptions(args, context, info),
       )
       if (isReplayed) return key
       const next = { ...key, nextValue, nextFormatted }

@@ -19,8 +19,8 @@ export interface RowsOptions<Key, R> {
   make: (connection: Connection, keys: readonly Key[], at: Date) => Promise<void>
 }
 
-/** What is to be made, and when. */
-interface Wish<Key> {
+/** A row to create, and when. */
+interface Creation<Key> {
   key: Key
   at: Date
 }
@@ -36,7 +36,7 @@ export function openRows<Key, R extends { generation: number }>(
   const look = openTurns<Key, R>(textOf, async (asked) =>
     keep(await database.repeatable((connection) => find(connection, [...asked.values()], origin.generation))),
   )
-  const makeTogether = openTurns<Wish<Key>, R>(
+  const makeTogether = openTurns<Creation<Key>, R>(
     ({ key }) => textOf(key),
     async (asked) => keep(await database.repeatable((connection) => makeMissing(connection, asked))),
   )
@@ -49,11 +49,14 @@ export function openRows<Key, R extends { generation: number }>(
   }
 
   /** Makes what is missing, if all of it can be made at once. Returns what is there then. */
-  async function makeMissing(connection: Connection, asked: Map<string, Wish<Key>>): Promise<Map<string, R>> {
+  async function makeMissing(
+    connection: Connection,
+    asked: Map<string, Creation<Key>>,
+  ): Promise<Map<string, R>> {
     while (true) {
       const keys = [...asked.values()].map(({ key }) => key)
       const found = await find(connection, keys, origin.generation)
-      const missing = [...asked].flatMap(([text, wish]) => (found.has(text) ? [] : [wish]))
+      const missing = [...asked].flatMap(([text, creation]) => (found.has(text) ? [] : [creation]))
       const [first] = missing
       if (!first) return found
       try {
@@ -69,12 +72,12 @@ export function openRows<Key, R extends { generation: number }>(
     }
   }
 
-  function makeApart(wish: Wish<Key>): Promise<R | undefined> {
-    const text = textOf(wish.key)
+  function makeApart(creation: Creation<Key>): Promise<R | undefined> {
+    const text = textOf(creation.key)
     const underWay = apart.get(text)
     if (underWay) return underWay
     const made = database
-      .repeatable((connection) => makeMissing(connection, new Map([[text, wish]])))
+      .repeatable((connection) => makeMissing(connection, new Map([[text, creation]])))
       .then((rows) => keep(rows).get(text))
       .finally(() => apart.delete(text))
     apart.set(text, made)

@@ -184,7 +184,9 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     await rollBack(session)
     const { cause } = error
     // No value was given where a sum would be too much. Where all was looked at, it is somebody's trigger.
-    const mayBeFull = flush.counters.some(({ isTold, isForDefinition }) => !isTold || isForDefinition)
+    const mayBeFull = flush.counters.some(
+      ({ wantsPeriodValues, isForDefinition }) => !wantsPeriodValues || isForDefinition,
+    )
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'

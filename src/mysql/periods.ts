@@ -52,8 +52,8 @@ export function byFrames(
 }
 
 /** How far from 0 a row of a period may come by additions that are not looked at; undefined: these are. */
-export function guardOf({ isTold }: CounterRun<CountingRow>): number | undefined {
-  return isTold ? undefined : Number.MAX_SAFE_INTEGER - SMALL_SUM
+export function guardOf({ wantsPeriodValues }: CounterRun<CountingRow>): number | undefined {
+  return wantsPeriodValues ? undefined : Number.MAX_SAFE_INTEGER - SMALL_SUM
 }
 
 /**

@@ -130,7 +130,7 @@ async function idOf(connection: Connection, { namespace, name }: SequenceKey): P
   return row?.id
 }
 
-interface Wish {
+interface DefineRequest {
   id: number
   key: SequenceKey
   change: Change
@@ -142,7 +142,7 @@ interface Wish {
 
 async function define(
   connection: Connection,
-  { id, key, change, note, at, doubt }: Wish,
+  { id, key, change, note, at, doubt }: DefineRequest,
 ): Promise<SequenceState | undefined> {
   const [[row]] = await connection.query<RowDataPacket[]>(
     `select s.version, s.created_at, s.is_defined, s.eras, ${NUMBERING}

@@ -5,7 +5,7 @@ import { type Finds, type FlushForm, hasSlots, MARK, type Member, ownerOf, type 
 
 /** Reads what was added so far in running periods, where somebody asks. */
 export function tallySteps(members: readonly Member[], at: Date, { onePerStatement }: FlushForm): Step[] {
-  const told = members.filter(({ run }) => run.isTold && run.row.definition.periods.length > 0)
+  const told = members.filter(({ run }) => run.wantsPeriodValues && run.row.definition.periods.length > 0)
   if (told.length === 0) return []
   const framesOf = openFrames(at)
   const indexOf = new Map(told.map(({ run, index }) => [run, index]))

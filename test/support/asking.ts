@@ -3,7 +3,7 @@ import type { CounterChange, Counters } from '../../src/core/counters.ts'
 import { NthError } from '../../src/core/errors.ts'
 import { claimOf } from '../../src/core/idempotency.ts'
 import type { Event } from './history.ts'
-import { isTold, type ModelOperation, type ModelOutcome, type ModelState, step } from './model.ts'
+import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPeriodValues } from './model.ts'
 
 const NAMESPACE = 'n'
 
@@ -17,7 +17,7 @@ export async function ask(counters: Counters, operation: ModelOperation): Promis
         previousValue,
         appliedDelta,
         // Who doesn't ask is told beside who does.
-        added: isTold(operation) ? valuesIn?.DAY : undefined,
+        added: wantsPeriodValues(operation) ? valuesIn?.DAY : undefined,
       })),
       isReplayed: changes.every(({ isReplayed }) => isReplayed),
     }
@@ -31,14 +31,14 @@ export async function ask(counters: Counters, operation: ModelOperation): Promis
 async function changesOf(counters: Counters, operation: ModelOperation): Promise<CounterChange[]> {
   const { key, ...asked } = operation
   const claim = key === undefined ? undefined : claimOf(NAMESPACE, key, [asked])
-  const wishes = { claim, isTold: isTold(operation) }
+  const options = { claim, wantsPeriodValues: wantsPeriodValues(operation) }
   switch (operation.kind) {
     case 'add':
-      return [await counters.incrementBy(keyOf(operation.name), operation.delta, wishes)]
+      return [await counters.incrementBy(keyOf(operation.name), operation.delta, options)]
     case 'many':
-      return counters.incrementMany(NAMESPACE, operation.changes, wishes)
+      return counters.incrementMany(NAMESPACE, operation.changes, options)
     case 'reset':
-      return [await counters.reset(keyOf(operation.name), operation.to, wishes)]
+      return [await counters.reset(keyOf(operation.name), operation.to, options)]
     case 'define':
       return [await counters.define(keyOf(operation.name), operation.change)]
     case 'delete':

@@ -49,7 +49,8 @@ export function step(state: ModelState, operation: ModelOperation): [ModelState,
   if (earlier && earlier.asked !== asked) return [state, { code: 'IDEMPOTENCY_KEY_REUSED' }]
   if (earlier) return [state, { answers: earlier.answers, isReplayed: true }]
   const done = run(state.rows, operation)
-  if (!('code' in done) && !isTold(operation)) for (const answer of done.answers) answer.added = undefined
+  if (!('code' in done) && !wantsPeriodValues(operation))
+    for (const answer of done.answers) answer.added = undefined
   if ('code' in done) return [state, done]
   const { rows, answers } = done
   const keys = key === undefined ? state.keys : { ...state.keys, [key]: { asked, answers } }
@@ -60,7 +61,7 @@ export function step(state: ModelState, operation: ModelOperation): [ModelState,
 }
 
 /** Whether the caller of an operation is told what was added in the running period. */
-export function isTold(operation: ModelOperation): boolean {
+export function wantsPeriodValues(operation: ModelOperation): boolean {
   if (operation.kind === 'many' || operation.key !== undefined) return true
   return (operation.kind === 'add' || operation.kind === 'reset') && operation.name !== 'c'
 }
