@@ -22,7 +22,7 @@ function rowWith(value: number): RowState {
   return {
     value,
     definition: PLAIN,
-    tallies: [{ period: 'DAY', value: 0 }],
+    periodTotals: [{ period: 'DAY', value: 0 }],
     counted: 0,
     added: 0n,
     revision: undefined,
@@ -124,7 +124,7 @@ it('does several additions as a model does, or none of them', () => {
         const count = asked.filter((change) => change.name === name).length
         expect(row.value).toBe(rowOf(after.rows, name).value)
         expect(Number(row.added)).toBe(rowOf(after.rows, name).added)
-        expect(row.tallies).toEqual([{ period: 'DAY', value: rowOf(after.rows, name).added }])
+        expect(row.periodTotals).toEqual([{ period: 'DAY', value: rowOf(after.rows, name).added }])
         expect(row.counted).toBe(dealt instanceof NthError ? 0 : count)
       }
     }),

@@ -143,7 +143,9 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
       values: stored.map((row) => row?.value),
       positions: [],
       revisions: [],
-      tallies: stored.map((row, index) => (row && runs[index]?.wantsPeriodValues ? [row.added] : undefined)),
+      periodTotals: stored.map((row, index) =>
+        row && runs[index]?.wantsPeriodValues ? [row.added] : undefined,
+      ),
       remembered: claims.flatMap(({ key }) => {
         const earlier = table.keys.get(key)
         return earlier ? { ...earlier, ageMs: 0 } : []
@@ -270,7 +272,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      deal({ values: runs.map(() => 0), positions: [], tallies: [], revisions: [], remembered: [] })
+      deal({ values: runs.map(() => 0), positions: [], periodTotals: [], revisions: [], remembered: [] })
       mayCommit()
       return { kind: 'committed' }
     },

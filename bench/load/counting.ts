@@ -2,7 +2,7 @@ import type { Counting } from '../workloads.ts'
 import type { Request } from './drive.ts'
 import { bytesOf, bytesWithUuid, changeAllOf, changeOf, keyedChangeOf, readOf } from './requests.ts'
 import type { Scenario } from './scenario.ts'
-import { openTally, type Tally } from './tally.ts'
+import { openTally, type PeriodTotal } from './tally.ts'
 import { ask, readValues } from './values.ts'
 
 /** Clients that change numbers, each of which is noted, or read all of them. */
@@ -23,7 +23,7 @@ export async function openCounting(url: URL, workload: Counting): Promise<Scenar
 /** How many requests there are that change all, each in an order of its own. */
 const ORDERS = 64
 
-function changesOf(workload: Counting, url: URL, tally: Tally): Request[] {
+function changesOf(workload: Counting, url: URL, tally: PeriodTotal): Request[] {
   const { kind, names, change = 'one' } = workload
   if (change === 'all') {
     return Array.from({ length: ORDERS }, () => {
@@ -55,7 +55,12 @@ function shuffled(places: Iterable<number>): number[] {
 }
 
 /** One that changes the names at some places, and is answered with their numbers in the same order. */
-function changing(places: readonly number[], bytes: Request['bytes'], field: string, tally: Tally): Request {
+function changing(
+  places: readonly number[],
+  bytes: Request['bytes'],
+  field: string,
+  tally: PeriodTotal,
+): Request {
   return {
     bytes,
     changes: places.length,

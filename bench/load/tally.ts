@@ -1,5 +1,5 @@
 /** The numbers that were handed out of each name, and what they should be. */
-export interface Tally {
+export interface PeriodTotal {
   /** Notes a number of the name at a place. */
   note(place: number, value: number): void
   /**
@@ -11,7 +11,11 @@ export interface Tally {
 }
 
 /** With `mayRepeat`, only how many numbers were handed out must be right. */
-export function openTally(names: readonly string[], before: readonly number[], mayRepeat = false): Tally {
+export function openTally(
+  names: readonly string[],
+  before: readonly number[],
+  mayRepeat = false,
+): PeriodTotal {
   const noted = names.map((): number[] => [])
   return {
     note: (place, value) => void noted[place]?.push(value),

@@ -180,7 +180,7 @@ function counterRunOf<R extends Row, C extends CounterRow>(
     slot: slots === 1 ? 0 : slotOf(row, drawn),
     value: 0,
     definition: row.definition,
-    tallies: undefined,
+    periodTotals: undefined,
     counted: 0,
     added: 0n,
     revision: undefined,
@@ -258,9 +258,9 @@ const SMALL_DELTA = 2 ** 28
 export const SMALL_SUM = 2 ** 42
 
 /** Whether what is done in one slot may have to be refused, for what is in the others. */
-export function isTight({ slot, value, tallies = [], row }: CounterRun<CounterRow>): boolean {
+export function isTight({ slot, value, periodTotals = [], row }: CounterRun<CounterRow>): boolean {
   if (row.definition.slots === 1 || slot === undefined) return false
-  return Math.abs(value) > ROOMY_SUM || tallies.some((tally) => Math.abs(tally.value) > ROOMY_SUM)
+  return Math.abs(value) > ROOMY_SUM || periodTotals.some((total) => Math.abs(total.value) > ROOMY_SUM)
 }
 
 function isForOneSlot(operation: Operation | undefined): boolean {

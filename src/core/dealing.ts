@@ -37,8 +37,8 @@ export interface Dealt {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-/** What was added in a running period. */
-export interface Tally {
+/** What the current period has counted. */
+export interface PeriodTotal {
   period: Period
   value: number
 }
@@ -47,8 +47,8 @@ export interface Tally {
 export interface RowState {
   value: number
   definition: Definition
-  /** One for each period that is kept; undefined: they are not known, as nobody asks. */
-  tallies: Tally[] | undefined
+  /** One for each period that is kept; undefined: not read, as no caller wants them. */
+  periodTotals: PeriodTotal[] | undefined
   /** How many operations have added to its value or set it. */
   counted: number
   /** What they have added together: also where that is beyond the safe range, as one was set in between. */
@@ -123,7 +123,7 @@ function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
     row.value = previousValue
     row.counted -= 1
     row.raised -= raiseBy(appliedDelta)
-    tally(row, -(appliedDelta ?? 0))
+    addToPeriods(row, -(appliedDelta ?? 0))
   }
 }
 
@@ -142,18 +142,17 @@ function add(row: RowState, delta: number): Dealt | NthError {
   return outOfRange(`${previous} plus ${delta}`, previous)
 }
 
-/** Adds, unless what was added in a running period would leave the safe range. */
+/** Adds, unless the total of a current period would leave the safe range. */
 function addWithin(row: RowState, value: number, delta: number): Dealt | NthError {
-  const full = row.tallies?.find(({ value: added }) => !Number.isSafeInteger(added + delta))
-  if (full)
-    return outOfRange(`What was added in this ${full.period}, ${full.value}, plus ${delta}`, row.value)
-  tally(row, delta)
+  const full = row.periodTotals?.find(({ value: total }) => !Number.isSafeInteger(total + delta))
+  if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
+  addToPeriods(row, delta)
   return become(row, value, delta)
 }
 
-function tally(row: RowState, delta: number): void {
+function addToPeriods(row: RowState, delta: number): void {
   row.added += BigInt(delta)
-  if (row.tallies) for (const kept of row.tallies) kept.value += delta
+  for (const total of row.periodTotals ?? []) total.value += delta
 }
 
 function set(row: RowState, to: number): Dealt | NthError {
@@ -173,12 +172,19 @@ function define(row: RowState, change: DefinitionChange, at: Date): Dealt | NthE
 }
 
 function become(row: RowState, value: number, appliedDelta: number | null): Dealt {
-  const { value: previousValue, definition, tallies } = row
+  const { value: previousValue, definition, periodTotals } = row
   row.value = value
   row.counted += 1
   row.raised += raiseBy(appliedDelta)
   const revision = revisionOf(row)
-  return { value, previousValue, appliedDelta, definition, valuesIn: tallies && valuesIn(tallies), revision }
+  return {
+    value,
+    previousValue,
+    appliedDelta,
+    definition,
+    valuesIn: periodTotals && valuesIn(periodTotals),
+    revision,
+  }
 }
 
 /** By how much an operation raises the revision: what adds nothing changes only when the counter was updated. */
@@ -190,9 +196,9 @@ function revisionOf({ revision, raised }: RowState): number | undefined {
   return revision === undefined ? undefined : revision + raised
 }
 
-function valuesIn(tallies: readonly Tally[]): PeriodValues {
+function valuesIn(periodTotals: readonly PeriodTotal[]): PeriodValues {
   const values: { [P in Period]?: number } = {}
-  for (const { period, value } of tallies) values[period] = value
+  for (const { period, value } of periodTotals) values[period] = value
   return values
 }
 

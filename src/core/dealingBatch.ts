@@ -25,8 +25,12 @@ export function dealBatch<R extends Row>(
 ): Decision | false {
   const { calls: all, runs, counters, groups, parts, claims } = batch
   for (const [index, run] of counters.entries()) {
-    const [value, tallies, revision] = [found.values[index], found.tallies[index], found.revisions[index]]
-    begin(run, { value, tallies, revision })
+    const [value, periodTotals, revision] = [
+      found.values[index],
+      found.periodTotals[index],
+      found.revisions[index],
+    ]
+    begin(run, { value, periodTotals, revision })
   }
   for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
   if (runs.some(isGone)) return false

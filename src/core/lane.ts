@@ -86,7 +86,7 @@ export interface Found {
   /** What each group has dealt before; undefined where there is no such group. */
   positions: readonly (GroupFound | undefined)[]
   /** What was added before in the running periods of those counters where it is told, in the order of their definitions. */
-  tallies: readonly (readonly number[] | undefined)[]
+  periodTotals: readonly (readonly number[] | undefined)[]
   /** The revision before of those counters where it is asked, and of some others. */
   revisions: readonly (number | undefined)[]
   /** What was done under those of the keys that were used before. */

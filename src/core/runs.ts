@@ -22,18 +22,19 @@ export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFou
 interface CounterFound {
   /** Undefined: there is no such row. */
   value: number | undefined
-  tallies: readonly number[] | undefined
+  periodTotals: readonly number[] | undefined
   revision: number | undefined
 }
 
 /** Begins dealing, with what a row held before. */
-export function begin(run: CounterRun<CounterRow>, { value, tallies, revision }: CounterFound): void {
+export function begin(run: CounterRun<CounterRow>, { value, periodTotals, revision }: CounterFound): void {
   const { definition } = run.row
   run.isGone = value === undefined
   run.value = value ?? 0
   run.definition = definition
-  run.tallies =
-    tallies && definition.periods.map(({ period }, index) => ({ period, value: tallies[index] ?? 0 }))
+  run.periodTotals =
+    periodTotals &&
+    definition.periods.map(({ period }, index) => ({ period, value: periodTotals[index] ?? 0 }))
   run.counted = 0
   run.added = 0n
   run.revision = revision

@@ -71,7 +71,7 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
   return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
 }
 
-/** What the caller of a mutation options beside its change. */
+/** The options of a mutation, from its arguments and selection. */
 function callOptions(
   args: Parameters<typeof claimFor>[0],
   context: Context,

@@ -20,7 +20,7 @@ export async function readFound(
 ): Promise<FlushFound> {
   const finds: Finds = {
     before: counters.map(() => undefined),
-    tallies: counters.map(() => undefined),
+    periodTotals: counters.map(() => undefined),
     revisions: counters.map(() => undefined),
     first: undefined,
     positions: groups.map(() => undefined),
@@ -28,7 +28,7 @@ export async function readFound(
     claimed: 0,
   }
   text.read(answers, finds)
-  const { before, tallies, revisions, first, positions, remembered, claimed } = finds
+  const { before, periodTotals, revisions, first, positions, remembered, claimed } = finds
   if (claimed + remembered.length !== claims.length) return { found: undefined, first, isKeptBack: false }
   let isKeptBack = false
   const again = readAgain(counters, finds)
@@ -39,5 +39,5 @@ export async function readFound(
     isKeptBack = unsure.some((index) => before[index] !== 0)
   }
   const values = before.map((value) => (value === 'unsure' ? undefined : value))
-  return { found: { values, tallies, revisions, positions, remembered }, first, isKeptBack }
+  return { found: { values, periodTotals, revisions, positions, remembered }, first, isKeptBack }
 }

@@ -6,6 +6,7 @@ import { addReturningOld, type CountingRow, change, lock, readRevisions } from '
 import { lockDefinition } from './defining.ts'
 import { groupSteps, mayRise } from './groupSteps.ts'
 import { claim, inOrder, readDone, rememberedIn } from './keys.ts'
+import { periodTotalSteps } from './periodTotals.ts'
 import { READ_FIRST_REVISION } from './revisions.ts'
 import { firstRow } from './session.ts'
 import { slotSteps } from './slotting.ts'
@@ -22,7 +23,6 @@ import {
   textOf,
 } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
-import { tallySteps } from './tallying.ts'
 
 /**
  * Writes what a flush changes or locks. Every process touches keys and rows in this one order, so that flushes
@@ -43,7 +43,7 @@ export function writeFlush(
     ...revisionSteps(single),
     ...spread.flatMap((member) => slotSteps(member, at)),
     ...groupSteps(groups, at, form),
-    ...tallySteps(members, at, form),
+    ...periodTotalSteps(members, at, form),
     ...defining,
   ])
 }

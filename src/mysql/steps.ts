@@ -18,7 +18,7 @@ export interface Finds {
   /** What each counter held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
   before: (number | undefined | 'unsure')[]
   /** What was added before in the running periods of those counters where it is asked, in the order of their definitions. */
-  tallies: (number[] | undefined)[]
+  periodTotals: (number[] | undefined)[]
   /** The revision before of those counters where it is asked, and of some others. */
   revisions: (number | undefined)[]
   /** The revision that rows begin with which are changed for the first time, where it is asked. */

@@ -3,13 +3,17 @@ import { byFrames, openFrames, readPeriods, sumPeriods } from './periods.ts'
 import type { Answer } from './session.ts'
 import { type Finds, type FlushForm, hasSlots, MARK, type Member, ownerOf, type Step } from './steps.ts'
 
-/** Reads what was added so far in running periods, where somebody asks. */
-export function tallySteps(members: readonly Member[], at: Date, { onePerStatement }: FlushForm): Step[] {
-  const told = members.filter(({ run }) => run.wantsPeriodValues && run.row.definition.periods.length > 0)
-  if (told.length === 0) return []
+/** Reads the totals of the current periods, where wanted. */
+export function periodTotalSteps(
+  members: readonly Member[],
+  at: Date,
+  { onePerStatement }: FlushForm,
+): Step[] {
+  const wanted = members.filter(({ run }) => run.wantsPeriodValues && run.row.definition.periods.length > 0)
+  if (wanted.length === 0) return []
   const framesOf = openFrames(at)
-  const indexOf = new Map(told.map(({ run, index }) => [run, index]))
-  const runs = told.map(({ run }) => run)
+  const indexOf = new Map(wanted.map(({ run, index }) => [run, index]))
+  const runs = wanted.map(({ run }) => run)
   const groups = [
     ...runs.filter((run) => onePerStatement || hasSlots(run)).map((run) => [run]),
     ...byFrames(
@@ -27,13 +31,13 @@ export function tallySteps(members: readonly Member[], at: Date, { onePerStateme
       : readPeriods(rows, frames)
     return [{ statement, owner: ownerOf(rows.map(({ key }) => key)), read }, { statement: MARK }]
 
-    function read(answer: Answer, { tallies }: Finds): void {
+    function read(answer: Answer, { periodTotals }: Finds): void {
       if (!Array.isArray(answer)) return
       const byId = new Map(group.map((run) => [run.row.id, [] as RowDataPacket[]]))
       for (const row of answer) byId.get(row.id)?.push(row)
       for (const run of group) {
         const own = byId.get(run.row.id) ?? []
-        tallies[indexOf.get(run) ?? 0] = frames.map((frame) =>
+        periodTotals[indexOf.get(run) ?? 0] = frames.map((frame) =>
           Number(own.find(({ period }) => period === frame.period)?.value ?? 0),
         )
       }
