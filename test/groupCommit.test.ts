@@ -211,7 +211,13 @@ function openModel(
     ...options,
   })
   const deadline = () => performance.now() + 10_000
-  return openCounters({ store, groupCommit, keepingIn: async () => PLAIN, now: () => new Date(0), deadline })
+  return openCounters({
+    store,
+    groupCommit,
+    retentionIn: async () => PLAIN,
+    now: () => new Date(0),
+    deadline,
+  })
 }
 
 const requests = fc.array(

@@ -63,7 +63,7 @@ it.each([
           const { valuesIn } = await counters.incrementBy(key, step.delta, { wantsPeriodValues: true })
           const counter = await known(counters, key)
           // What a caller is told is what a reader is told.
-          for (const { period } of counter.keeping.periods) {
+          for (const { period } of counter.retention.periods) {
             expect([period, valuesIn?.[period]]).toEqual([period, await counters.valueIn(counter, period)])
           }
         }

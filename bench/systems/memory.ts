@@ -3,7 +3,7 @@ import type { Nth } from '../../src/core/nth.ts'
 import type { GroupKey, GroupState } from '../../src/core/sequenceStore.ts'
 import { built } from '../built.ts'
 
-const { DEFAULT_KEEPING, PLAIN } =
+const { DEFAULT_RETENTION, PLAIN } =
   await built<typeof import('../../src/core/definition.ts')>('core/definition.js')
 const { unwritten } = await built<typeof import('../../src/core/counters.ts')>('core/counters.js')
 
@@ -60,7 +60,7 @@ export function openMemoryNth(): Nth {
     },
 
     namespaces: {
-      read: async (name) => ({ name, keeping: DEFAULT_KEEPING }),
+      read: async (name) => ({ name, retention: DEFAULT_RETENTION }),
       list: notMeasured,
       readMany: notMeasured,
       define: notMeasured,

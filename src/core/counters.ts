@@ -2,7 +2,7 @@ import type { BoundsChange } from './bounds.ts'
 import type { Period } from './calendar.ts'
 import type { Request } from './calls.ts'
 import type { Answer, Operation, PeriodValues } from './dealing.ts'
-import type { Definition, Keeping, PeriodChoice } from './definition.ts'
+import type { Definition, PeriodChoice, Retention } from './definition.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
 import {
@@ -159,7 +159,7 @@ export interface Counters {
 
 /** A counter, and what it is. */
 export interface Known extends CounterKey {
-  keeping: Keeping
+  retention: Retention
   slots: number
 }
 
@@ -170,7 +170,7 @@ export interface CountersOptions<R extends Row> {
   store: CounterStore<R>
   groupCommit: GroupCommit<R>
   /** What is kept of the counters of a namespace, if nothing else is said. */
-  keepingIn: (namespace: string) => Promise<Keeping>
+  retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
   /** Until when a call may take that comes now, on the clock of `performance.now()`. */
   deadline: () => number
@@ -179,7 +179,7 @@ export interface CountersOptions<R extends Row> {
 export function openCounters<R extends Row>({
   store,
   groupCommit,
-  keepingIn,
+  retentionIn,
   now,
   deadline,
 }: CountersOptions<R>): Counters {
@@ -198,8 +198,8 @@ export function openCounters<R extends Row>({
     async define(key, asked, { withRevision } = {}) {
       const { timeZone, periods } = asked
       const options = { withRevision, deadline: deadline() }
-      const keeping = timeZone === null || periods === null ? await keepingIn(key.namespace) : undefined
-      const kept = { timeZone: timeZone ?? keeping?.timeZone, periods: periods ?? keeping?.periods }
+      const retention = timeZone === null || periods === null ? await retentionIn(key.namespace) : undefined
+      const kept = { timeZone: timeZone ?? retention?.timeZone, periods: periods ?? retention?.periods }
       return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
     },
 

@@ -2,55 +2,55 @@ import { type Bounds, type BoundsChange, changedBounds, misfit, UNBOUNDED } from
 import { calendarOf, PERIODS, type Period } from './calendar.ts'
 import { NthError } from './errors.ts'
 
-/** What a counter is. */
-export interface Definition extends Keeping {
-  /** What its value may be; undefined: anything. */
+/** Definition of a counter. */
+export interface Definition extends Retention {
+  /** Allowed values; undefined: any. */
   bounds: Bounds | undefined
-  /** Over how many rows its value is spread. 1: its numbers are exact. */
+  /** Rows that its value is split across. 1: returned numbers are exact. */
   slots: number
 }
 
-/** What is kept of a counter beside its value. A namespace says it for what comes into being there. */
-export interface Keeping {
-  /** The IANA name of the zone in which its periods begin. */
+/** Which totals are kept besides a counter's value. New counters take their namespace's. */
+export interface Retention {
+  /** IANA name of the time zone in which periods begin. */
   timeZone: string
   /** Each at most once, finest first. */
   periods: readonly TrackedPeriod[]
 }
 
-/** A period of which it is kept what was added in each. */
+/** A period whose totals are kept. */
 export interface TrackedPeriod {
   period: Period
-  /** For how many days that is kept; null: for ever. */
+  /** How many days totals are kept after the period ends; null: forever. */
   keepDays: number | null
   /**
-   * From which instant on all that was added is in these rows, in milliseconds; null: from the beginning. What came
-   * before then is known from finer periods only.
+   * Start of the complete totals, in milliseconds since 1970; null: complete from the beginning. Earlier totals come
+   * from finer periods only.
    */
   since: number | null
 }
 
-/** What is to change; undefined: stays as it is; null: back to the default. */
+/** A change of a definition. Undefined: unchanged; null: reset to the default. */
 export interface DefinitionChange extends BoundsChange {
   slots?: number | null | undefined
   timeZone?: string | undefined
   periods?: readonly PeriodChoice[] | undefined
 }
 
-/** A period that somebody wants to be kept. */
+/** A requested period. */
 export interface PeriodChoice {
   period: Period
-  /** Undefined and null: for ever. */
+  /** Undefined or null: forever. */
   keepDays?: number | null | undefined
 }
 
-/** The most slots that one counter may have. */
+/** Maximum slots of a counter. */
 export const MAX_SLOTS = 1024
 
-/** The longest that a period can be kept, if not for ever: a hundred years. */
+/** Longest retention other than forever: a hundred years. */
 export const MAX_KEEP_DAYS = 36_500
 
-export const DEFAULT_KEEPING: Keeping = {
+export const DEFAULT_RETENTION: Retention = {
   timeZone: 'UTC',
   periods: [
     { period: 'HOUR', keepDays: 90, since: null },
@@ -107,7 +107,7 @@ export function changedDefinition(
 }
 
 /** Where each period that is kept of a counter begins that an instant is in, in milliseconds. */
-export function startsAt({ timeZone, periods }: Keeping, at: number): number[] {
+export function startsAt({ timeZone, periods }: Retention, at: number): number[] {
   const calendar = calendarOf(timeZone)
   return periods.map(({ period }) => calendar.bucketAt(period, at).start)
 }

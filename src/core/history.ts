@@ -13,8 +13,8 @@ import {
 import type { CounterKey, Counters, Known } from './counters.ts'
 import { NthError } from './errors.ts'
 import { gather } from './gather.ts'
+import { type HistorySource, historySourcesOf } from './historySources.ts'
 import { joinNames } from './names.ts'
-import { type Teller, tellersOf } from './telling.ts'
 import { hasRoom, untilRoom } from './turns.ts'
 
 /** What was added in a period. */
@@ -33,7 +33,7 @@ export interface HistoryRange {
 }
 
 /** Rows of a counter's period that begin in a stretch of time. */
-export interface HistoryStretch extends CounterKey, Teller {}
+export interface HistoryStretch extends CounterKey, HistorySource {}
 
 /** What was added in a period that begins in a stretch of time, or some of it: there may be several such rows. */
 export interface HistoryRow extends HistoryStretch {
@@ -74,12 +74,12 @@ export function openHistory(
   }
 
   async function read(counter: Known, period: Period, buckets: readonly Bucket[]): Promise<Total[]> {
-    const { namespace, name, keeping } = counter
+    const { namespace, name, retention } = counter
     const totals = buckets.map((bucket): Total => ({ ...bucket, value: 0 }))
-    const tellers = tellersOf(keeping, { period, ...stretchOf(buckets) }, now().getTime())
-    const calendar = calendarOf(keeping.timeZone)
+    const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now().getTime())
+    const calendar = calendarOf(retention.timeZone)
     const found = await Promise.all(
-      tellers.map(({ period, from, to, since }) =>
+      sources.map(({ period, from, to, since }) =>
         // What was kept in another time zone may begin before.
         rows.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
       ),
@@ -100,12 +100,12 @@ export function openHistory(
       if (!isKnown(counter, period)) return null
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
-      const isShort = isCounted && range.last <= SHORT && isOpened(counter.keeping.timeZone)
+      const isShort = isCounted && range.last <= SHORT && isOpened(counter.retention.timeZone)
       // Short ones stay together, and share their statement. Others go on one after another.
       if (!isShort) await untilRoom(SHORT)
       // Before anything is worked out: who has asked for too much already is refused at once.
       mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
-      const buckets = await bucketsIn(calendarOf(counter.keeping.timeZone), period, range, at)
+      const buckets = await bucketsIn(calendarOf(counter.retention.timeZone), period, range, at)
       mayCost?.({ buckets: isCounted ? 0 : buckets.length, rows: rowsIn(counter, period, buckets, at) })
       return read(counter, period, buckets)
     },
@@ -113,7 +113,7 @@ export function openHistory(
     async valueIn(counter, period, mayCost) {
       if (!isKnown(counter, period)) return null
       const at = now().getTime()
-      const running = calendarOf(counter.keeping.timeZone).bucketAt(period, at)
+      const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)
       mayCost?.({ buckets: 1, rows: rowsIn(counter, period, [running], at) })
       const [total] = await read(counter, period, [running])
       return total?.value ?? 0
@@ -174,8 +174,8 @@ function tooMany(argument: string, what: string): NthError {
   )
 }
 
-function isKnown({ keeping }: Known, period: Period): boolean {
-  return [period, ...PARTS[period]].some((part) => keeping.periods.some((kept) => kept.period === part))
+function isKnown({ retention }: Known, period: Period): boolean {
+  return [period, ...PARTS[period]].some((part) => retention.periods.some((kept) => kept.period === part))
 }
 
 function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
@@ -186,12 +186,17 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
 const APART_MS = 2 * 86_400_000
 
 /** How many rows, at most, tell what was added in some periods. */
-function rowsIn({ keeping, slots }: Known, period: Period, buckets: readonly Bucket[], now: number): number {
+function rowsIn(
+  { retention, slots }: Known,
+  period: Period,
+  buckets: readonly Bucket[],
+  now: number,
+): number {
   let rows = 0
-  for (const teller of tellersOf(keeping, { period, ...stretchOf(buckets) }, now)) {
-    const { from } = teller
-    const to = Math.min(teller.to, now)
-    const lengthMs = LONGEST_MS[teller.period]
+  for (const source of historySourcesOf(retention, { period, ...stretchOf(buckets) }, now)) {
+    const { from } = source
+    const to = Math.min(source.to, now)
+    const lengthMs = LONGEST_MS[source.period]
     const count = (since: number) => Math.max(0, Math.ceil((to - Math.max(from, since)) / lengthMs) + 1)
     rows += count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
   }

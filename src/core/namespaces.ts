@@ -1,11 +1,11 @@
-import { DEFAULT_KEEPING, type Keeping, type PeriodChoice, periodsOf } from './definition.ts'
+import { DEFAULT_RETENTION, type PeriodChoice, periodsOf, type Retention } from './definition.ts'
 import { gather } from './gather.ts'
 import type { PageByName } from './listing.ts'
 
 export interface NamespaceState {
   name: string
   /** What is kept of what comes into being in it. */
-  keeping: Keeping
+  retention: Retention
 }
 
 /** What is to change; undefined: stays as it is; null: back to the default. */
@@ -21,7 +21,7 @@ export interface NamespaceStore {
   /** Those that hold anything. */
   list(page: PageByName): Promise<NamespaceState[]>
   /** Changes what is kept, and makes the namespace where it isn't there. A repeat does no harm. */
-  define(name: string, change: (present: Keeping) => Keeping): Promise<NamespaceState>
+  define(name: string, change: (present: Retention) => Retention): Promise<NamespaceState>
 }
 
 export interface Namespaces {
@@ -41,7 +41,7 @@ export function openNamespaces(store: NamespaceStore): Namespaces {
   const { read, readMany } = gather(
     ({ name }: { name: string }) => name,
     store.read,
-    ({ name }): NamespaceState => ({ name, keeping: DEFAULT_KEEPING }),
+    ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION }),
   )
   return {
     read: (name) => read({ name }),
@@ -51,9 +51,10 @@ export function openNamespaces(store: NamespaceStore): Namespaces {
   }
 }
 
-function changed(present: Keeping, { timeZone, periods }: NamespaceChange): Keeping {
+function changed(present: Retention, { timeZone, periods }: NamespaceChange): Retention {
   return {
-    timeZone: timeZone === undefined ? present.timeZone : (timeZone ?? DEFAULT_KEEPING.timeZone),
-    periods: periods === undefined ? present.periods : periods ? periodsOf(periods) : DEFAULT_KEEPING.periods,
+    timeZone: timeZone === undefined ? present.timeZone : (timeZone ?? DEFAULT_RETENTION.timeZone),
+    periods:
+      periods === undefined ? present.periods : periods ? periodsOf(periods) : DEFAULT_RETENTION.periods,
   }
 }

@@ -36,14 +36,14 @@ export function openNth<R extends Row>(
   const groupCommit = openGroupCommit({ ...options, now, openLane: store.openLane })
   const namespaces = openNamespaces(store.namespaces)
   const deadline = () => performance.now() + options.timeoutMs
-  const keepingIn = async (namespace: string) => (await namespaces.read(namespace)).keeping
+  const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
   return {
-    counters: openCounters({ store: store.counters, groupCommit, keepingIn, now, deadline }),
+    counters: openCounters({ store: store.counters, groupCommit, retentionIn, now, deadline }),
     namespaces,
     sequences: openSequences({
       store: store.sequences,
       groupCommit,
-      timeZoneIn: async (namespace) => (await keepingIn(namespace)).timeZone,
+      timeZoneIn: async (namespace) => (await retentionIn(namespace)).timeZone,
       now,
       deadline,
     }),

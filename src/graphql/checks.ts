@@ -47,25 +47,25 @@ export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, cont
 /** What a definition must be that its parts alone don't say. */
 export const definition = z
   .looseObject({})
-  .superRefine(({ minValue, maxValue, slots, ...keeping }, context) => {
+  .superRefine(({ minValue, maxValue, slots, ...retention }, context) => {
     if (typeof minValue === 'number' && typeof maxValue === 'number' && minValue > maxValue) {
       report(context, { message: `must not be above maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
     }
     if (typeof slots === 'number') report(context, rangeFault(slots, 1, MAX_SLOTS), ['slots'])
-    reportKeeping(context, keeping)
+    reportRetention(context, retention)
   })
 
-export const namespaceDefinition = z.looseObject({}).superRefine((keeping, context) => {
-  reportKeeping(context, keeping)
+export const namespaceDefinition = z.looseObject({}).superRefine((retention, context) => {
+  reportRetention(context, retention)
 })
 
 /** The rest depends on what the sequence is already. */
 export const sequenceDefinition = z.looseObject({}).superRefine(({ format, timeZone }, context) => {
-  reportKeeping(context, { timeZone })
+  reportRetention(context, { timeZone })
   if (typeof format === 'string') report(context, textFault(format), ['format'])
 })
 
-function reportKeeping(context: z.RefinementCtx, { timeZone, periods }: Record<string, unknown>): void {
+function reportRetention(context: z.RefinementCtx, { timeZone, periods }: Record<string, unknown>): void {
   if (typeof timeZone === 'string' && !timeZoneNamed(timeZone)) {
     report(context, { message: 'must be the name of an IANA time zone, such as Europe/Berlin' }, ['timeZone'])
   }

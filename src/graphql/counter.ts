@@ -1,6 +1,6 @@
 import { type Bounds, UNBOUNDED } from '../core/bounds.ts'
 import type { CounterKey, CounterState, Known } from '../core/counters.ts'
-import type { Definition, Keeping } from '../core/definition.ts'
+import type { Definition, Retention } from '../core/definition.ts'
 import { DEFAULT_BUCKETS } from '../core/history.ts'
 import { joinNames, splitNames } from '../core/names.ts'
 import type { Nth } from '../core/nth.ts'
@@ -117,13 +117,13 @@ builder.node(Counter, {
     timeZone: t.string({
       nullable: true,
       description: 'IANA zone in which its periods begin.',
-      resolve: async (counter, _, { nth }) => (await keepingOf(counter, nth)).timeZone,
+      resolve: async (counter, _, { nth }) => (await retentionOf(counter, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
       nullable: true,
       description: 'Periods it keeps.',
-      resolve: async (counter, _, { nth }) => [...(await keepingOf(counter, nth)).periods],
+      resolve: async (counter, _, { nth }) => [...(await retentionOf(counter, nth)).periods],
     }),
     createdAt: t.field({
       type: 'DateTime',
@@ -154,13 +154,16 @@ function boundsOf(definition: Definition | undefined): Bounds {
 }
 
 /** What is kept of a counter; of one that isn't there, what its namespace says. */
-async function keepingOf({ namespace, definition }: CounterSource, { namespaces }: Nth): Promise<Keeping> {
-  return definition ?? (await namespaces.read(namespace)).keeping
+async function retentionOf(
+  { namespace, definition }: CounterSource,
+  { namespaces }: Nth,
+): Promise<Retention> {
+  return definition ?? (await namespaces.read(namespace)).retention
 }
 
 async function knownOf(counter: CounterSource, nth: Nth): Promise<Known> {
   const { namespace, name, definition } = counter
-  return { namespace, name, keeping: await keepingOf(counter, nth), slots: definition?.slots ?? 1 }
+  return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
 }
 
 function keyOf(id: string): CounterKey {

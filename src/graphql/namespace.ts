@@ -1,5 +1,5 @@
 import type { CounterState } from '../core/counters.ts'
-import type { Keeping } from '../core/definition.ts'
+import type { Retention } from '../core/definition.ts'
 import type { RankedCounter } from '../core/listing.ts'
 import type { NamespaceState } from '../core/namespaces.ts'
 import type { Nth } from '../core/nth.ts'
@@ -15,7 +15,7 @@ import { prefixArgument, Sequence } from './sequence.ts'
 /** A namespace; what is kept in it is read when it is asked for, if it isn't known. */
 interface NamespaceSource {
   name: string
-  keeping?: Keeping
+  retention?: Retention
 }
 
 /** A counter with its place in a leaderboard. */
@@ -57,13 +57,13 @@ builder.node(Namespace, {
     timeZone: t.string({
       nullable: true,
       description: 'Zone of new counters and sequences.',
-      resolve: async (namespace, _, { nth }) => (await keepingOf(namespace, nth)).timeZone,
+      resolve: async (namespace, _, { nth }) => (await retentionOf(namespace, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
       nullable: true,
       description: 'Periods of new counters.',
-      resolve: async (namespace, _, { nth }) => [...(await keepingOf(namespace, nth)).periods],
+      resolve: async (namespace, _, { nth }) => [...(await retentionOf(namespace, nth)).periods],
     }),
     counters: t.connection(
       {
@@ -218,6 +218,6 @@ builder.mutationField('defineNamespace', (t) =>
   }),
 )
 
-async function keepingOf({ name, keeping }: NamespaceSource, { namespaces }: Nth): Promise<Keeping> {
-  return keeping ?? (await namespaces.read(name)).keeping
+async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {
+  return retention ?? (await namespaces.read(name)).retention
 }

@@ -86,7 +86,7 @@ builder.node(Sequence, {
       nullable: true,
       description: 'IANA zone for dates and restarts.',
       resolve: async ({ namespace, numbering }, _, { nth }) =>
-        numbering?.timeZone ?? (await nth.namespaces.read(namespace)).keeping.timeZone,
+        numbering?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
     }),
     gapless: t.boolean({
       description: 'Numbers are reserved and confirmed, without gaps, not taken.',

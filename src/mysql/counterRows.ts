@@ -2,9 +2,9 @@ import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
 import type { Bounds } from '../core/bounds.ts'
 import { type CounterState, unwritten } from '../core/counters.ts'
-import type { Definition, Keeping } from '../core/definition.ts'
+import type { Definition, Retention } from '../core/definition.ts'
 import { BEGINNING } from './counting.ts'
-import { keepingIn } from './keeping.ts'
+import { retentionIn } from './retention.ts'
 
 /** What a statement reads of a counter's definition, by the table called c. */
 export const DEFINITION =
@@ -74,8 +74,8 @@ export function definitionIn(row: RowDataPacket): Definition {
 
 function unboundedOf(text: string): Definition {
   const [slots, timeZone = '', periods = ''] = text.split(' ')
-  const keeping: Keeping = keepingIn(timeZone, periods)
-  return { bounds: undefined, slots: Number(slots), ...keeping }
+  const retention: Retention = retentionIn(timeZone, periods)
+  return { bounds: undefined, slots: Number(slots), ...retention }
 }
 
 /** The bounds of a counter that has any, or has said what would happen at them. */

@@ -74,10 +74,10 @@ async function makeCounters(connection: Connection, keys: readonly CounterKey[])
     const names = keys.filter((key) => key.namespace === namespace).map(({ name }) => bytes(name))
     const opened = await openNamespace(connection, namespace)
     const id = integer(opened.id)
-    const keeping = `x'${opened.time_zone.toString('hex')}', x'${opened.periods.toString('hex')}'`
+    const retention = `x'${opened.time_zone.toString('hex')}', x'${opened.periods.toString('hex')}'`
     await connection.query(
       `insert into counter (namespace_id, name, version, time_zone, periods)
-       values ${names.map((name) => `(${id}, ${name}, ${integer(firstVersion())}, ${keeping})`).join(', ')}`,
+       values ${names.map((name) => `(${id}, ${name}, ${integer(firstVersion())}, ${retention})`).join(', ')}`,
     )
     await connection.query(
       `insert into counter_value (counter_id, period, starts_at, slot, version, revision)

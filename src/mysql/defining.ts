@@ -1,10 +1,10 @@
 import { calendarOf, HALF_MS } from '../core/calendar.ts'
 import type { Definition, TrackedPeriod } from '../core/definition.ts'
-import { tellersOf } from '../core/telling.ts'
+import { historySourcesOf } from '../core/historySources.ts'
 import { BEGINNING, type CountingRow, type Marks } from './counting.ts'
-import { PERIOD_CODES, periodsText } from './keeping.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { integerOrNull } from './numbering.ts'
+import { PERIOD_CODES, periodsText } from './retention.ts'
 import { raisedRevision } from './revisions.ts'
 import { gathered, spread } from './slots.ts'
 
@@ -76,9 +76,9 @@ function carryOver(
   const earliest = kept && start !== before ? start - HALF_MS[period] : start
   const own = `period = ${code} and starts_at >= ${literal(Math.max(earliest, since))}`
   const stretch = { period, from: start, to: kept ? since : end }
-  const finer = stretch.from < stretch.to ? tellersOf(present, stretch, at) : []
+  const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
   const parts = finer
-    .filter((teller) => teller.period !== period)
+    .filter((source) => source.period !== period)
     .map(
       ({ period, from, to }) =>
         `period = ${PERIOD_CODES[period]} and starts_at >= ${literal(from)} and starts_at < ${literal(to)}`,

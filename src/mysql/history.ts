@@ -2,8 +2,8 @@ import type { RowDataPacket } from 'mysql2'
 import type { HistoryRow, HistoryStretch } from '../core/history.ts'
 import { joinNames } from '../core/names.ts'
 import type { Connection } from './database.ts'
-import { PERIOD_CODES } from './keeping.ts'
 import { bytes, instant } from './literals.ts'
+import { PERIOD_CODES } from './retention.ts'
 import { selectByParent } from './selecting.ts'
 
 /** What was added in the periods that begin in some stretches of time, by one statement. */

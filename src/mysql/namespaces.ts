@@ -4,9 +4,9 @@ import { IS_WRITTEN } from './counterRows.ts'
 import { type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber } from './errors.ts'
 import { openNamespace } from './ids.ts'
-import { keepingIn, periodsText } from './keeping.ts'
 import { bytes, integer } from './literals.ts'
 import { onPage, pageOf } from './paging.ts'
+import { periodsText, retentionIn } from './retention.ts'
 import { IS_THERE } from './sequenceReads.ts'
 
 /** Whether readers see a counter or a sequence in it. */
@@ -54,14 +54,14 @@ export function openNamespaceStore(database: Database, definitions: Database): N
             `select id, name, time_zone, periods from namespace where name = ${bytes(name)} for update`,
           )
           if (!row) throw new Error(`There is no namespace ${JSON.stringify(name)}, though it was made`)
-          const keeping = change(stateIn(row).keeping)
+          const retention = change(stateIn(row).retention)
           await connection.query(
             `update namespace
-                set time_zone = ${bytes(keeping.timeZone)},
-                    periods = ${bytes(periodsText(keeping.periods))}
+                set time_zone = ${bytes(retention.timeZone)},
+                    periods = ${bytes(periodsText(retention.periods))}
               where id = ${integer(row.id)}`,
           )
-          return { name, keeping }
+          return { name, retention }
         })
       }),
   }
@@ -70,6 +70,6 @@ export function openNamespaceStore(database: Database, definitions: Database): N
 function stateIn({ name, time_zone, periods }: RowDataPacket): NamespaceState {
   return {
     name: name.toString('utf8'),
-    keeping: keepingIn(time_zone.toString('latin1'), periods.toString('latin1')),
+    retention: retentionIn(time_zone.toString('latin1'), periods.toString('latin1')),
   }
 }

@@ -1,8 +1,8 @@
 import type { RowDataPacket } from 'mysql2'
 import { PERIODS } from '../core/calendar.ts'
 import type { Era, Numbering } from '../core/numbering.ts'
-import { PERIOD_CODES } from './keeping.ts'
 import { bytes, integer } from './literals.ts'
+import { PERIOD_CODES } from './retention.ts'
 
 /** What a statement reads of what a sequence is, by the table called s. */
 export const NUMBERING = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,

@@ -1,8 +1,8 @@
 import { type CounterRun, SMALL_SUM } from '../core/batch.ts'
 import { startsAt } from '../core/definition.ts'
 import type { CountingRow } from './counting.ts'
-import { PERIOD_CODES } from './keeping.ts'
 import { instant, integer } from './literals.ts'
+import { PERIOD_CODES } from './retention.ts'
 
 /** How much is to be added in the running periods of a counter. */
 export interface Addition {

@@ -2,8 +2,8 @@ import type { RowDataPacket } from 'mysql2'
 import { LONGEST_MS, PERIODS, type Period } from '../core/calendar.ts'
 import type { TrackedPeriod } from '../core/definition.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
-import { keepingIn, PERIOD_CODES } from './keeping.ts'
 import { instant, integer } from './literals.ts'
+import { PERIOD_CODES, retentionIn } from './retention.ts'
 
 /** How many counters one statement looks at: it takes some milliseconds. */
 const PAGE = 500
@@ -80,7 +80,7 @@ function familiesOf(counters: readonly RowDataPacket[], onFault: (error: unknown
       continue
     }
     try {
-      const tracked = keepingIn('UTC', periods.toString('latin1')).periods
+      const tracked = retentionIn('UTC', periods.toString('latin1')).periods
       families.set(text, { ids: [id], periods: tracked, isSpread })
     } catch (error) {
       onFault(error)

@@ -1,8 +1,8 @@
 import type { CounterKey, Counters, Known } from '../../src/core/counters.ts'
-import { DEFAULT_KEEPING } from '../../src/core/definition.ts'
+import { DEFAULT_RETENTION } from '../../src/core/definition.ts'
 
 /** A counter and what it is, as reads of its periods want it. */
 export async function known(counters: Counters, { namespace, name }: CounterKey): Promise<Known> {
   const { definition } = await counters.read({ namespace, name })
-  return { namespace, name, keeping: definition ?? DEFAULT_KEEPING, slots: definition?.slots ?? 1 }
+  return { namespace, name, retention: definition ?? DEFAULT_RETENTION, slots: definition?.slots ?? 1 }
 }

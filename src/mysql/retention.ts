@@ -1,15 +1,15 @@
 import { PERIODS, type Period } from '../core/calendar.ts'
-import type { Keeping, TrackedPeriod } from '../core/definition.ts'
+import type { Retention, TrackedPeriod } from '../core/definition.ts'
 
-/** How periods are numbered in the database. All time is 0. */
+/** Period codes in the database. 0 is all time. */
 export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
 
-/** What is kept, as the database has it written. */
-export function keepingIn(timeZone: string, periods: string): Keeping {
+/** Parses the columns `time_zone` and `periods`. */
+export function retentionIn(timeZone: string, periods: string): Retention {
   return { timeZone, periods: periods === '' ? [] : periods.split(',').map(trackedIn) }
 }
 
-/** Periods as they stand in the database: `HOUR:90,DAY,MONTH@1793491200000`. */
+/** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */
 export function periodsText(periods: readonly TrackedPeriod[]): string {
   return periods
     .map(({ period, keepDays, since }) => {
@@ -22,6 +22,6 @@ export function periodsText(periods: readonly TrackedPeriod[]): string {
 function trackedIn(text: string): TrackedPeriod {
   const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(text) ?? []
   const period = PERIODS.find((known) => known === name)
-  if (!period) throw new Error(`The database has a period that is written "${text}"`)
+  if (!period) throw new Error(`Unknown period in the database: "${text}"`)
   return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
 }
