@@ -99,7 +99,7 @@ function modelStore(table: Table): CounterStore<ModelRow> {
     },
     read: async () => [],
     list: async () => [],
-    listRanked: async () => [],
+    listLeaderboard: async () => [],
     readHistory: async () => [],
   }
 }

@@ -4,7 +4,7 @@ import { createPool } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { encodeCursor } from '../src/graphql/cursors.ts'
 import { ER } from '../src/mysql/errors.ts'
-import { listRanked } from '../src/mysql/ranked.ts'
+import { listLeaderboard } from '../src/mysql/leaderboard.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -120,14 +120,14 @@ it('shows each counter as it is, beside the value that it is listed by', async (
     const key = { namespace: 'n', name: `c${slots}` }
     await counters.define(key, { slots })
     for (const _ of upTo(8)) await counters.incrementBy(key, 1)
-    await counters.listRanked('n', page)
+    await counters.listLeaderboard('n', page)
     // As a change of which the copy doesn't know yet.
     await query(target, 'update counter_value set value = value + 1 where period = 0 and value > 0')
     const [{ n } = { n: 0 }] = await query(
       target,
       'select cast(sum(value) as signed) as n from counter_value where period = 0',
     )
-    const listed = await counters.listRanked('n', page)
+    const listed = await counters.listLeaderboard('n', page)
     expect(listed.reduce((sum, { value }) => sum + value, 0)).toBe(n)
     expect(listed.find(({ name }) => name === key.name)?.listedValue).toBe(8)
     await counters.delete(key)
@@ -241,9 +241,9 @@ it('moves what was changed by 0 to the latest changes', async () => {
   for (const [name, delta] of Object.entries({ a: 1, b: 1, A: 0 })) {
     now += 1000
     await counters.incrementBy({ namespace: 'n', name: name.toLowerCase() }, delta)
-    await counters.listRanked('n', page)
+    await counters.listLeaderboard('n', page)
   }
-  const listed = await counters.listRanked('n', page)
+  const listed = await counters.listLeaderboard('n', page)
   expect(listed.map(({ name, updatedAt }) => [name, updatedAt?.getTime()])).toEqual([
     ['a', now],
     ['b', now - 1000],
@@ -256,7 +256,7 @@ it('lists soon what another process has changed', async () => {
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
   for (const delta of [5, 2]) {
     await one.incrementBy({ namespace: 'n', name: 'c' }, delta)
-    const values = async () => (await other.listRanked('n', page)).map(({ listedValue }) => listedValue)
+    const values = async () => (await other.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
     await expect.poll(values, SOON).toEqual([delta === 5 ? 5 : 7])
   }
 })
@@ -271,7 +271,7 @@ it('finds what a process that was killed had not listed yet, and what was change
   )
   await before.delete({ namespace: 'n', name: 'c3' })
   // With this it has nothing left to list.
-  await before.listRanked('n', page)
+  await before.listLeaderboard('n', page)
   await query(
     target,
     'delete from counter_rank',
@@ -279,7 +279,7 @@ it('finds what a process that was killed had not listed yet, and what was change
     "insert into counter_rank values (3, 1, 3, '2026-01-01', 1)",
   )
   const { counters } = openTestNth(target, { runsJobs: true })
-  const values = async () => (await counters.listRanked('n', page)).map(({ listedValue }) => listedValue)
+  const values = async () => (await counters.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
   await expect.poll(values, SOON).toEqual([20, 10])
   const orphans = () => query(target, 'select counter_id from counter_rank where counter_id = 3')
   await expect.poll(orphans, SOON).toEqual([])
@@ -295,7 +295,7 @@ it('has all who list share one copy, and lists what is there when it cannot be m
     return isCopy && isOut ? { errno: ER.LOCK_WAIT_TIMEOUT } : 'passes'
   })
   const { counters } = openTestNth(proxied)
-  const list = () => counters.listRanked('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
+  const list = () => counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
   await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
   const pages = await Promise.all(upTo(50).map(list))
   expect(pages.map((page) => page.map(({ listedValue }) => listedValue))).toEqual(upTo(50).map(() => [1]))
@@ -316,11 +316,13 @@ it('lists values as they were last, whatever the order in which two processes co
     upTo(400).map(async (index) => {
       const counters = processes[index % 2]
       await counters?.incrementBy({ namespace: 'n', name: 'c' }, 1)
-      if (index % 10 < 2) await counters?.listRanked('n', page)
+      if (index % 10 < 2) await counters?.listLeaderboard('n', page)
     }),
   )
-  for (const counters of processes) await counters.listRanked('n', page)
-  expect((await processes[0]?.listRanked('n', page))?.map(({ listedValue }) => listedValue)).toEqual([400])
+  for (const counters of processes) await counters.listLeaderboard('n', page)
+  expect((await processes[0]?.listLeaderboard('n', page))?.map(({ listedValue }) => listedValue)).toEqual([
+    400,
+  ])
 })
 
 it.each(ORDERS)(
@@ -352,7 +354,7 @@ it.each(ORDERS)(
       const sortedBy = order === 'UPDATED_AT_DESC' ? Date.UTC(2026, 0, 1) + 1000 * value : value
       for (const place of [{ after: { sortedBy, id } }, { before: { sortedBy, id }, fromEnd: true }]) {
         await connection.query('flush status')
-        const rows = await listRanked(connection, 'n', { ...page, ...place })
+        const rows = await listLeaderboard(connection, 'n', { ...page, ...place })
         const [status] = await connection.query<RowDataPacket[]>("show session status like 'Handler_read%'")
         const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
         expect(rows).toHaveLength(10)

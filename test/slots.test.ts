@@ -32,7 +32,7 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
     [0, 1, 2, 4].flatMap((period) => upTo(5).map((slot) => [period, slot - 1])),
   )
   expect(Math.max(...rows.map(({ value }) => value))).toBeLessThan(60)
-  const ranked = await first?.counters.listRanked('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
+  const ranked = await first?.counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
   const listed = await first?.counters.list('n', { prefix: '', limit: 9, fromEnd: false })
   expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
 })

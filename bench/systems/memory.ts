@@ -54,7 +54,7 @@ export function openMemoryNth(): Nth {
       define: notMeasured,
       delete: notMeasured,
       list: notMeasured,
-      listRanked: notMeasured,
+      listLeaderboard: notMeasured,
       history: notMeasured,
       valueIn: notMeasured,
     },

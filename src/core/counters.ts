@@ -15,7 +15,7 @@ import {
 } from './history.ts'
 import type { Claim } from './idempotency.ts'
 import type { Row, Rows } from './lane.ts'
-import type { PageByName, PageByRank, RankedCounter } from './listing.ts'
+import type { LeaderboardEntry, LeaderboardPage, PageByName } from './listing.ts'
 import { joinNames } from './names.ts'
 import { type ResetSummary, resetAll } from './resetting.ts'
 
@@ -85,7 +85,7 @@ export interface CounterStore<R extends Row> {
   read(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   /** At most a second behind; what this process has changed is in it. */
-  listRanked(namespace: string, page: PageByRank): Promise<RankedCounter[]>
+  listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
   /** What was added in the periods that begin in some stretches of time, by one statement. */
   readHistory(stretches: readonly HistoryStretch[]): Promise<HistoryRow[]>
 }
@@ -138,7 +138,7 @@ export interface Counters {
   /** Reads many in the order asked, by the same statement. */
   readMany(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
-  listRanked(namespace: string, page: PageByRank): Promise<RankedCounter[]>
+  listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
   /**
    * What was added to a counter in each period of a stretch of time, oldest first. All that is asked for in one
    * turn of the event loop shares one statement.
@@ -187,7 +187,7 @@ export function openCounters<R extends Row>({
     ...gather(keyText, store.read),
     ...openHistory(store.readHistory, now),
     list: store.list,
-    listRanked: store.listRanked,
+    listLeaderboard: store.listLeaderboard,
     incrementBy: (key, delta, options) => change(key, { kind: 'add', delta }, options),
     reset: (key, to, options) => change(key, { kind: 'set', to }, options),
     delete: async (key, options) => ({

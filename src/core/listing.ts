@@ -2,12 +2,12 @@ import type { CounterState } from './counters.ts'
 
 /** A page of a namespace's counters. */
 interface Page {
-  /** At most so many, counted from the end if `fromEnd`; then also listed from the end. */
+  /** Maximum length. With `fromEnd`, counted and listed from the end. */
   limit: number
   fromEnd: boolean
 }
 
-/** In the order of the names' bytes in UTF-8. */
+/** Ordered by the UTF-8 bytes of the names. */
 export interface PageByName extends Page {
   prefix: string
   /** Only names after this one. */
@@ -16,26 +16,26 @@ export interface PageByName extends Page {
   before?: string | undefined
 }
 
-export interface PageByRank extends Page {
-  order: RankOrder
-  /** Only what comes after this place. */
-  after?: Rank | undefined
-  /** Only what comes before this place. */
-  before?: Rank | undefined
+export interface LeaderboardPage extends Page {
+  order: LeaderboardOrder
+  /** Only counters after this one. */
+  after?: SortKey | undefined
+  /** Only counters before this one. */
+  before?: SortKey | undefined
 }
 
-/** Of those with the same value or instant, the order is that of their making, or its reverse. */
-export type RankOrder = 'VALUE_DESC' | 'VALUE_ASC' | 'UPDATED_AT_DESC'
+/** Ties are ordered by creation: newest first in descending orders, oldest first in ascending ones. */
+export type LeaderboardOrder = 'VALUE_DESC' | 'VALUE_ASC' | 'UPDATED_AT_DESC'
 
-/** A place in an order: what counts there (a value, or an instant in milliseconds), and which of the same it is. */
-export interface Rank {
+/** What a leaderboard is sorted by: a value, or an instant in milliseconds since 1970; then the counter's id. */
+export interface SortKey {
   sortedBy: number
   id: number
 }
 
-/** A counter as it is now, and where a list has it. */
-export interface RankedCounter extends CounterState {
-  rank: Rank
-  /** Its value in the list, which may be a second older. */
+/** A counter as it is now, with its place in the leaderboard. */
+export interface LeaderboardEntry extends CounterState {
+  sortKey: SortKey
+  /** The value it is sorted by, which may be a second older. */
   listedValue: number
 }

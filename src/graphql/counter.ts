@@ -8,7 +8,7 @@ import { inTurns } from '../core/turns.ts'
 import { spend, spendHistory, spendTexts } from './budget.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
-import type { ListPlace } from './cursors.ts'
+import type { LeaderboardPlace } from './cursors.ts'
 import { fieldsBeneath } from './fieldCount.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
@@ -18,7 +18,7 @@ export type CounterSource = Omit<CounterState, Unknown | 'revision'> &
     /** Known of a change where it is asked. */
     revision: number | undefined
     /** Where a leaderboard has it. */
-    listed?: { value: number; place: ListPlace }
+    listed?: { value: number; place: LeaderboardPlace }
   }
 
 type Unknown = 'createdAt' | 'updatedAt'

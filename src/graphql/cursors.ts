@@ -1,5 +1,5 @@
 import { NthError } from '../core/errors.ts'
-import type { Rank, RankOrder } from '../core/listing.ts'
+import type { LeaderboardOrder, SortKey } from '../core/listing.ts'
 import { nameFault, textFault } from '../core/names.ts'
 import { MAX_ITEMS } from './checks.ts'
 
@@ -35,29 +35,37 @@ export function decodeGroupCursor(argument: Argument, cursor: string | undefined
 const GROUP_MARK = '\n'
 
 /** What stands for an order in its cursors. No name begins so. */
-const marks: Record<RankOrder, string> = { VALUE_DESC: '\n>', VALUE_ASC: '\n<', UPDATED_AT_DESC: '\nt' }
+const marks: Record<LeaderboardOrder, string> = {
+  VALUE_DESC: '\n>',
+  VALUE_ASC: '\n<',
+  UPDATED_AT_DESC: '\nt',
+}
 
 /** A place in a list of another order, and which one it is from the top, from 1 on, where that is known. */
-export interface ListPlace extends Rank {
+export interface LeaderboardPlace extends SortKey {
   position?: number | undefined
 }
 
-export function encodeRank(order: RankOrder, { sortedBy, id, position }: ListPlace): string {
+export function encodeLeaderboardCursor(
+  order: LeaderboardOrder,
+  { sortedBy, id, position }: LeaderboardPlace,
+): string {
   return encodeCursor(`${marks[order]}${[sortedBy, id, ...(position ? [position] : [])].join(' ')}`)
 }
 
-/** @throws {NthError} BAD_USER_INPUT for what `encodeRank` can't have made for this order */
-export function decodeRank(
+/** @throws {NthError} BAD_USER_INPUT for what `encodeLeaderboardCursor` can't have made for this order */
+export function decodeLeaderboardCursor(
   argument: Argument,
-  order: RankOrder,
+  order: LeaderboardOrder,
   cursor: string | undefined,
-): ListPlace | undefined {
+): LeaderboardPlace | undefined {
   if (cursor === undefined) return undefined
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
   const parts = text.slice(marks[order].length).split(' ').map(Number)
   const [sortedBy = Number.NaN, id = Number.NaN, position] = parts
   const isPlace = parts.every(Number.isSafeInteger) && isInstant(order, sortedBy) && isPosition(position ?? 1)
-  if (isPlace && encodeRank(order, { sortedBy, id, position }) === cursor) return { sortedBy, id, position }
+  if (isPlace && encodeLeaderboardCursor(order, { sortedBy, id, position }) === cursor)
+    return { sortedBy, id, position }
   throw notACursor(argument)
 }
 
@@ -69,7 +77,7 @@ function isPosition(position: number): boolean {
   return position > 0 && position < 2 ** 31 - MAX_ITEMS
 }
 
-function isInstant(order: RankOrder, sortedBy: number): boolean {
+function isInstant(order: LeaderboardOrder, sortedBy: number): boolean {
   return order !== 'UPDATED_AT_DESC' || (sortedBy >= 0 && sortedBy <= LAST_INSTANT)
 }
 

@@ -1,6 +1,6 @@
 import type { CounterState } from '../core/counters.ts'
 import type { Retention } from '../core/definition.ts'
-import type { RankedCounter } from '../core/listing.ts'
+import type { LeaderboardEntry } from '../core/listing.ts'
 import type { NamespaceState } from '../core/namespaces.ts'
 import type { Nth } from '../core/nth.ts'
 import type { SequenceState } from '../core/sequenceStore.ts'
@@ -8,7 +8,13 @@ import { builder } from './builder.ts'
 import * as checks from './checks.ts'
 import { connectionOf, type PageBounds } from './connection.ts'
 import { Counter, type CounterSource } from './counter.ts'
-import { decodeCursor, decodeRank, encodeCursor, encodeRank, type ListPlace } from './cursors.ts'
+import {
+  decodeCursor,
+  decodeLeaderboardCursor,
+  encodeCursor,
+  encodeLeaderboardCursor,
+  type LeaderboardPlace,
+} from './cursors.ts'
 import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 import { prefixArgument, Sequence } from './sequence.ts'
 
@@ -23,15 +29,15 @@ type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
 
 /** Counts on from the place where a page begins; what is listed from the end is known before another place only. */
 function placed(
-  counters: readonly RankedCounter[],
-  { after, before, fromEnd }: PageBounds<ListPlace>,
+  counters: readonly LeaderboardEntry[],
+  { after, before, fromEnd }: PageBounds<LeaderboardPlace>,
 ): ListedCounter[] {
   const start = fromEnd ? before?.position : after ? after.position : 0
   const step = fromEnd ? -1 : 1
-  return counters.map(({ rank, listedValue, ...counter }, index) => {
+  return counters.map(({ sortKey, listedValue, ...counter }, index) => {
     const position = start === undefined ? 0 : start + step * (index + 1)
     // More may have come before it than there were when the cursor was made.
-    const place = { ...rank, position: position > 0 ? position : undefined }
+    const place = { ...sortKey, position: position > 0 ? position : undefined }
     return { ...counter, listed: { value: listedValue, place } }
   })
 }
@@ -90,11 +96,11 @@ builder.node(Namespace, {
               fromCursor: decodeCursor,
             })
           }
-          return connectionOf<ListedCounter, ListPlace>(args, context, info, {
+          return connectionOf<ListedCounter, LeaderboardPlace>(args, context, info, {
             list: async (bounds) =>
-              placed(await counters.listRanked(name, { order: orderBy, ...bounds }), bounds),
-            toCursor: ({ listed }) => encodeRank(orderBy, listed.place),
-            fromCursor: (argument, cursor) => decodeRank(argument, orderBy, cursor),
+              placed(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
+            toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.place),
+            fromCursor: (argument, cursor) => decodeLeaderboardCursor(argument, orderBy, cursor),
           })
         },
       },

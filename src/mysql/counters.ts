@@ -12,11 +12,11 @@ import { BEGINNING, type CountingRow, countingRow } from './counting.ts'
 import type { Connection, Database } from './database.ts'
 import { readHistory } from './history.ts'
 import { openNamespace, openRows } from './ids.ts'
+import { listLeaderboard } from './leaderboard.ts'
+import type { LeaderboardSync } from './leaderboardSync.ts'
 import { bytes, integer } from './literals.ts'
 import type { Origin } from './origin.ts'
 import { onPage, pageOf } from './paging.ts'
-import { listRanked } from './ranked.ts'
-import type { Ranking } from './ranking.ts'
 import { REVISION_OF_NOW } from './revisions.ts'
 import { selectByParent } from './selecting.ts'
 import { firstVersion } from './versions.ts'
@@ -24,7 +24,7 @@ import { firstVersion } from './versions.ts'
 export function openCounterStore(
   database: Database,
   origin: Origin,
-  ranking: Ranking,
+  sync: LeaderboardSync,
 ): CounterStore<CountingRow> {
   return {
     rows: openRows(database, origin, {
@@ -34,10 +34,10 @@ export function openCounterStore(
     }),
     read: (keys) => database.repeatable((connection) => readCounters(connection, keys)),
     list: (namespace, page) => database.repeatable((connection) => listCounters(connection, namespace, page)),
-    async listRanked(namespace, page) {
+    async listLeaderboard(namespace, page) {
       const deadline = database.deadline()
-      await ranking.refresh()
-      return database.repeatable((connection) => listRanked(connection, namespace, page), deadline)
+      await sync.refresh()
+      return database.repeatable((connection) => listLeaderboard(connection, namespace, page), deadline)
     },
     readHistory: (stretches) => database.repeatable((connection) => readHistory(connection, stretches)),
   }

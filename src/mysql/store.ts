@@ -3,9 +3,9 @@ import { openCounterStore } from './counters.ts'
 import { type DatabaseOptions, openDatabase } from './database.ts'
 import { openJobs } from './jobs.ts'
 import { openLane } from './lane.ts'
+import { openLeaderboardSync } from './leaderboardSync.ts'
 import { openNamespaceStore } from './namespaces.ts'
 import { openOrigin } from './origin.ts'
-import { openRanking } from './ranking.ts'
 import { openNotes } from './reachability.ts'
 import { openSequenceStore } from './sequences.ts'
 import type { StoredRow } from './storedRow.ts'
@@ -48,11 +48,11 @@ export function openStore(
     connections: DEFINITIONS_AT_ONCE,
     isForChanges: true,
   })
-  const ranking = openRanking(database, { onFault, scans: runsJobs })
+  const leaderboardSync = openLeaderboardSync(database, { onFault, scans: runsJobs })
   const jobs = runsJobs ? openJobs(database, { keyTtlMs, onFault }) : undefined
 
   return {
-    counters: openCounterStore(database, origin, ranking),
+    counters: openCounterStore(database, origin, leaderboardSync),
     namespaces: openNamespaceStore(database, definitions),
     sequences: openSequenceStore(database, definitions, origin),
     openLane: () =>
@@ -62,12 +62,12 @@ export function openStore(
         origin,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
-        onChanged: ranking.note,
+        onChanged: leaderboardSync.note,
         onFault,
       }),
     async close() {
       await jobs?.close()
-      await ranking.close()
+      await leaderboardSync.close()
       await Promise.all([database.close(), definitions.close()])
     },
   }

@@ -1,5 +1,5 @@
 import type { RowDataPacket } from 'mysql2'
-import type { PageByRank, Rank, RankedCounter, RankOrder } from '../core/listing.ts'
+import type { LeaderboardEntry, LeaderboardOrder, LeaderboardPage, SortKey } from '../core/listing.ts'
 import { JOIN_ALL_TIME, STATE, stateIn } from './counterRows.ts'
 import { BEGINNING } from './counting.ts'
 import type { Connection } from './database.ts'
@@ -12,7 +12,7 @@ interface RankIndex {
   literal: (sortedBy: number) => string
 }
 
-const indexes: Record<RankOrder, RankIndex> = {
+const indexes: Record<LeaderboardOrder, RankIndex> = {
   VALUE_DESC: { name: 'counter_rank_value', column: 'r.value', isDescending: true, literal: integer },
   VALUE_ASC: { name: 'counter_rank_value', column: 'r.value', isDescending: false, literal: integer },
   UPDATED_AT_DESC: {
@@ -28,15 +28,15 @@ const indexes: Record<RankOrder, RankIndex> = {
  * named and the form of the condition are needed for: otherwise MariaDB goes through all that comes before, or
  * through all that have the same value. Measured on 10.11, in the middle of a million: 0.4 ms, and 1.2 s.
  */
-export async function listRanked(
+export async function listLeaderboard(
   connection: Connection,
   namespace: string,
-  { order, after, before, limit, fromEnd }: PageByRank,
-): Promise<RankedCounter[]> {
+  { order, after, before, limit, fromEnd }: LeaderboardPage,
+): Promise<LeaderboardEntry[]> {
   const { name, column, isDescending, literal } = indexes[order]
   const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
   const direction = isDescending === fromEnd ? 'asc' : 'desc'
-  const beyond = ({ sortedBy, id }: Rank, side: string) => {
+  const beyond = ({ sortedBy, id }: SortKey, side: string) => {
     const by = literal(sortedBy)
     return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
   }
@@ -57,7 +57,7 @@ export async function listRanked(
   return rows.map((row) => ({
     ...stateIn(row),
     listedValue: row.listed_value,
-    rank: {
+    sortKey: {
       sortedBy: order === 'UPDATED_AT_DESC' ? (row.listed_at?.getTime() ?? 0) : row.listed_value,
       id: row.id,
     },

@@ -7,26 +7,26 @@ import { integer } from './literals.ts'
 import { within } from './within.ts'
 
 /**
- * Keeps the table `counter_rank`, by which counters are listed in the order of their values and changes. Rows
- * that were changed are copied there together, once a second or when somebody lists: an index on the values
- * themselves would make each change 10 to 30 % dearer.
+ * Keeps the table `counter_rank` up to date, which holds counters sorted by value and by last change. Changed rows are
+ * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make each
+ * change 10 to 30 % more expensive.
  *
- * What a process had not copied when it was killed, a scan by another finds: each goes through all counters when
- * it starts, and every ten minutes or so.
+ * Each process scans all counters at startup and about every ten minutes, which finds rows that a killed process did not
+ * copy.
  *
- * One copy is under way at most, and one waits for it, which all share who ask meanwhile.
+ * At most one copy runs and one waits. Everyone who asks in the meantime shares the waiting one.
  */
-export interface Ranking {
-  /** Notes rows that were changed. */
+export interface LeaderboardSync {
+  /** Marks changed rows for the next copy. */
   note(rows: readonly CountingRow[]): void
-  /** Copies what was noted, if that can be done soon. */
+  /** Copies the marked rows, if that takes less than a second. */
   refresh(): Promise<void>
   close(): Promise<void>
 }
 
 const DELAY_MS = 1000
 const BATCH = 1000
-/** How long somebody who lists, or closes, waits for a copy. */
+/** Maximum wait for a copy, on reading and on closing. */
 const PATIENCE_MS = 1000
 /** Average time between two scans. It varies, so that processes started together scan at different times. */
 const SCAN_EVERY_MS = 600_000
@@ -34,14 +34,17 @@ const SCAN_APART_MS = 2000
 /** Ids per statement of a scan: takes about 20 ms. */
 const PAGE = 10_000
 
-export interface RankingOptions {
-  /** Told of failures that an operator should see. */
+export interface LeaderboardSyncOptions {
+  /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
-  /** Whether it looks for what other processes have left. */
+  /** Whether it scans for rows that other processes did not copy. */
   scans: boolean
 }
 
-export function openRanking(database: Database, { onFault, scans }: RankingOptions): Ranking {
+export function openLeaderboardSync(
+  database: Database,
+  { onFault, scans }: LeaderboardSyncOptions,
+): LeaderboardSync {
   let noted = new Set<number>()
   let copyTimer: NodeJS.Timeout | undefined
   let scanTimer: NodeJS.Timeout | undefined
@@ -71,7 +74,7 @@ export function openRanking(database: Database, { onFault, scans }: RankingOptio
     await database.repeatable((connection) => removeOrphans(connection, from, to))
   }
 
-  /** Tells an operator, unless the database is out of reach, which is told already, or this one closes. */
+  /** Reports a failure, except a database that can't be reached, which is reported elsewhere. */
   function report(error: unknown): void {
     if (!isClosed && !(error instanceof NthError)) onFault(error)
   }
@@ -138,8 +141,8 @@ export function openRanking(database: Database, { onFault, scans }: RankingOptio
 }
 
 /**
- * Copies counters' rows. Of two copies under way at once, the later state stays; of one state, the later change by 0,
- * which raises no revision.
+ * Copies counters' rows. Where two copies run at once, the newer state wins; for equal states the later `updated_at`, as
+ * a change by 0 does not raise the revision.
  */
 async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
@@ -164,7 +167,7 @@ async function lastId(connection: Connection): Promise<number> {
   return rows[0]?.id ?? 0
 }
 
-/** The counters with ids above `from` and up to `to` whose copy is missing or old. */
+/** Ids above `from` and up to `to` whose copy is missing or outdated. */
 async function staleIds(connection: Connection, from: number, to: number): Promise<number[]> {
   const [rows] = await connection.query<RowDataPacket[]>(
     `select c.id
@@ -177,7 +180,7 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
   return rows.map(({ id }) => id)
 }
 
-/** Removes the copies of counters that are deleted: a copy that was under way then has brought them back. */
+/** Removes copies of deleted counters, which a copy running at the time of the delete brings back. */
 async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
   const [rows] = await connection.query<RowDataPacket[]>(
     `select r.counter_id as id
