@@ -14,7 +14,7 @@ const justExpired: StoredReservation = {
   formatted: '5',
   state: 'RESERVED',
   expiresAt: 1001,
-  label: 0,
+  periodKey: 0,
   round: 0,
   isFree: false,
 }
@@ -30,7 +30,7 @@ function found(reservation: StoredReservation): NumberState {
     free: [5],
     revision: undefined,
   }
-  return numberState({ numbering, group: '', label: 0 }, { ...position, reservations: [reservation] })
+  return numberState({ numbering, group: '', periodKey: 0 }, { ...position, reservations: [reservation] })
 }
 
 it.each([
@@ -52,14 +52,14 @@ it.each([
 })
 
 it('leaves alone who holds the same number of another round or period', () => {
-  for (const other of [{ round: 1 }, { label: 2025 }]) {
+  for (const other of [{ round: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, ...other })
     expect(dealNumbers(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({ state: 'CONFIRMED' })
   }
 })
 
 it('does not deal a number anew that is given back of another round or period', () => {
-  for (const other of [{ round: 1 }, { label: 2025 }]) {
+  for (const other of [{ round: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, value: 3, expiresAt: 2000, ...other })
     expect(dealNumbers(state, { kind: 'release', token: 'first' }, AT)).toMatchObject({ state: 'RELEASED' })
     expect(dealNumbers(state, { kind: 'reserve', token: 'second', ttlMs: 60_000 }, AT)).toMatchObject({

@@ -3,7 +3,7 @@ import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { PERIODS } from '../src/core/calendar.ts'
 import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/core/format.ts'
-import { labelOf } from '../src/core/labels.ts'
+import { periodKeyOf } from '../src/core/periodKey.ts'
 
 const AT = new Date('2026-01-01T00:30:00Z')
 
@@ -77,7 +77,7 @@ const ZONES = [
   'Australia/Lord_Howe',
 ]
 
-it('gives periods the same label where the calendar shows the same one, and then only', () => {
+it('gives periods the same periodKey where the calendar shows the same one, and then only', () => {
   const instant = fc.integer({ min: Date.UTC(1990, 0), max: Date.UTC(2050, 0) })
   const near = fc.oneof(
     fc.integer({ min: -3, max: 3 }).map((days) => days * 86_400_000),
@@ -99,10 +99,10 @@ it('gives periods the same label where the calendar shows the same one, and then
       (at, later, zone, period) => {
         const isSame = name(at, zone, period) === name(at + later, zone, period)
         if (isSame) same++
-        const labels = [at, at + later].map((one) => labelOf(period, zone, new Date(one)))
-        expect(labels[0] === labels[1]).toBe(isSame)
-        expect(labels[0]).toBeLessThan(2 ** 32)
-        if (later >= 0 && period !== 'HOUR') expect(labels[0]).toBeLessThanOrEqual(labels[1] ?? 0)
+        const periodKeys = [at, at + later].map((one) => periodKeyOf(period, zone, new Date(one)))
+        expect(periodKeys[0] === periodKeys[1]).toBe(isSame)
+        expect(periodKeys[0]).toBeLessThan(2 ** 32)
+        if (later >= 0 && period !== 'HOUR') expect(periodKeys[0]).toBeLessThanOrEqual(periodKeys[1] ?? 0)
       },
     ),
     { numRuns: 5000 },

@@ -3,8 +3,8 @@ import { expect, it } from 'vitest'
 import type { Period } from '../src/core/calendar.ts'
 import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/format.ts'
 import { formatsOverlap } from '../src/core/formatOverlap.ts'
-import { labelOf } from '../src/core/labels.ts'
 import { changedNumbering, defaultNumbering, type Era } from '../src/core/numbering.ts'
+import { periodKeyOf } from '../src/core/periodKey.ts'
 
 const GROUPS = ['', 'A', '1', '0A', 'A-', '-', '20', '-1', '2010-']
 const DAYS = ['{yyyy}{MM}{dd}', '{yyyy}{dd}{MM}', '{dd}{MM}{yyyy}', '{yyyy}{MM}']
@@ -52,7 +52,7 @@ interface Meaning {
 function textsOf(format: string | null, group: string, values: number[], restartEvery: Period | null) {
   const texts = new Map<string, Meaning[]>()
   for (const at of DATES) {
-    const period = labelOf(restartEvery, 'UTC', at)
+    const period = periodKeyOf(restartEvery, 'UTC', at)
     const write = writerOf({ format, timeZone: 'UTC' }, group, at)
     for (const value of values) {
       const text = write(value)

@@ -358,7 +358,7 @@ async function present(target: Target, sequences: Sequences | undefined) {
     'select lower(hex(hash)) hash, answers from idempotency_key where answers is not null',
   )
   const positions = rows.map(({ name, period_label, value, next_value }) => [
-    `${name.toString('utf8')} ${labelText(period_label)}`,
+    `${name.toString('utf8')} ${periodKeyText(period_label)}`,
     value,
     next_value,
   ])
@@ -385,7 +385,7 @@ function held(model: SequenceModel, at: number) {
     }),
     positions: new Map(
       Object.entries(model.groups).flatMap(([group, { rows }]) =>
-        Object.entries(rows).map(([label, { last, next }]) => [`${group} ${label}`, [last, next]]),
+        Object.entries(rows).map(([periodKey, { last, next }]) => [`${group} ${periodKey}`, [last, next]]),
       ),
     ),
     keys: KEYS.map((key) => {
@@ -395,9 +395,9 @@ function held(model: SequenceModel, at: number) {
   }
 }
 
-/** A period's label as the model writes it. */
-function labelText(label: number): string {
-  const digits = String(label)
+/** A period key as the model writes it. */
+function periodKeyText(periodKey: number): string {
+  const digits = String(periodKey)
   if (digits.length === 7) return `${digits.slice(0, 4)} week ${Number(digits.slice(4))}`
   const shapes: Record<number, string> = { 4: '$1', 6: '$1-$2', 8: '$1-$2-$3', 10: '$1-$2-$3T$4' }
   return digits.replace(/^(\d{4})?(\d\d)?(\d\d)?(\d\d)?.*$/, shapes[digits.length] ?? '')

@@ -96,7 +96,7 @@ export function notGapless(): NthError {
 
 /** Holds the number to be dealt first: one that was given back, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
-  const { numbering, group, label, round, now, reservations, free } = state
+  const { numbering, group, periodKey, round, now, reservations, free } = state
   if (!numbering.gapless) return notGapless()
   const [first] = free
   const block = first === undefined ? advance(state, 1) : takeFree(state, first)
@@ -109,7 +109,7 @@ function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Re
     formatted: writerOf(numbering, group, at)(value),
     state: 'RESERVED',
     expiresAt: now + ttlMs,
-    label,
+    periodKey,
     round,
     isFree: false,
   }
@@ -155,8 +155,8 @@ function giveBack(state: NumberState, reservation: StoredReservation): void {
   free.splice(place < 0 ? free.length : place, 0, value)
 }
 
-function isOfRound({ label, round }: StoredReservation, state: NumberState): boolean {
-  return label === state.label && round === state.round
+function isOfRound({ periodKey, round }: StoredReservation, state: NumberState): boolean {
+  return periodKey === state.periodKey && round === state.round
 }
 
 function answerOf({ token, value, formatted, state, expiresAt }: StoredReservation): Reservation {

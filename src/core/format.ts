@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Period } from './calendar.ts'
-import { type LocalDate, localDate } from './labels.ts'
+import { type LocalDate, localDate } from './periodKey.ts'
 
 /** A format as it is understood. */
 export type Format = readonly Part[]

@@ -1,15 +1,15 @@
 import type { Call } from './calls.ts'
 import type { Operation } from './dealing.ts'
-import { labelOf } from './labels.ts'
 import type { GroupRow, Row } from './lane.ts'
 import type { NumberState } from './numberState.ts'
+import { periodKeyOf } from './periodKey.ts'
 
 /** One group of a flush. */
 export interface GroupRun<R extends GroupRow> {
   kind: 'group'
   row: R
   /** Of its running period. */
-  label: number
+  periodKey: number
   /**
    * By how much its last number rises if all operations on it take numbers, and none comes to an end: so they may be
    * sent as one. Undefined: they are decided one by one, under lock.
@@ -35,11 +35,11 @@ export function groupRunOf<R extends Row, G extends GroupRow>(
   at: Date,
 ): GroupRun<G> {
   const { restartEvery, timeZone } = row.numbering
-  const label = labelOf(restartEvery, timeZone, at)
+  const periodKey = periodKeyOf(restartEvery, timeZone, at)
   const run: GroupRun<G> = {
     kind: 'group',
     row,
-    label,
+    periodKey,
     rise: 0,
     operations: 0,
     withRevision: false,

@@ -50,7 +50,7 @@ export type ReservationState = 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED'
 
 export interface StoredReservation extends Reservation {
   /** The period that its number is of. */
-  label: number
+  periodKey: number
   /** How often its group had been told to begin elsewhere, in that period. */
   round: number
   /** Whether its number was given back and waits to be dealt again, if that is still of the running round. */
@@ -101,7 +101,7 @@ export interface NumberState extends Position {
   /** Empty: the sequence without groups. */
   group: string
   /** Of its running period. */
-  label: number
+  periodKey: number
   round: number
   now: number
   free: number[]
@@ -119,13 +119,13 @@ export interface NumberState extends Position {
 
 /** A group as it was found, before anything is dealt. */
 export function numberState(
-  { numbering, group, label }: Pick<NumberState, 'numbering' | 'group' | 'label'>,
+  { numbering, group, periodKey }: Pick<NumberState, 'numbering' | 'group' | 'periodKey'>,
   { last, next, round, now, free, reservations, revision }: GroupFound,
 ): NumberState {
   return {
     numbering,
     group,
-    label,
+    periodKey,
     last,
     next,
     round,
@@ -134,7 +134,7 @@ export function numberState(
     reservations: new Map(
       reservations.map((one) => {
         // The free numbers were read a moment after the clock: who holds one of them has lost it by then.
-        const isLost = one.label === label && one.round === round && free.includes(one.value)
+        const isLost = one.periodKey === periodKey && one.round === round && free.includes(one.value)
         return [one.token, { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }]
       }),
     ),

@@ -14,8 +14,8 @@ export function isGone<R extends Row>(run: Run<R>): boolean {
 
 /** Begins dealing, with what was found of a group. */
 export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFound | undefined): void {
-  const { row, label } = run
-  run.state = found && numberState({ numbering: row.numbering, group: row.group, label }, found)
+  const { row, periodKey } = run
+  run.state = found && numberState({ numbering: row.numbering, group: row.group, periodKey }, found)
 }
 
 /** What was found of a row. */

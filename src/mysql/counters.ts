@@ -46,7 +46,7 @@ export function openCounterStore(
 async function findCounters(
   connection: Connection,
   keys: readonly CounterKey[],
-  generation: number,
+  incarnation: number,
 ): Promise<Map<string, CountingRow>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
@@ -63,7 +63,7 @@ async function findCounters(
   return new Map(
     rows.map((row) => [
       keyText({ namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }),
-      countingRow({ id: row.id, version: row.version, generation }, definitionIn(row)),
+      countingRow({ id: row.id, version: row.version, incarnation }, definitionIn(row)),
     ]),
   )
 }

@@ -13,7 +13,7 @@ export interface CountingRow extends CounterRow {
   /** Of the definition that it was looked up with. */
   version: number
   /** Of the origin, when it was looked up. */
-  generation: number
+  incarnation: number
 }
 
 /** The rest of the key of a counter's row of all time. */
@@ -23,10 +23,10 @@ export function allTime(slot: number): string {
 
 /** The row of a counter, by the definition of a version. */
 export function countingRow(
-  { id, version, generation }: Pick<CountingRow, 'id' | 'version' | 'generation'>,
+  { id, version, incarnation }: Pick<CountingRow, 'id' | 'version' | 'incarnation'>,
   definition: Definition,
 ): CountingRow {
-  return { kind: 'counter', key: `counter ${id} ${version}`, id, version, generation, definition }
+  return { kind: 'counter', key: `counter ${id} ${version}`, id, version, incarnation, definition }
 }
 
 /**

@@ -67,7 +67,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   const pool = createPool({ ...connectionOptions(target, timeLimitMs / 3), connectionLimit: connections })
   /** When each connection was heard of last. */
   const heardAt = new WeakMap<object, number>()
-  /** The generation that each was opened in: one of an earlier generation may lead to a server that is replaced. */
+  /** The incarnation each was opened in. One of an earlier incarnation may lead to a server that was replaced. */
   const openedIn = new WeakMap<object, number>()
   /** When one led nowhere last: those that were idle then lead to the same place, and aren't used again. */
   let doubtedAt = Number.NEGATIVE_INFINITY
@@ -76,7 +76,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   // Queued before whatever the first borrower sends.
   pool.on('connection', (connection) => {
     heardAt.set(connection, performance.now())
-    openedIn.set(connection, origin.generation)
+    openedIn.set(connection, origin.incarnation)
     for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) {
       connection.query(statement, (error) => error && connection.destroy())
     }
@@ -134,7 +134,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
       const connection = await borrow(deadline)
       const now = performance.now()
       const heard = heardAt.get(connection.connection) ?? now
-      const isCurrent = openedIn.get(connection.connection) === origin.generation
+      const isCurrent = openedIn.get(connection.connection) === origin.incarnation
       const isLive =
         isCurrent && heard > doubtedAt && (now - heard < IDLE_MS || (await answers(connection, deadline)))
       if (isLive) return connection

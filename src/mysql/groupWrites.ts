@@ -36,8 +36,8 @@ export function groupWriteSteps(
 
 /** Notes of groups that dealt what the next flush need not do again. */
 export function noteDealt(groups: readonly NumberedRun[], writes: readonly (GroupWrite | undefined)[]): void {
-  for (const [index, { row, label, state }] of groups.entries()) {
-    if (state && writes[index]?.isDealt) row.dealtIn = { label, numbering: state.numbering }
+  for (const [index, { row, periodKey, state }] of groups.entries()) {
+    if (state && writes[index]?.isDealt) row.dealtIn = { periodKey, numbering: state.numbering }
   }
 }
 
@@ -49,7 +49,7 @@ interface Written {
 function writePositions(some: readonly Written[], at: Date): string {
   const values = some.map(({ run, write }) => {
     const { last, next, round, isDealt } = write
-    const key = `${integer(run.row.id)}, ${integer(run.label)}`
+    const key = `${integer(run.row.id)}, ${integer(run.periodKey)}`
     const dealtAt = isDealt ? instant(at) : 'null'
     return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(round)}, 1, ${instant(at)}, ${dealtAt})`
   })
@@ -65,29 +65,32 @@ on duplicate key update
        updated_at = coalesce(values(updated_at), updated_at)`
 }
 
-function isNews({ row, label, state }: NumberedRun, { isDealt }: GroupWrite): boolean {
+function isNews({ row, periodKey, state }: NumberedRun, { isDealt }: GroupWrite): boolean {
   const { dealtIn } = row
-  return isDealt && (dealtIn?.label !== label || dealtIn.numbering !== state?.numbering)
+  return isDealt && (dealtIn?.periodKey !== periodKey || dealtIn.numbering !== state?.numbering)
 }
 
 /** Of another process whose clock is behind, the later period stays the latest. */
-function noteLatest({ row, label }: NumberedRun): string {
+function noteLatest({ row, periodKey }: NumberedRun): string {
   const { id, version, numbering } = row
   return `update sequence_group
-   set latest_label = if(version = ${integer(version)}, greatest(latest_label, ${integer(label)}), ${integer(label)}),
+   set latest_label = if(version = ${integer(version)}, greatest(latest_label, ${integer(periodKey)}), ${integer(periodKey)}),
        version = ${integer(version)},
        format = ${bytesOrNull(numbering.format)},
        time_zone = ${bytes(numbering.timeZone)}
  where id = ${integer(id)}`
 }
 
-function reservationWrites({ row, label }: NumberedRun, { taken, reserved, closed }: GroupWrite): string[] {
+function reservationWrites(
+  { row, periodKey }: NumberedRun,
+  { taken, reserved, closed }: GroupWrite,
+): string[] {
   const { id, numbering } = row
   const rounds = [...new Set(taken.map(({ round }) => round))]
   return [
     ...rounds.map((round) => {
       const values = taken.filter((one) => one.round === round).map(({ value }) => value)
-      return takeFree({ id, label, numbering }, round, values)
+      return takeFree({ id, periodKey, numbering }, round, values)
     }),
     ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
     ...closed.map(closeReservation),

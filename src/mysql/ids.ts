@@ -13,8 +13,8 @@ const BATCH = 250
 
 export interface RowsOptions<Key, R> {
   textOf: (key: Key) => string
-  /** Finds those that are there, by their texts, in a generation of the origin. */
-  find: (connection: Connection, keys: readonly Key[], generation: number) => Promise<Map<string, R>>
+  /** Reads the rows that exist, by the text of their key, in an incarnation of the database. */
+  find: (connection: Connection, keys: readonly Key[], incarnation: number) => Promise<Map<string, R>>
   /** Runs in a transaction of its own. */
   make: (connection: Connection, keys: readonly Key[], at: Date) => Promise<void>
 }
@@ -26,7 +26,7 @@ interface Creation<Key> {
 }
 
 /** Finds the rows behind names, and makes those that aren't there: all that are asked for in one turn together. */
-export function openRows<Key, R extends { generation: number }>(
+export function openRows<Key, R extends { incarnation: number }>(
   database: Database,
   origin: Origin,
   options: RowsOptions<Key, R>,
@@ -34,7 +34,9 @@ export function openRows<Key, R extends { generation: number }>(
   const { textOf, find, make } = options
   const known = new LRUCache<string, R>({ max: REMEMBERED })
   const look = openTurns<Key, R>(textOf, async (asked) =>
-    keep(await database.repeatable((connection) => find(connection, [...asked.values()], origin.generation))),
+    keep(
+      await database.repeatable((connection) => find(connection, [...asked.values()], origin.incarnation)),
+    ),
   )
   const makeTogether = openTurns<Creation<Key>, R>(
     ({ key }) => textOf(key),
@@ -55,7 +57,7 @@ export function openRows<Key, R extends { generation: number }>(
   ): Promise<Map<string, R>> {
     while (true) {
       const keys = [...asked.values()].map(({ key }) => key)
-      const found = await find(connection, keys, origin.generation)
+      const found = await find(connection, keys, origin.incarnation)
       const missing = [...asked].flatMap(([text, creation]) => (found.has(text) ? [] : [creation]))
       const [first] = missing
       if (!first) return found
@@ -87,7 +89,7 @@ export function openRows<Key, R extends { generation: number }>(
   return {
     known(key) {
       const row = known.get(textOf(key))
-      return row?.generation === origin.generation ? row : undefined
+      return row?.incarnation === origin.incarnation ? row : undefined
     },
 
     find: look,

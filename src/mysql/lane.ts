@@ -106,7 +106,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 
   /** Whether a flush has rows that were read before the database became another one. */
   function isStale({ counters, groups }: FlushBody<StoredRow>): boolean {
-    const isOld = ({ row }: { row: StoredRow }) => row.generation !== origin.generation
+    const isOld = ({ row }: { row: StoredRow }) => row.incarnation !== origin.incarnation
     return counters.some(isOld) || groups.some(isOld)
   }
 

@@ -22,21 +22,21 @@ export interface LineOptions extends SessionOptions {
 export function openLine(target: Target, options: LineOptions): Line {
   const { note, origin } = options
   let current: Session | undefined
-  let generation = origin.generation
+  let incarnation = origin.incarnation
 
   async function reopen(): Promise<Session> {
     const lost = current
     const session = await openSession(target, options)
     if (lost) await endOnServer(session, lost.place)
     origin.reached(session.place)
-    generation = origin.generation
+    incarnation = origin.incarnation
     return session
   }
 
   return {
     async session() {
-      // One of an earlier generation may be to a server that is no longer the one that counts.
-      if (generation !== origin.generation) current?.drop()
+      // A connection of an earlier incarnation may lead to a server that was replaced.
+      if (incarnation !== origin.incarnation) current?.drop()
       if (current?.isOpen()) return current
       try {
         current = await reopen()

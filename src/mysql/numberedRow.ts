@@ -11,16 +11,16 @@ export interface NumberedRow extends GroupRow {
   /** Drawn when it was made: an id that a failover has given to another group has another one. */
   identity: number
   /** Of the origin, when it was looked up. */
-  generation: number
+  incarnation: number
   /** Of the sequence, as it was looked up or found since. */
   version: number
   /** The period of which it is known that its row is there, and noted as the latest; and how it was numbered then. */
-  dealtIn: { label: number; numbering: Numbering } | undefined
+  dealtIn: { periodKey: number; numbering: Numbering } | undefined
 }
 
 /** A group, by what its sequence is in some version. */
 export function numberedRow(
-  given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'generation' | 'version'>,
+  given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
   group: string,
   numbering: Numbering,
 ): NumberedRow {
@@ -53,7 +53,7 @@ export type NumberedRun = GroupRun<NumberedRow>
 
 /** By period, then by group: that is how their rows are locked. */
 export function inOrder({ run: a }: { run: NumberedRun }, { run: b }: { run: NumberedRun }): number {
-  return a.label - b.label || a.row.id - b.row.id
+  return a.periodKey - b.periodKey || a.row.id - b.row.id
 }
 
 export function keysOf(some: readonly { run: NumberedRun }[]): string[] {

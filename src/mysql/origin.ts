@@ -1,50 +1,50 @@
 import { isSameDatabase, isSameRun, type Place } from './place.ts'
 
 /**
- * Which database the writers reach. After a failover or a restore that lost transactions, a server gives the ids of
- * lost rows to other rows: so nothing that was read before may be used from then on.
+ * Which database the writers reach. After a failover or a restore that lost transactions, a server reuses the ids of
+ * lost rows for other rows, so nothing that was read before may be used any more.
  *
- * The rule that always holds: a flush uses only rows that were read in the present generation.
+ * Invariant: a flush only uses rows that were read in the current incarnation.
  */
 export interface Origin {
-  /** Rises whenever everything that was read before is to be read again. */
-  readonly generation: number
-  /** Notes where a writer's new session is. */
+  /** Incremented whenever all cached rows become invalid. */
+  readonly incarnation: number
+  /** Called with the place of a writer's new session. */
   reached(place: Place): void
-  /** Notes that the database lacks what a writer has committed. */
+  /** Called when the database lacks what a writer has committed. */
   lost(): void
 }
 
-/** `report`: told of what has been lost, or may have been, as an operator should know it. */
+/** @param report called with errors about numbers that were lost, or may be */
 export function openOrigin(report: (error: Error) => void): Origin {
-  let generation = 0
+  let incarnation = 0
   let latest: Place | undefined
 
-  function turn(loss?: string): void {
-    generation++
+  function invalidate(loss?: string): void {
+    incarnation++
     if (loss) report(new Error(`${loss} All rows and definitions are read again.`))
   }
 
   return {
-    get generation() {
-      return generation
+    get incarnation() {
+      return incarnation
     },
 
     reached(place) {
       const before = latest
       latest = place
       if (!before || isSameRun(before, place)) return
-      // That a server has lost something on its way through a restart, the writers' own rows tell.
-      if (!isSameDatabase(before, place)) turn(ANOTHER_SERVER)
-      // The nodes of a cluster hold the same; each comes and goes.
-      else if (before.cluster === '') turn()
+      // Whether a restarted server has lost anything is seen in the writers' own rows.
+      if (!isSameDatabase(before, place)) invalidate(ANOTHER_SERVER)
+      // The nodes of a cluster hold the same data.
+      else if (before.cluster === '') invalidate()
     },
 
     lost() {
-      turn('The database lacks changes that it had committed: their numbers will be handed out again.')
+      invalidate('The database lacks changes that it had committed: their numbers will be reissued.')
     },
   }
 }
 
 const ANOTHER_SERVER =
-  'The connection reached another database server. Numbers that it had not received yet will be handed out again.'
+  'The connection reached another database server. Numbers that it had not received yet will be reissued.'

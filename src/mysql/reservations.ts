@@ -12,7 +12,7 @@ const EXPIRED = codeOf('EXPIRED')
 /** A group in a period. */
 export interface Place {
   id: number
-  label: number
+  periodKey: number
   numbering: Numbering
 }
 
@@ -44,13 +44,13 @@ export function inOrder(numbers: readonly number[], numbering: Numbering): numbe
 
 /** The round is asked for like this, as the server finds the order of a join's rows by no index. */
 function freeIn(
-  { id, label, numbering }: Place,
+  { id, periodKey, numbering }: Place,
   index: string,
   condition: string,
   { count, lock }: { count: number; lock: string },
 ): string {
   const { minValue, maxValue } = numbering
-  const place = `group_id = ${integer(id)} and period_label = ${integer(label)}`
+  const place = `group_id = ${integer(id)} and period_label = ${integer(periodKey)}`
   return `select group_id, value
   from reservation force index (${index})
  where ${place} and round = (select round from sequence_value where ${place} ${lock})
@@ -89,12 +89,12 @@ export function readPresent(tokens: readonly string[]): string {
 }
 
 /** Notes that free numbers are dealt again: those who held them have lost them. */
-export function takeFree({ id, label }: Place, round: number, values: readonly number[]): string {
+export function takeFree({ id, periodKey }: Place, round: number, values: readonly number[]): string {
   return `update reservation force index (reservation_held)
    set closed_at = coalesce(closed_at, expires_at),
        is_free = false,
        state = if(state = ${OPEN}, ${EXPIRED}, state)
- where group_id = ${integer(id)} and period_label = ${integer(label)} and round = ${integer(round)}
+ where group_id = ${integer(id)} and period_label = ${integer(periodKey)} and round = ${integer(round)}
    and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
    and value in (${values.map(integer).join(', ')})`
 }
@@ -102,9 +102,9 @@ export function takeFree({ id, label }: Place, round: number, values: readonly n
 /** Writes reservations that were made, and perhaps are closed again. */
 export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
   const values = made.map((one) => {
-    const { token, label, round, value, formatted, state, isFree, expiresAt } = one
+    const { token, periodKey, round, value, formatted, state, isFree, expiresAt } = one
     const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
-    const number = `${integer(label)}, ${integer(round)}, ${integer(value)}, ${bytes(formatted)}`
+    const number = `${integer(periodKey)}, ${integer(round)}, ${integer(value)}, ${bytes(formatted)}`
     return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(new Date(expiresAt))}, ${closedAt})`
   })
   return `insert into reservation
@@ -130,7 +130,7 @@ export function reservationIn(row: RowDataPacket): StoredReservation {
     formatted: row.formatted.toString('utf8'),
     state: STATES[row.state] ?? 'EXPIRED',
     expiresAt: row.expires_at.getTime(),
-    label: row.period_label,
+    periodKey: row.period_label,
     round: row.round,
     isFree: row.is_free === 1,
   }

@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
-import { labelOf } from '../core/labels.ts'
 import type { PageByName } from '../core/listing.ts'
+import { periodKeyOf } from '../core/periodKey.ts'
 import {
   type GroupKey,
   type GroupsRead,
@@ -126,8 +126,8 @@ export async function listGroups(
 /** A group as it was read, and where it stands in the running period. */
 interface Standing {
   id: number | null
-  label: number
-  latestLabel: number | null
+  periodKey: number
+  latestPeriodKey: number | null
   stored: StoredGroup
 }
 
@@ -144,12 +144,12 @@ async function groupsFrom(
 
 function standingIn(row: RowDataPacket, now: Date): Standing {
   const numbering = numberingIn(row)
-  const label = labelOf(numbering.restartEvery, numbering.timeZone, now)
-  const isRunning = row.latest_label === label
+  const periodKey = periodKeyOf(numbering.restartEvery, numbering.timeZone, now)
+  const isRunning = row.latest_label === periodKey
   return {
     id: row.id,
-    label,
-    latestLabel: row.latest_label,
+    periodKey,
+    latestPeriodKey: row.latest_label,
     stored: {
       namespace: row.namespace.toString('utf8'),
       sequence: row.sequence.toString('utf8'),
@@ -173,13 +173,15 @@ function standingIn(row: RowDataPacket, now: Date): Standing {
 
 /** Of groups that have dealt their latest number in another period, or were told to begin elsewhere before any. */
 async function readPositions(connection: Connection, standings: readonly Standing[]): Promise<void> {
-  const others = standings.filter(({ id, label, latestLabel }) => id !== null && label !== latestLabel)
-  for (const label of new Set(others.map((one) => one.label))) {
-    const same = others.filter((one) => one.label === label)
+  const others = standings.filter(
+    ({ id, periodKey, latestPeriodKey }) => id !== null && periodKey !== latestPeriodKey,
+  )
+  for (const periodKey of new Set(others.map((one) => one.periodKey))) {
+    const same = others.filter((one) => one.periodKey === periodKey)
     const [rows] = await connection.query<RowDataPacket[]>(
       `select group_id, value, next_value
          from sequence_value force index (primary)
-        where group_id in (${same.map(({ id }) => integer(id ?? 0)).join(', ')}) and period_label = ${integer(label)}`,
+        where group_id in (${same.map(({ id }) => integer(id ?? 0)).join(', ')}) and period_label = ${integer(periodKey)}`,
     )
     const found = new Map(rows.map((row) => [row.group_id, row]))
     for (const { id, stored } of same) {
@@ -190,13 +192,13 @@ async function readPositions(connection: Connection, standings: readonly Standin
 }
 
 async function readFreeNumbers(connection: Connection, standings: readonly Standing[]): Promise<void> {
-  const gapless = standings.flatMap(({ id, label, stored }) =>
-    id !== null && stored.numbering.gapless ? [{ id, label, stored }] : [],
+  const gapless = standings.flatMap(({ id, periodKey, stored }) =>
+    id !== null && stored.numbering.gapless ? [{ id, periodKey, stored }] : [],
   )
   if (gapless.length === 0) return
   const [rows] = await connection.query<RowDataPacket[]>(
     gapless
-      .map(({ id, label, stored }) => readFirstFree({ id, label, numbering: stored.numbering }))
+      .map(({ id, periodKey, stored }) => readFirstFree({ id, periodKey, numbering: stored.numbering }))
       .join('\nunion all\n'),
   )
   for (const { id, stored } of gapless) {

@@ -54,7 +54,7 @@ const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, 
 async function findGroups(
   connection: Connection,
   keys: readonly GroupKey[],
-  generation: number,
+  incarnation: number,
 ): Promise<Map<string, NumberedRow>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
@@ -69,7 +69,7 @@ async function findGroups(
             and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
     ),
   )
-  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row, generation)]))
+  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row, incarnation)]))
 }
 
 /** Makes groups, and each one's sequence if this is its first. */
@@ -98,11 +98,11 @@ function openReservationRows(
     connection: Connection,
     tokens: readonly string[],
   ): Promise<Map<string, NumberedRow>> {
-    const { generation } = origin
+    const { incarnation } = origin
     const rows = await readByToken(connection, tokens)
     return new Map(
       rows.map((row) => {
-        const found = rowIn(row, generation)
+        const found = rowIn(row, incarnation)
         const same = known.known(keyIn(row))
         return [row.token.toString('hex'), same?.key === found.key ? same : found]
       }),
@@ -134,9 +134,9 @@ async function readByToken(connection: Connection, tokens: readonly string[]): P
   return rows
 }
 
-function rowIn(row: RowDataPacket, generation: number): NumberedRow {
+function rowIn(row: RowDataPacket, incarnation: number): NumberedRow {
   const { id, identity, version } = row
-  const given = { id, sequenceId: row.sequence_id, identity, generation, version }
+  const given = { id, sequenceId: row.sequence_id, identity, incarnation, version }
   return numberedRow(given, row.its_group.toString('utf8'), numberingIn(row))
 }
 

@@ -96,7 +96,7 @@ function skippingLocked(which: string): string {
    for update skip locked`
 }
 
-function lockGroup({ row, label }: NumberedRun): { owner: string; statement: string }[] {
+function lockGroup({ row, periodKey }: NumberedRun): { owner: string; statement: string }[] {
   const { id, sequenceId, key, sequenceKey } = row
   return [
     {
@@ -111,7 +111,7 @@ function lockGroup({ row, label }: NumberedRun): { owner: string; statement: str
       owner: key,
       statement: `select group_id
   from sequence_value force index (primary)
- where group_id = ${integer(id)} and period_label = ${integer(label)}
+ where group_id = ${integer(id)} and period_label = ${integer(periodKey)}
    for update nowait`,
     },
   ]

@@ -138,7 +138,7 @@ function isSound(numbering: Numbering): boolean {
   ]
 }
 
-function labelOf({ restartEvery, timeZone }: Numbering, at: number): string {
+function periodKeyOf({ restartEvery, timeZone }: Numbering, at: number): string {
   const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
   const text = date.toPlainDateTime().toString()
   switch (restartEvery) {
@@ -158,7 +158,7 @@ function labelOf({ restartEvery, timeZone }: Numbering, at: number): string {
 }
 
 function rowOf(group: ModelGroup | undefined, numbering: Numbering, at: number) {
-  return group?.rows[labelOf(numbering, at)] ?? { last: null, next: null }
+  return group?.rows[periodKeyOf(numbering, at)] ?? { last: null, next: null }
 }
 
 /** The number after what a row holds; null: there is none. */
@@ -206,7 +206,7 @@ function next(
   const [value, lastValue] = [values[0] ?? 0, values.at(-1) ?? 0]
   const answer = { value, lastValue, texts }
   const after: ModelGroup = {
-    rows: { ...held.rows, [labelOf(numbering, at)]: row },
+    rows: { ...held.rows, [periodKeyOf(numbering, at)]: row },
     latest: { value: lastValue, text: texts.at(-1) ?? '' },
     texts: { ...held.texts, ...Object.fromEntries(texts.map((text) => [text, true])) },
     isRestarted: held.isRestarted,
@@ -239,6 +239,6 @@ function restart(
   }
   const held = groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
   const row = { ...rowOf(held, numbering, at), next: value }
-  const after = { ...held, rows: { ...held.rows, [labelOf(numbering, at)]: row }, isRestarted: true }
+  const after = { ...held, rows: { ...held.rows, [periodKeyOf(numbering, at)]: row }, isRestarted: true }
   return [{ ...model, groups: { ...groups, [group]: after } }, { done: true }]
 }

@@ -1,19 +1,19 @@
 import { calendarOf, type Period } from './calendar.ts'
 
-/** What the calendar and the clock on the wall show. */
+/** A date and hour in some time zone. */
 export interface LocalDate {
   year: number
   month: number
   day: number
   hour: number
-  /** The year that the week belongs to: that of its Thursday (ISO 8601). */
+  /** ISO 8601 week year: the year of the week's Thursday. */
   weekYear: number
   week: number
 }
 
 const DAY_MS = 86_400_000
 
-/** What the calendar and the clock show in a time zone. */
+/** The local date and hour of an instant. */
 export function localDate(timeZone: string, at: Date): LocalDate {
   const clock = new Date(calendarOf(timeZone).clockAt(at.getTime()))
   const year = clock.getUTCFullYear()
@@ -25,14 +25,14 @@ export function localDate(timeZone: string, at: Date): LocalDate {
   return { year, month, day, hour: clock.getUTCHours(), weekYear, week }
 }
 
-/** The label of what never begins anew. */
+/** The period key of sequences that never restart. */
 export const NEVER = 0
 
 /**
- * Names the calendar period that an instant is in by its date, as a number: 2026, 202611, 20261121, 2026112118, and
- * 2026047 for a week. No two periods have the same, but an hour that the clock shows twice, which so goes on.
+ * The calendar period of an instant as a number: 2026, 202611, 20261121, 2026112118, and 2026047 for a week. Unique,
+ * except for an hour that the clock repeats, which counts as one period.
  */
-export function labelOf(period: Period | null, timeZone: string, at: Date): number {
+export function periodKeyOf(period: Period | null, timeZone: string, at: Date): number {
   if (period === null) return NEVER
   const { year, month, day, hour, weekYear, week } = localDate(timeZone, at)
   switch (period) {
