@@ -25,7 +25,7 @@ it.each([
   const { counters, sequences, namespaces } = openTestNth(app, { timeoutMs: 5000 })
   expect(await counters.read(key)).toMatchObject({ value: 5, definition: { bounds: { maxValue: 9 } } })
   expect(await counters.read({ ...key, name: 'gone' })).toMatchObject({ createdAt: null })
-  expect((await sequences.read(key)).numbering?.step).toBe(2)
+  expect((await sequences.read(key)).definition?.step).toBe(2)
   expect((await namespaces.read('n')).retention.timeZone).toBe('Europe/Berlin')
   // Whoever reads sees what is there now, not what was when they read first.
   await first.counters.incrementBy(key, 1)

@@ -20,7 +20,7 @@ const justExpired: StoredReservation = {
 }
 
 function found(reservation: StoredReservation): NumberState {
-  const numbering = { ...defaults, gapless: true }
+  const definition = { ...defaults, gapless: true }
   const position = {
     isRisen: false,
     last: 9,
@@ -30,7 +30,7 @@ function found(reservation: StoredReservation): NumberState {
     free: [5],
     revision: undefined,
   }
-  return numberState({ numbering, group: '', periodKey: 0 }, { ...position, reservations: [reservation] })
+  return numberState({ definition, group: '', periodKey: 0 }, { ...position, reservations: [reservation] })
 }
 
 it.each([

@@ -3,8 +3,12 @@ import { expect, it } from 'vitest'
 import type { Period } from '../src/core/calendar.ts'
 import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/format.ts'
 import { formatsOverlap } from '../src/core/formatOverlap.ts'
-import { changedNumbering, defaultNumbering, type Era } from '../src/core/numbering.ts'
 import { periodKeyOf } from '../src/core/periodKey.ts'
+import {
+  changedSequenceDefinition,
+  defaultSequenceDefinition,
+  type Era,
+} from '../src/core/sequenceDefinition.ts'
 
 const GROUPS = ['', 'A', '1', '0A', 'A-', '-', '20', '-1', '2010-']
 const DAYS = ['{yyyy}{MM}{dd}', '{yyyy}{dd}{MM}', '{dd}{MM}{yyyy}', '{yyyy}{MM}']
@@ -161,8 +165,8 @@ function manyFormats(make: (time: number) => string) {
     const format = make(time)
     return { format, restartEvery: null, isDescending: false, isSigned: false, groups: used, isMixed: false }
   })
-  const numbering = { ...defaultNumbering('UTC'), format: make(98) }
-  return { numbering, eras, used, isUsedSince: true }
+  const definition = { ...defaultSequenceDefinition('UTC'), format: make(98) }
+  return { definition, eras, used, isUsedSince: true }
 }
 
 it.each([
@@ -173,7 +177,7 @@ it.each([
   const worstMs = Math.max(
     ...Array.from({ length: 40 }, () => {
       const from = process.cpuUsage()
-      const changed = changedNumbering(history, { format: make(99) })
+      const changed = changedSequenceDefinition(history, { format: make(99) })
       expect(changed instanceof Error ? 'refused' : 'accepted').toBe(outcome)
       return process.cpuUsage(from).user / 1000
     }),

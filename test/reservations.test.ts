@@ -22,7 +22,7 @@ const RESERVE = `mutation($key: String, $ttl: Int! = 300) {
 const CONFIRM = 'mutation($id: ID!) { confirmReservation(id: $id) { id value formatted state expiresAt } }'
 const RELEASE = 'mutation($id: ID!) { releaseReservation(id: $id) { id value state } }'
 
-const PLACE = { id: 1, periodKey: 0, numbering: { ...defaults, gapless: true } }
+const PLACE = { id: 1, periodKey: 0, definition: { ...defaults, gapless: true } }
 
 const KEY = { namespace: 'default', sequence: 'invoice', group: '' }
 

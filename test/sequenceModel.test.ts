@@ -4,8 +4,8 @@ import { expect, it } from 'vitest'
 import { PERIODS } from '../src/core/calendar.ts'
 import { NthError } from '../src/core/errors.ts'
 import { claimOf } from '../src/core/idempotency.ts'
-import type { NumberingChange } from '../src/core/numbering.ts'
 import { numbersOf } from '../src/core/numbers.ts'
+import type { SequenceDefinitionChange } from '../src/core/sequenceDefinition.ts'
 import { type Sequences, writerFor } from '../src/core/sequences.ts'
 import type { Target } from '../src/mysql/target.ts'
 import { upTo } from './support/client.ts'
@@ -45,7 +45,7 @@ function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | undefined>
   )
 }
 
-const change: fc.Arbitrary<NumberingChange> = fc.record({
+const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
   startValue: some(number),
   step: some(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
   minValue: some(number),
@@ -144,7 +144,7 @@ async function ask(
 }
 
 /** Whether a change leaves alone how numbers look, which come again, and whether there are some below 0. */
-function isHarmless({ maxValue: _, timeZone: __, ...others }: NumberingChange): boolean {
+function isHarmless({ maxValue: _, timeZone: __, ...others }: SequenceDefinitionChange): boolean {
   return Object.values(others).every((part) => part === undefined)
 }
 
@@ -166,7 +166,7 @@ function after(
 /** The texts that were dealt although they had been before, where nobody has wished for that. */
 function repeats(before: SequenceModel, asked: SequenceOperation, told: SequenceOutcome): string[] {
   if (asked.kind !== 'next' || !('numbers' in told) || told.isReplayed) return []
-  const { cycle, allowRepeats } = before.numbering
+  const { cycle, allowRepeats } = before.definition
   const group = before.groups[asked.group]
   if (cycle || allowRepeats || !group || group.isRestarted) return []
   return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
@@ -197,7 +197,7 @@ it('agrees with a model over 5 000 random definitions, blocks, groups, cycles an
           clock.at += later
           const told = await ask(sequences, namespace, asked)
           const next = after(model, asked, told, clock.at)
-          if (!next) expect([asked, model.numbering, told]).toEqual(stepSequence(model, asked, clock.at)[1])
+          if (!next) expect([asked, model.definition, told]).toEqual(stepSequence(model, asked, clock.at)[1])
           expect(repeats(model, asked, told)).toEqual([])
           model = next ?? model
           const what = 'code' in told ? (told.mayRepeat ? 'mayRepeat' : told.code) : asked.kind
@@ -310,9 +310,9 @@ interface Told extends Event<SequenceModel> {
 }
 
 /** A model without what it doesn't take to explain answers, and in one order: the search remembers where it has been. */
-function comparable({ numbering, groups, keys }: SequenceModel): SequenceModel {
+function comparable({ definition, groups, keys }: SequenceModel): SequenceModel {
   return {
-    numbering,
+    definition,
     groups: inOrder(groups, ({ rows, latest }) => ({
       rows: inOrder(rows, (row) => row),
       latest,
@@ -334,7 +334,7 @@ function inOrder<Part>(parts: Record<string, Part>, each: (part: Part) => Part):
 /** All that is there of the sequence, so that nothing of it is left to be guessed. */
 async function present(target: Target, sequences: Sequences | undefined) {
   if (!sequences) throw new Error('There are two')
-  const { numbering } = await sequences.read({ namespace: 'n', name: 's' })
+  const { definition } = await sequences.read({ namespace: 'n', name: 's' })
   const groups = await Promise.all(
     GROUPS.map(async (group) => {
       const { lastValue, lastFormatted, nextValue } = await sequences.readGroup({
@@ -363,7 +363,7 @@ async function present(target: Target, sequences: Sequences | undefined) {
     next_value,
   ])
   return {
-    numbering: numbering ?? defaults,
+    definition: definition ?? defaults,
     groups,
     positions: new Map(positions.map(([key, ...rest]) => [key, rest])),
     keys: KEYS.map((key) => {
@@ -378,7 +378,7 @@ async function present(target: Target, sequences: Sequences | undefined) {
 /** The same of a model's. */
 function held(model: SequenceModel, at: number) {
   return {
-    numbering: model.numbering,
+    definition: model.definition,
     groups: GROUPS.map((group) => {
       const latest = model.groups[group]?.latest
       return [latest?.value ?? null, latest?.text ?? null, forecast(model, group, at)]

@@ -91,7 +91,7 @@ export function openMemoryNth(): Nth {
       },
 
       readGroup: async (key) => groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
-      read: async (key) => ({ ...key, numbering: undefined, createdAt: null }),
+      read: async (key) => ({ ...key, definition: undefined, createdAt: null }),
       restart: notMeasured,
       reserve: notMeasured,
       confirm: notMeasured,

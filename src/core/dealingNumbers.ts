@@ -1,6 +1,5 @@
 import { NthError } from './errors.ts'
 import { writerOf } from './format.ts'
-import { isDescending } from './numbering.ts'
 import type {
   CloseOperation,
   GroupDealt,
@@ -12,6 +11,7 @@ import type {
   StoredReservation,
 } from './numberState.ts'
 import { type Block, beyondBounds, blockAt, nextNumber } from './numbers.ts'
+import { isDescending } from './sequenceDefinition.ts'
 
 /** Does an operation on a group, at an instant. If it is refused, nothing changes. */
 export function dealNumbers(state: NumberState, operation: GroupOperation, at: Date): GroupDealt | NthError {
@@ -29,8 +29,8 @@ export function dealNumbers(state: NumberState, operation: GroupOperation, at: D
 }
 
 function next(state: NumberState, count: number): NumbersDealt | NthError {
-  const { numbering } = state
-  const { format, timeZone, gapless } = numbering
+  const { definition } = state
+  const { format, timeZone, gapless } = definition
   if (gapless) {
     return wrongMutation(
       'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was taken.',
@@ -48,7 +48,7 @@ function next(state: NumberState, count: number): NumbersDealt | NthError {
     count,
     step,
     ring,
-    nextValue: nextNumber(numbering, state),
+    nextValue: nextNumber(definition, state),
     format,
     timeZone,
     revision: revisionOf(state),
@@ -60,7 +60,7 @@ function revisionOf({ revision, raised }: NumberState): number | undefined {
 }
 
 function advance(state: NumberState, count: number): Block | NthError {
-  const block = blockAt(state.numbering, state, count)
+  const block = blockAt(state.definition, state, count)
   if (block instanceof NthError) return block
   state.last = block.lastValue
   state.next = null
@@ -70,9 +70,9 @@ function advance(state: NumberState, count: number): Block | NthError {
 }
 
 function restart(state: NumberState, nextValue: number | null, at: Date): RestartDealt | NthError {
-  const { numbering, group } = state
-  const value = nextValue ?? numbering.startValue
-  const limit = beyondBounds(numbering, value)
+  const { definition, group } = state
+  const value = nextValue ?? definition.startValue
+  const limit = beyondBounds(definition, value)
   if (limit !== undefined) {
     const message = `${value} is not within the bounds of this sequence: the limit is ${limit}. Nothing was changed.`
     return new NthError('LIMIT_REACHED', message, { argument: 'nextValue', limit })
@@ -83,7 +83,7 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   state.round += 1
   state.free = []
   state.raised += 1
-  const nextFormatted = writerOf(numbering, group, at)(value)
+  const nextFormatted = writerOf(definition, group, at)(value)
   return { kind: 'restart', nextValue: value, nextFormatted, revision: revisionOf(state) }
 }
 
@@ -96,8 +96,8 @@ export function notGapless(): NthError {
 
 /** Holds the number to be dealt first: one that was given back, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
-  const { numbering, group, periodKey, round, now, reservations, free } = state
-  if (!numbering.gapless) return notGapless()
+  const { definition, group, periodKey, round, now, reservations, free } = state
+  if (!definition.gapless) return notGapless()
   const [first] = free
   const block = first === undefined ? advance(state, 1) : takeFree(state, first)
   if (block instanceof NthError) return block
@@ -106,7 +106,7 @@ function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Re
     kind: 'reservation',
     token,
     value,
-    formatted: writerOf(numbering, group, at)(value),
+    formatted: writerOf(definition, group, at)(value),
     state: 'RESERVED',
     expiresAt: now + ttlMs,
     periodKey,
@@ -146,12 +146,12 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
 }
 
 function giveBack(state: NumberState, reservation: StoredReservation): void {
-  const { numbering, free } = state
+  const { definition, free } = state
   const { value } = reservation
   reservation.isFree = true
   // Numbers of past periods are not dealt any more.
-  if (!isOfRound(reservation, state) || beyondBounds(numbering, value) !== undefined) return
-  const place = free.findIndex((other) => (isDescending(numbering) ? other < value : other > value))
+  if (!isOfRound(reservation, state) || beyondBounds(definition, value) !== undefined) return
+  const place = free.findIndex((other) => (isDescending(definition) ? other < value : other > value))
   free.splice(place < 0 ? free.length : place, 0, value)
 }
 

@@ -1,5 +1,5 @@
 import { type Format, formatOf, type Part } from './format.ts'
-import type { UsedGroups } from './numbering.ts'
+import type { UsedGroups } from './sequenceDefinition.ts'
 
 /** What is known of the numbers that are written in two formats. */
 export interface Circumstances {

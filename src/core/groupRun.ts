@@ -34,7 +34,7 @@ export function groupRunOf<R extends Row, G extends GroupRow>(
   row: G,
   at: Date,
 ): GroupRun<G> {
-  const { restartEvery, timeZone } = row.numbering
+  const { restartEvery, timeZone } = row.definition
   const periodKey = periodKeyOf(restartEvery, timeZone, at)
   const run: GroupRun<G> = {
     kind: 'group',
@@ -59,7 +59,7 @@ export function includeInGroup<R extends Row>(
 ): void {
   const rise =
     operation?.kind === 'next' && !claim && run.rise !== undefined
-      ? run.rise + operation.count * run.row.numbering.step
+      ? run.rise + operation.count * run.row.definition.step
       : undefined
   run.rise = Number.isSafeInteger(rise) ? rise : undefined
   run.operations += 1

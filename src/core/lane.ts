@@ -2,8 +2,8 @@ import type { CounterRun } from './batch.ts'
 import type { Definition } from './definition.ts'
 import type { GroupRun } from './groupRun.ts'
 import type { Claim, Earlier, Remembered } from './idempotency.ts'
-import type { Numbering } from './numbering.ts'
 import type { GroupFound, GroupWrite } from './numberState.ts'
+import type { SequenceDefinition } from './sequenceDefinition.ts'
 
 /** What operations are done on. */
 export type Row = CounterRow | GroupRow
@@ -25,7 +25,7 @@ export interface GroupRow {
   sequenceKey: string
   /** Its name, which may be empty. */
   group: string
-  numbering: Numbering
+  definition: SequenceDefinition
 }
 
 /** Finds the row behind a key. */

@@ -1,5 +1,5 @@
-import type { Numbering } from './numbering.ts'
 import type { Block, Position } from './numbers.ts'
+import type { SequenceDefinition } from './sequenceDefinition.ts'
 
 /** What one caller asks of one group. */
 export type GroupOperation =
@@ -97,7 +97,7 @@ export interface Taken {
 
 /** A group, while operations are dealt one after another. */
 export interface NumberState extends Position {
-  numbering: Numbering
+  definition: SequenceDefinition
   /** Empty: the sequence without groups. */
   group: string
   /** Of its running period. */
@@ -119,11 +119,11 @@ export interface NumberState extends Position {
 
 /** A group as it was found, before anything is dealt. */
 export function numberState(
-  { numbering, group, periodKey }: Pick<NumberState, 'numbering' | 'group' | 'periodKey'>,
+  { definition, group, periodKey }: Pick<NumberState, 'definition' | 'group' | 'periodKey'>,
   { last, next, round, now, free, reservations, revision }: GroupFound,
 ): NumberState {
   return {
-    numbering,
+    definition,
     group,
     periodKey,
     last,

@@ -1,5 +1,5 @@
 import { NthError } from './errors.ts'
-import type { Numbering } from './numbering.ts'
+import type { SequenceDefinition } from './sequenceDefinition.ts'
 
 /** Where a group stands in its running period: what it has dealt last, and what was said to come next. */
 export interface Position {
@@ -34,17 +34,17 @@ export const MAX_BLOCK = 1_000_000
 export const MAX_BLOCK_OF_CYCLE = 10_000
 
 /** The numbers that come next; an error where there are not so many. */
-export function blockAt(numbering: Numbering, position: Position, count: number): Block | NthError {
-  const { step, cycle } = numbering
-  const end = endOf(numbering)
-  const first = upcoming(numbering, position)
+export function blockAt(definition: SequenceDefinition, position: Position, count: number): Block | NthError {
+  const { step, cycle } = definition
+  const end = endOf(definition)
+  const first = upcoming(definition, position)
   if (!cycle) {
     const lastValue = first === null ? null : after(first, count - 1, end, step)
     return first === null || lastValue === null
-      ? exhausted(numbering, position, count)
+      ? exhausted(definition, position, count)
       : { value: first, lastValue, count, step }
   }
-  const ring = { from: startOfRound(numbering), end }
+  const ring = { from: startOfRound(definition), end }
   const most = lengthOf(ring, step)
   if (count > most) return tooLong(count, most)
   const value = first ?? ring.from
@@ -54,8 +54,8 @@ export function blockAt(numbering: Numbering, position: Position, count: number)
 }
 
 /** The number that would be dealt next; null: there is none left. */
-export function nextNumber(numbering: Numbering, position: Position): number | null {
-  return upcoming(numbering, position) ?? (numbering.cycle ? startOfRound(numbering) : null)
+export function nextNumber(definition: SequenceDefinition, position: Position): number | null {
+  return upcoming(definition, position) ?? (definition.cycle ? startOfRound(definition) : null)
 }
 
 /** All numbers of a block, in order. */
@@ -70,17 +70,17 @@ export function numbersOf({ value, count, step, ring }: Block): number[] {
 }
 
 /** The bound that a number is beyond; undefined: it may be dealt. */
-export function beyondBounds({ minValue, maxValue }: Numbering, value: number): number | undefined {
+export function beyondBounds({ minValue, maxValue }: SequenceDefinition, value: number): number | undefined {
   if (maxValue !== null && value > maxValue) return maxValue
   return minValue !== null && value < minValue ? minValue : undefined
 }
 
 /** The next number before the end is come to; null: it is. */
-function upcoming(numbering: Numbering, { last, next }: Position): number | null {
-  const { startValue, step, minValue, maxValue } = numbering
+function upcoming(definition: SequenceDefinition, { last, next }: Position): number | null {
+  const { startValue, step, minValue, maxValue } = definition
   const number = next ?? (last === null ? startValue : last + step)
   // The bounds may have been moved since.
-  const [nearest, end] = [step > 0 ? minValue : maxValue, endOf(numbering)]
+  const [nearest, end] = [step > 0 ? minValue : maxValue, endOf(definition)]
   return after(nearest !== null && isBeyond(nearest, number, step) ? nearest : number, 0, end, step)
 }
 
@@ -102,11 +102,11 @@ function isBeyond(number: number, other: number, step: number): boolean {
   return step > 0 ? number > other : number < other
 }
 
-function endOf({ step, minValue, maxValue }: Numbering): number {
+function endOf({ step, minValue, maxValue }: SequenceDefinition): number {
   return step > 0 ? (maxValue ?? Number.MAX_SAFE_INTEGER) : (minValue ?? Number.MIN_SAFE_INTEGER)
 }
 
-function startOfRound({ step, minValue, maxValue, startValue }: Numbering): number {
+function startOfRound({ step, minValue, maxValue, startValue }: SequenceDefinition): number {
   return (step > 0 ? minValue : maxValue) ?? startValue
 }
 
@@ -119,8 +119,8 @@ function numbersUntil(number: number, end: number, step: number): number {
   return Number((BigInt(end) - BigInt(number)) / BigInt(step)) + 1
 }
 
-function exhausted(numbering: Numbering, { last }: Position, count: number): NthError {
-  const { step, minValue, maxValue, startValue } = numbering
+function exhausted(definition: SequenceDefinition, { last }: Position, count: number): NthError {
+  const { step, minValue, maxValue, startValue } = definition
   const limit = step > 0 ? maxValue : minValue
   const asked = count === 1 ? 'a number' : `${count} numbers`
   const since = last === null ? 'none was dealt yet' : `the last one was ${last}`

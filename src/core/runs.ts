@@ -15,7 +15,7 @@ export function isGone<R extends Row>(run: Run<R>): boolean {
 /** Begins dealing, with what was found of a group. */
 export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFound | undefined): void {
   const { row, periodKey } = run
-  run.state = found && numberState({ numbering: row.numbering, group: row.group, periodKey }, found)
+  run.state = found && numberState({ definition: row.definition, group: row.group, periodKey }, found)
 }
 
 /** What was found of a row. */

@@ -1,9 +1,9 @@
 import type { Row, Rows } from './lane.ts'
 import type { PageByName } from './listing.ts'
 import { joinNames } from './names.ts'
-import type { Era, History, Numbering } from './numbering.ts'
 import type { Reservation } from './numberState.ts'
 import type { Position } from './numbers.ts'
+import type { Era, History, SequenceDefinition } from './sequenceDefinition.ts'
 
 export interface SequenceKey {
   namespace: string
@@ -19,7 +19,7 @@ export interface GroupKey {
 
 export interface SequenceState extends SequenceKey {
   /** Undefined: neither used nor defined, so that it would be as its namespace says. */
-  numbering: Numbering | undefined
+  definition: SequenceDefinition | undefined
   /** When it was first used or defined; null: neither yet. */
   createdAt: Date | null
 }
@@ -39,7 +39,7 @@ export interface GroupState extends GroupKey {
 
 /** A group as it is stored. */
 export interface StoredGroup extends GroupKey {
-  numbering: Numbering
+  definition: SequenceDefinition
   /** What it has dealt last, and how that was written; undefined: nothing yet. */
   latest: { value: number; at: Date; format: string | null; timeZone: string } | undefined
   /** Where it stands in the running period. */
@@ -75,7 +75,7 @@ export interface SequenceStore<R extends Row> {
   /** Changes what a sequence is, one caller at a time, while nothing is dealt. Makes it where it isn't there. */
   define(
     key: SequenceKey,
-    change: (history: History) => { numbering: Numbering; eras: readonly Era[] },
+    change: (history: History) => { definition: SequenceDefinition; eras: readonly Era[] },
     /** When it is done, and until when it may take, on the clock of `performance.now()`. */
     when: { at: Date; deadline: number },
   ): Promise<SequenceState>

@@ -8,9 +8,13 @@ import type { GroupCommit } from './groupCommit.ts'
 import type { Claim } from './idempotency.ts'
 import type { Row, Rows } from './lane.ts'
 import type { PageByName } from './listing.ts'
-import { changedNumbering, defaultNumbering, type NumberingChange } from './numbering.ts'
 import type { GroupDealt, GroupOperation, NumbersDealt, Reservation } from './numberState.ts'
 import { nextNumber } from './numbers.ts'
+import {
+  changedSequenceDefinition,
+  defaultSequenceDefinition,
+  type SequenceDefinitionChange,
+} from './sequenceDefinition.ts'
 import {
   type GroupKey,
   type GroupState,
@@ -86,7 +90,7 @@ export interface Sequences {
    * @throws {NthError} BAD_USER_INPUT if that makes no sense, or numbers could be dealt that look like earlier ones;
    *   UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  define(key: SequenceKey, change: NumberingChange): Promise<SequenceState>
+  define(key: SequenceKey, change: SequenceDefinitionChange): Promise<SequenceState>
   /**
    * Forgets a sequence with all its groups: its numbers begin again.
    *
@@ -189,8 +193,8 @@ export function openSequences<R extends Row>({
       // What is refused anyhow is not to make a group.
       const isKnown = store.rows.known(key) !== undefined
       const options = { claim, deadline: isKnown ? undefined : deadline() }
-      const { numbering } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
-      if (!isKnown && !numbering?.gapless) throw notGapless()
+      const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
+      if (!isKnown && !definition?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
       const applied = await change(store.rows, key, operation, options)
@@ -207,7 +211,7 @@ export function openSequences<R extends Row>({
       return store.define(
         { namespace, name },
         (history) => {
-          const changed = changedNumbering(history, { ...asked, timeZone })
+          const changed = changedSequenceDefinition(history, { ...asked, timeZone })
           if (changed instanceof NthError) throw changed
           return changed
         },
@@ -247,8 +251,8 @@ export function writerFor({ key, dealt, at }: SequenceNumbers): (value: number) 
 }
 
 function stateOf(stored: StoredGroup, at: Date): GroupState {
-  const { namespace, sequence, group, numbering, latest, position, free, revision } = stored
-  const nextValue = free ?? nextNumber(numbering, position)
+  const { namespace, sequence, group, definition, latest, position, free, revision } = stored
+  const nextValue = free ?? nextNumber(definition, position)
   return {
     namespace,
     sequence,
@@ -256,7 +260,7 @@ function stateOf(stored: StoredGroup, at: Date): GroupState {
     lastValue: latest?.value ?? null,
     lastFormatted: latest ? writerOf(latest, group, latest.at)(latest.value) : null,
     nextValue,
-    nextFormatted: nextValue === null ? null : writerOf(numbering, group, at)(nextValue),
+    nextFormatted: nextValue === null ? null : writerOf(definition, group, at)(nextValue),
     updatedAt: latest?.at ?? null,
     revision,
   }
@@ -273,12 +277,12 @@ function dealtAs<Kind extends GroupDealt['kind']>(
 }
 
 function unused({ namespace, name }: SequenceKey): SequenceState {
-  return { namespace, name, numbering: undefined, createdAt: null }
+  return { namespace, name, definition: undefined, createdAt: null }
 }
 
 function unusedGroup({ namespace, sequence, group }: GroupKey, revision: number): GroupState {
-  const numbering = defaultNumbering('UTC')
-  const nextValue = numbering.startValue
+  const definition = defaultSequenceDefinition('UTC')
+  const nextValue = definition.startValue
   return {
     namespace,
     sequence,
@@ -287,7 +291,7 @@ function unusedGroup({ namespace, sequence, group }: GroupKey, revision: number)
     lastFormatted: null,
     nextValue,
     // The default format has no date.
-    nextFormatted: writerOf(numbering, group, new Date(0))(nextValue),
+    nextFormatted: writerOf(definition, group, new Date(0))(nextValue),
     updatedAt: null,
     revision,
   }

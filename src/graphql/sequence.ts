@@ -1,6 +1,6 @@
 import { joinNames, splitNames } from '../core/names.ts'
 import type { Nth } from '../core/nth.ts'
-import { defaultNumbering, type Numbering } from '../core/numbering.ts'
+import { defaultSequenceDefinition, type SequenceDefinition } from '../core/sequenceDefinition.ts'
 import type { GroupKey, GroupState, SequenceState } from '../core/sequenceStore.ts'
 import { builder } from './builder.ts'
 import * as checks from './checks.ts'
@@ -44,53 +44,53 @@ builder.node(Sequence, {
     startValue: t.field({
       type: 'SafeInt',
       description: 'First number of each group, and of each period if it begins again.',
-      resolve: (sequence) => numberingOf(sequence).startValue,
+      resolve: (sequence) => definitionOf(sequence).startValue,
     }),
     step: t.field({
       type: 'SafeInt',
       description: 'From one number to the next; negative counts down.',
-      resolve: (sequence) => numberingOf(sequence).step,
+      resolve: (sequence) => definitionOf(sequence).step,
     }),
     minValue: t.field({
       type: 'SafeInt',
       nullable: true,
       description: 'Lowest number; null: none.',
-      resolve: (sequence) => numberingOf(sequence).minValue,
+      resolve: (sequence) => definitionOf(sequence).minValue,
     }),
     maxValue: t.field({
       type: 'SafeInt',
       nullable: true,
       description: 'Highest number; null: none.',
-      resolve: (sequence) => numberingOf(sequence).maxValue,
+      resolve: (sequence) => definitionOf(sequence).maxValue,
     }),
     cycle: t.boolean({
       description: 'Begin again at the other end instead of SEQUENCE_EXHAUSTED.',
-      resolve: (sequence) => numberingOf(sequence).cycle,
+      resolve: (sequence) => definitionOf(sequence).cycle,
     }),
     format: t.string({
       nullable: true,
       description: 'Such as `INV-{yyyy}-{value:5}`; null: `value`, in a named group `group-value`.',
-      resolve: (sequence) => numberingOf(sequence).format,
+      resolve: (sequence) => definitionOf(sequence).format,
     }),
     restartEvery: t.field({
       type: Period,
       nullable: true,
       description: 'Begin again at `startValue` with each period; null: never.',
-      resolve: (sequence) => numberingOf(sequence).restartEvery,
+      resolve: (sequence) => definitionOf(sequence).restartEvery,
     }),
     allowRepeats: t.boolean({
       description: 'Repeated texts are wanted.',
-      resolve: (sequence) => numberingOf(sequence).allowRepeats,
+      resolve: (sequence) => definitionOf(sequence).allowRepeats,
     }),
     timeZone: t.string({
       nullable: true,
       description: 'IANA zone for dates and restarts.',
-      resolve: async ({ namespace, numbering }, _, { nth }) =>
-        numbering?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
+      resolve: async ({ namespace, definition }, _, { nth }) =>
+        definition?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
     }),
     gapless: t.boolean({
       description: 'Numbers are reserved and confirmed, without gaps, not taken.',
-      resolve: (sequence) => numberingOf(sequence).gapless,
+      resolve: (sequence) => definitionOf(sequence).gapless,
     }),
     group: t.field({
       type: SequenceGroup,
@@ -126,8 +126,8 @@ builder.node(Sequence, {
 })
 
 /** What a sequence is; the zone of one that isn't there is its namespace's. */
-function numberingOf({ numbering }: SequenceState): Numbering {
-  return numbering ?? defaultNumbering('UTC')
+function definitionOf({ definition }: SequenceState): SequenceDefinition {
+  return definition ?? defaultSequenceDefinition('UTC')
 }
 
 builder.node(SequenceGroup, {

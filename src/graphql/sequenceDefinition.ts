@@ -3,7 +3,7 @@ import * as checks from './checks.ts'
 import { Period, withZone } from './period.ts'
 import { Sequence, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
 
-const SequenceDefinition = builder.inputType('SequenceDefinitionInput', {
+const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
   description: 'Left out: stays as it is. Null: back to the default.',
   fields: (t) => ({
     startValue: t.field({
@@ -47,7 +47,7 @@ builder.mutationFields((t) => ({
     args: {
       name: t.arg.string(sequenceNameArgument),
       definition: t.arg({
-        type: SequenceDefinition,
+        type: SequenceDefinitionInput,
         required: true,
         description: 'What is to change.',
         validate: checks.sequenceDefinition,

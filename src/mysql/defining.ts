@@ -3,9 +3,9 @@ import type { Definition, TrackedPeriod } from '../core/definition.ts'
 import { historySourcesOf } from '../core/historySources.ts'
 import { BEGINNING, type CountingRow, type Marks } from './counting.ts'
 import { bytes, instant, integer } from './literals.ts'
-import { integerOrNull } from './numbering.ts'
 import { PERIOD_CODES, periodsText } from './retention.ts'
 import { raisedRevision } from './revisions.ts'
+import { integerOrNull } from './sequenceColumns.ts'
 import { gathered, spread } from './slots.ts'
 
 /** Locks what is behind a counter's row, where that is to be changed or to go. */

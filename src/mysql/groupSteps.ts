@@ -2,8 +2,8 @@ import type { GroupFound } from '../core/numberState.ts'
 import { lockRevisions, raiseStep, readRaised } from './groupRevisions.ts'
 import { instant, integer } from './literals.ts'
 import { inOrder, isRenewed, keysOf, type NumberedRun } from './numberedRow.ts'
-import { NUMBERING } from './numbering.ts'
 import { inOrder as inDealingOrder, readFree, readTokens, reservationIn } from './reservations.ts'
+import { SEQUENCE_COLUMNS } from './sequenceColumns.ts'
 import { type Answer, firstRow, rowsOf } from './session.ts'
 import { type Finds, type FlushForm, MARK, NARROW, ownerOf, type Step, together } from './steps.ts'
 
@@ -24,7 +24,7 @@ export function groupSteps(groups: readonly NumberedRun[], at: Date, form: Flush
   if (groups.length === 0) return []
   const members = groups.map((run, index) => ({ run, index })).sort(inOrder)
   const gapless = members
-    .filter(({ run }) => run.row.numbering.gapless)
+    .filter(({ run }) => run.row.definition.gapless)
     .toSorted((a, b) => a.run.row.id - b.run.row.id)
   const opened = form.isClustered ? members.filter(({ run }) => !isOpen(run)) : []
   return [
@@ -70,7 +70,7 @@ function noteUse(some: readonly Member[]): string {
 }
 
 function lockSequences(some: readonly Member[]): string {
-  return `select s.id, s.version, s.definitions, ${NUMBERING}
+  return `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
   from sequence s force index (primary)
  where s.id in (${idsOf(some.map(({ run }) => run.row.sequenceId))})
  order by s.id
@@ -113,9 +113,9 @@ function lockGroups(some: readonly Member[]): string {
 
 /** Whether a row is known to be there, and its numbers follow from one another as far as is known. */
 export function mayRise({ row, periodKey, rise }: NumberedRun, { hidden }: FlushForm): boolean {
-  const { dealtIn, numbering, id } = row
-  const isKnown = dealtIn?.periodKey === periodKey && dealtIn.numbering === numbering
-  return isKnown && rise !== undefined && !numbering.gapless && !hidden.has(id)
+  const { dealtIn, definition, id } = row
+  const isKnown = dealtIn?.periodKey === periodKey && dealtIn.definition === definition
+  return isKnown && rise !== undefined && !definition.gapless && !hidden.has(id)
 }
 
 function riseSteps(members: readonly Member[], at: Date, form: FlushForm): Step[] {
@@ -210,8 +210,8 @@ function readPositions(some: readonly Member[]) {
 
 function reservationSteps({ run, index }: Member): Step[] {
   const { row, periodKey, reservations, tokens } = run
-  const { id, numbering, key: owner } = row
-  const free = reservations > 0 ? readFree({ id, periodKey, numbering }, reservations) : []
+  const { id, definition, key: owner } = row
+  const free = reservations > 0 ? readFree({ id, periodKey, definition }, reservations) : []
   return [
     ...select(
       'select utc_timestamp(3) as now',
@@ -224,7 +224,7 @@ function reservationSteps({ run, index }: Member): Step[] {
         owner,
         note((answer, { free }) => {
           const found = rowsOf(answer).map(({ value }): number => value)
-          return { free: inDealingOrder([...free, ...found], numbering) }
+          return { free: inDealingOrder([...free, ...found], definition) }
         }),
       ),
     ),

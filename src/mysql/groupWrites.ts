@@ -2,8 +2,8 @@ import type { GroupWrite } from '../core/numberState.ts'
 import { raiseStep } from './groupRevisions.ts'
 import { bytes, instant, integer } from './literals.ts'
 import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
-import { bytesOrNull, integerOrNull } from './numbering.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
+import { bytesOrNull, integerOrNull } from './sequenceColumns.ts'
 import { type FlushForm, ownerOf, type Step, together } from './steps.ts'
 
 /** Writes what was decided of groups. */
@@ -37,7 +37,7 @@ export function groupWriteSteps(
 /** Notes of groups that dealt what the next flush need not do again. */
 export function noteDealt(groups: readonly NumberedRun[], writes: readonly (GroupWrite | undefined)[]): void {
   for (const [index, { row, periodKey, state }] of groups.entries()) {
-    if (state && writes[index]?.isDealt) row.dealtIn = { periodKey, numbering: state.numbering }
+    if (state && writes[index]?.isDealt) row.dealtIn = { periodKey, definition: state.definition }
   }
 }
 
@@ -67,17 +67,17 @@ on duplicate key update
 
 function isNews({ row, periodKey, state }: NumberedRun, { isDealt }: GroupWrite): boolean {
   const { dealtIn } = row
-  return isDealt && (dealtIn?.periodKey !== periodKey || dealtIn.numbering !== state?.numbering)
+  return isDealt && (dealtIn?.periodKey !== periodKey || dealtIn.definition !== state?.definition)
 }
 
 /** Of another process whose clock is behind, the later period stays the latest. */
 function noteLatest({ row, periodKey }: NumberedRun): string {
-  const { id, version, numbering } = row
+  const { id, version, definition } = row
   return `update sequence_group
    set latest_label = if(version = ${integer(version)}, greatest(latest_label, ${integer(periodKey)}), ${integer(periodKey)}),
        version = ${integer(version)},
-       format = ${bytesOrNull(numbering.format)},
-       time_zone = ${bytes(numbering.timeZone)}
+       format = ${bytesOrNull(definition.format)},
+       time_zone = ${bytes(definition.timeZone)}
  where id = ${integer(id)}`
 }
 
@@ -85,12 +85,12 @@ function reservationWrites(
   { row, periodKey }: NumberedRun,
   { taken, reserved, closed }: GroupWrite,
 ): string[] {
-  const { id, numbering } = row
+  const { id, definition } = row
   const rounds = [...new Set(taken.map(({ round }) => round))]
   return [
     ...rounds.map((round) => {
       const values = taken.filter((one) => one.round === round).map(({ value }) => value)
-      return takeFree({ id, periodKey, numbering }, round, values)
+      return takeFree({ id, periodKey, definition }, round, values)
     }),
     ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
     ...closed.map(closeReservation),

@@ -1,8 +1,8 @@
 import type { RowDataPacket } from 'mysql2'
 import type { GroupRun } from '../core/groupRun.ts'
 import type { GroupRow } from '../core/lane.ts'
-import type { Numbering } from '../core/numbering.ts'
-import { numberingIn } from './numbering.ts'
+import type { SequenceDefinition } from '../core/sequenceDefinition.ts'
+import { sequenceDefinitionIn } from './sequenceColumns.ts'
 
 /** A group of a sequence, as a flush names it. */
 export interface NumberedRow extends GroupRow {
@@ -15,36 +15,36 @@ export interface NumberedRow extends GroupRow {
   /** Of the sequence, as it was looked up or found since. */
   version: number
   /** The period of which it is known that its row is there, and noted as the latest; and how it was numbered then. */
-  dealtIn: { periodKey: number; numbering: Numbering } | undefined
+  dealtIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
 
 /** A group, by what its sequence is in some version. */
 export function numberedRow(
   given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
   group: string,
-  numbering: Numbering,
+  definition: SequenceDefinition,
 ): NumberedRow {
   return {
     ...given,
     kind: 'group',
-    key: keyOf(given.id, given.version, numbering),
+    key: keyOf(given.id, given.version, definition),
     sequenceKey: `sequence ${given.sequenceId}`,
     group,
-    numbering,
+    definition,
     dealtIn: undefined,
   }
 }
 
 /** Where that is the same, the same statements read the same rows. */
-function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }: Numbering): string {
+function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }: SequenceDefinition): string {
   return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
 }
 
 /** Takes over what the sequence of a group is now. Returns whether that is enough. */
 export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
-  const numbering = numberingIn(found)
-  if (keyOf(group.id, found.version, numbering) !== group.key) return false
-  group.numbering = numbering
+  const definition = sequenceDefinitionIn(found)
+  if (keyOf(group.id, found.version, definition) !== group.key) return false
+  group.definition = definition
   group.version = found.version
   return true
 }

@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
-import { isDescending, type Numbering } from '../core/numbering.ts'
 import type { ReservationState, StoredReservation } from '../core/numberState.ts'
+import { isDescending, type SequenceDefinition } from '../core/sequenceDefinition.ts'
 import { bytes, instant, integer } from './literals.ts'
 
 /** How states are numbered in the database. */
@@ -13,7 +13,7 @@ const EXPIRED = codeOf('EXPIRED')
 export interface Place {
   id: number
   periodKey: number
-  numbering: Numbering
+  definition: SequenceDefinition
 }
 
 /**
@@ -38,25 +38,25 @@ union all
 }
 
 /** The numbers of which each is to be dealt before those behind it. */
-export function inOrder(numbers: readonly number[], numbering: Numbering): number[] {
-  return numbers.toSorted((a, b) => (isDescending(numbering) ? b - a : a - b))
+export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
+  return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
 }
 
 /** The round is asked for like this, as the server finds the order of a join's rows by no index. */
 function freeIn(
-  { id, periodKey, numbering }: Place,
+  { id, periodKey, definition }: Place,
   index: string,
   condition: string,
   { count, lock }: { count: number; lock: string },
 ): string {
-  const { minValue, maxValue } = numbering
+  const { minValue, maxValue } = definition
   const place = `group_id = ${integer(id)} and period_label = ${integer(periodKey)}`
   return `select group_id, value
   from reservation force index (${index})
  where ${place} and round = (select round from sequence_value where ${place} ${lock})
    and ${condition}
    and value between ${integer(minValue ?? Number.MIN_SAFE_INTEGER)} and ${integer(maxValue ?? Number.MAX_SAFE_INTEGER)}
- order by value ${isDescending(numbering) ? 'desc' : 'asc'}
+ order by value ${isDescending(definition) ? 'desc' : 'asc'}
  limit ${integer(count)} ${lock}`
 }
 

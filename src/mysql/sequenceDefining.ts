@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { ResultSetHeader, RowDataPacket } from 'mysql2'
 import { NthError } from '../core/errors.ts'
 import { type Claim, claimOf } from '../core/idempotency.ts'
-import { defaultNumbering, type History } from '../core/numbering.ts'
+import { defaultSequenceDefinition, type History } from '../core/sequenceDefinition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../core/sequenceStore.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber } from './errors.ts'
 import { openNamespace } from './ids.ts'
 import { readDone, remember } from './keys.ts'
 import { bytes, instant, integer } from './literals.ts'
-import { erasIn, NUMBERING, numberingIn, numberingSet } from './numbering.ts'
+import { erasIn, SEQUENCE_COLUMNS, sequenceDefinitionIn, sequenceDefinitionSet } from './sequenceColumns.ts'
 import { firstVersion } from './versions.ts'
 
 type Change = Parameters<SequenceStore<never>['define']>[1]
@@ -63,7 +63,7 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
 
 /** A sequence that isn't there. */
 const UNUSED: History = {
-  numbering: defaultNumbering('UTC'),
+  definition: defaultSequenceDefinition('UTC'),
   eras: [],
   used: { isNamed: false, isUnnamed: false },
   isUsedSince: false,
@@ -145,7 +145,7 @@ async function define(
   { id, key, change, note, at, doubt }: DefineRequest,
 ): Promise<SequenceState | undefined> {
   const [[row]] = await connection.query<RowDataPacket[]>(
-    `select s.version, s.created_at, s.is_defined, s.eras, ${NUMBERING}
+    `select s.version, s.created_at, s.is_defined, s.eras, ${SEQUENCE_COLUMNS}
        from sequence s force index (primary)
       where s.id = ${integer(id)}
         for update`,
@@ -153,11 +153,11 @@ async function define(
   const wasDone = await isDone(connection, note)
   doubt.isCommitting = false
   if (!row) return undefined
-  const before = numberingIn(row)
-  if (wasDone) return { ...key, numbering: before, createdAt: row.created_at }
+  const before = sequenceDefinitionIn(row)
+  if (wasDone) return { ...key, definition: before, createdAt: row.created_at }
   const earlier = erasIn(row.eras)
-  const { numbering, eras } = change({
-    numbering: before,
+  const { definition, eras } = change({
+    definition: before,
     eras: earlier,
     used: {
       isNamed: await hasDealt(connection, id, 'sequence_group_version', "version > 0 and name > ''"),
@@ -170,11 +170,11 @@ async function define(
       `version = ${integer(row.version)}`,
     ),
   })
-  const isChanged = JSON.stringify([numbering, eras]) !== JSON.stringify([before, earlier])
+  const isChanged = JSON.stringify([definition, eras]) !== JSON.stringify([before, earlier])
   if (isChanged || row.is_defined !== 1) {
     await connection.query(
       `update sequence
-          set ${numberingSet(numbering, eras)},
+          set ${sequenceDefinitionSet(definition, eras)},
               is_defined = true,
               definitions = definitions + 1,
               version = version + 1
@@ -184,7 +184,7 @@ async function define(
   }
   await connection.query(remember([{ claim: note, at, answers: [] }]))
   doubt.isCommitting = true
-  doubt.state = { ...key, numbering, createdAt: row.created_at }
+  doubt.state = { ...key, definition, createdAt: row.created_at }
   return doubt.state
 }
 

@@ -11,13 +11,13 @@ import {
 } from '../core/sequenceStore.ts'
 import type { Connection } from './database.ts'
 import { bytes, integer } from './literals.ts'
-import { NUMBERING, numberingIn } from './numbering.ts'
 import { onPage, pageOf } from './paging.ts'
 import { inOrder, readFirstFree } from './reservations.ts'
 import { REVISION_OF_NOW } from './revisions.ts'
 import { selectByParent } from './selecting.ts'
+import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './sequenceColumns.ts'
 
-const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${NUMBERING}`
+const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}`
 
 /** A sequence is there for readers once it is defined, or one of its groups has dealt a number. */
 export const IS_THERE = `(s.is_defined or exists (
@@ -65,7 +65,7 @@ function sequenceFrom(row: RowDataPacket): SequenceState {
   return {
     namespace: row.namespace.toString('utf8'),
     name: row.name.toString('utf8'),
-    numbering: numberingIn(row),
+    definition: sequenceDefinitionIn(row),
     createdAt: row.created_at,
   }
 }
@@ -86,7 +86,7 @@ export async function readGroups(
       keys,
       ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
       (siblings) =>
-        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${NUMBERING}, ${LATEST},
+        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
                 asked.now
            from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) asked
            left join namespace n on n.name = ${bytes(siblings[0].namespace)}
@@ -112,7 +112,7 @@ export async function listGroups(
     'g.version > 0',
   ]
   const [rows] = await connection.query<RowDataPacket[]>(
-    `select n.name as namespace, s.name as sequence, g.name as its_group, ${NUMBERING}, ${LATEST}
+    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
        from namespace n
        join sequence s on s.namespace_id = n.id
        join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
@@ -143,8 +143,8 @@ async function groupsFrom(
 }
 
 function standingIn(row: RowDataPacket, now: Date): Standing {
-  const numbering = numberingIn(row)
-  const periodKey = periodKeyOf(numbering.restartEvery, numbering.timeZone, now)
+  const definition = sequenceDefinitionIn(row)
+  const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
   const isRunning = row.latest_label === periodKey
   return {
     id: row.id,
@@ -154,7 +154,7 @@ function standingIn(row: RowDataPacket, now: Date): Standing {
       namespace: row.namespace.toString('utf8'),
       sequence: row.sequence.toString('utf8'),
       group: row.its_group.toString('utf8'),
-      numbering,
+      definition,
       latest:
         row.latest_label === null || row.value === null
           ? undefined
@@ -193,16 +193,16 @@ async function readPositions(connection: Connection, standings: readonly Standin
 
 async function readFreeNumbers(connection: Connection, standings: readonly Standing[]): Promise<void> {
   const gapless = standings.flatMap(({ id, periodKey, stored }) =>
-    id !== null && stored.numbering.gapless ? [{ id, periodKey, stored }] : [],
+    id !== null && stored.definition.gapless ? [{ id, periodKey, stored }] : [],
   )
   if (gapless.length === 0) return
   const [rows] = await connection.query<RowDataPacket[]>(
     gapless
-      .map(({ id, periodKey, stored }) => readFirstFree({ id, periodKey, numbering: stored.numbering }))
+      .map(({ id, periodKey, stored }) => readFirstFree({ id, periodKey, definition: stored.definition }))
       .join('\nunion all\n'),
   )
   for (const { id, stored } of gapless) {
     const free = rows.filter(({ group_id }) => group_id === id).map(({ value }): number => value)
-    stored.free = inOrder(free, stored.numbering)[0] ?? null
+    stored.free = inOrder(free, stored.definition)[0] ?? null
   }
 }

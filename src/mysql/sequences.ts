@@ -6,11 +6,11 @@ import type { Connection, Database } from './database.ts'
 import { openRows, openTurns } from './ids.ts'
 import { bytes, integer } from './literals.ts'
 import { type NumberedRow, numberedRow } from './numberedRow.ts'
-import { NUMBERING, numberingIn } from './numbering.ts'
 import type { Origin } from './origin.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
 import { REVISION_OF_NOW } from './revisions.ts'
 import { selectByParent } from './selecting.ts'
+import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './sequenceColumns.ts'
 import { defineSequence, deleteSequence, sequenceIn } from './sequenceDefining.ts'
 import { listGroups, listSequences, readGroups, readSequences } from './sequenceReads.ts'
 import { firstVersion } from './versions.ts'
@@ -49,7 +49,7 @@ export function openSequenceStore(
 }
 
 const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
-       s.id as sequence_id, s.version, ${NUMBERING}`
+       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
 
 async function findGroups(
   connection: Connection,
@@ -137,7 +137,7 @@ async function readByToken(connection: Connection, tokens: readonly string[]): P
 function rowIn(row: RowDataPacket, incarnation: number): NumberedRow {
   const { id, identity, version } = row
   const given = { id, sequenceId: row.sequence_id, identity, incarnation, version }
-  return numberedRow(given, row.its_group.toString('utf8'), numberingIn(row))
+  return numberedRow(given, row.its_group.toString('utf8'), sequenceDefinitionIn(row))
 }
 
 function keyIn(row: RowDataPacket): GroupKey {

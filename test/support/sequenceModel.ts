@@ -1,9 +1,9 @@
 import { Temporal } from 'temporal-polyfill'
-import type { Numbering, NumberingChange } from '../../src/core/numbering.ts'
+import type { SequenceDefinition, SequenceDefinitionChange } from '../../src/core/sequenceDefinition.ts'
 
 /** What one sequence does, said once more and in the simplest way, to compare with. */
 export interface SequenceModel {
-  numbering: Numbering
+  definition: SequenceDefinition
   /** The texts that each group has dealt, and whether it was told to begin elsewhere. */
   groups: Record<string, ModelGroup>
   keys: Record<string, { asked: string; answer: ModelNumbers }>
@@ -25,7 +25,7 @@ export interface ModelNumbers {
 export type SequenceOperation =
   | { kind: 'next'; group: string; count: number; key?: string | undefined }
   | { kind: 'restart'; group: string; nextValue: number | null }
-  | { kind: 'define'; change: NumberingChange }
+  | { kind: 'define'; change: SequenceDefinitionChange }
   | { kind: 'delete' }
 
 /** What a caller is told. */
@@ -34,7 +34,7 @@ export type SequenceOutcome =
   | { done: true }
   | { code: string; mayRepeat?: boolean }
 
-export const defaults: Numbering = {
+export const defaults: SequenceDefinition = {
   startValue: 1,
   step: 1,
   minValue: null,
@@ -47,7 +47,7 @@ export const defaults: Numbering = {
   gapless: false,
 }
 
-export const emptySequence: SequenceModel = { numbering: defaults, groups: {}, keys: {} }
+export const emptySequence: SequenceModel = { definition: defaults, groups: {}, keys: {} }
 
 const END = BigInt(Number.MAX_SAFE_INTEGER)
 const MOST_OF_CYCLE = 10_000n
@@ -66,24 +66,24 @@ export function stepSequence(
     case 'delete':
       return [{ ...emptySequence, keys: model.keys }, { done: true }]
     case 'define': {
-      const numbering = changed(model.numbering, operation.change)
-      return isSound(numbering) && !startsInVain(model, numbering)
-        ? [{ ...model, numbering }, { done: true }]
+      const definition = changed(model.definition, operation.change)
+      return isSound(definition) && !startsInVain(model, definition)
+        ? [{ ...model, definition }, { done: true }]
         : [model, { code: 'BAD_USER_INPUT' }]
     }
   }
 }
 
 /** What would come next in a group. */
-export function forecast({ numbering, groups }: SequenceModel, group: string, at: number): number | null {
-  const row = rowOf(groups[group], numbering, at)
-  const number = following(numbering, row)
+export function forecast({ definition, groups }: SequenceModel, group: string, at: number): number | null {
+  const row = rowOf(groups[group], definition, at)
+  const number = following(definition, row)
   return number === null ? null : Number(number)
 }
 
-export function textOf(numbering: Numbering, group: string, value: number, at: number): string {
-  const format = numbering.format ?? (group === '' ? '{value}' : '{group}-{value}')
-  const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(numbering.timeZone)
+export function textOf(definition: SequenceDefinition, group: string, value: number, at: number): string {
+  const format = definition.format ?? (group === '' ? '{value}' : '{group}-{value}')
+  const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(definition.timeZone)
   const two = (part: number) => String(part).padStart(2, '0')
   const fields: Record<string, string> = {
     group,
@@ -102,19 +102,22 @@ export function textOf(numbering: Numbering, group: string, value: number, at: n
   })
 }
 
-function changed(present: Numbering, change: NumberingChange): Numbering {
+function changed(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
   const entries = Object.entries({ ...present, ...change }).map(([part, value]) => {
-    const kept = present[part as keyof Numbering]
-    return [part, value === undefined ? kept : (value ?? defaults[part as keyof Numbering])]
+    const kept = present[part as keyof SequenceDefinition]
+    return [part, value === undefined ? kept : (value ?? defaults[part as keyof SequenceDefinition])]
   })
   // The parts of one.
-  return Object.fromEntries(entries) as Numbering
+  return Object.fromEntries(entries) as SequenceDefinition
 }
 
 /** Whether the start is another one, though the first number was issued and none will begin there. */
-function startsInVain({ numbering: present, groups }: SequenceModel, numbering: Numbering): boolean {
+function startsInVain(
+  { definition: present, groups }: SequenceModel,
+  definition: SequenceDefinition,
+): boolean {
   const used = Object.entries(groups).flatMap(([name, { latest }]) => (latest === null ? [] : [name]))
-  const { startValue, minValue, maxValue, restartEvery, cycle } = numbering
+  const { startValue, minValue, maxValue, restartEvery, cycle } = definition
   const isAhead = restartEvery !== null || cycle || used.some((name) => name !== '')
   const mayStay =
     present.startValue >= (minValue ?? -Infinity) && present.startValue <= (maxValue ?? Infinity)
@@ -122,8 +125,8 @@ function startsInVain({ numbering: present, groups }: SequenceModel, numbering: 
 }
 
 /** Whether a sequence can be so, whatever it has dealt. Of formats, the test has only good ones. */
-function isSound(numbering: Numbering): boolean {
-  const { startValue, step, minValue, maxValue, cycle, format, restartEvery, allowRepeats } = numbering
+function isSound(definition: SequenceDefinition): boolean {
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery, allowRepeats } = definition
   if (step === 0) return false
   if (minValue !== null && (startValue < minValue || (maxValue !== null && minValue > maxValue))) return false
   if (maxValue !== null && startValue > maxValue) return false
@@ -138,7 +141,7 @@ function isSound(numbering: Numbering): boolean {
   ]
 }
 
-function periodKeyOf({ restartEvery, timeZone }: Numbering, at: number): string {
+function periodKeyOf({ restartEvery, timeZone }: SequenceDefinition, at: number): string {
   const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
   const text = date.toPlainDateTime().toString()
   switch (restartEvery) {
@@ -157,13 +160,13 @@ function periodKeyOf({ restartEvery, timeZone }: Numbering, at: number): string 
   }
 }
 
-function rowOf(group: ModelGroup | undefined, numbering: Numbering, at: number) {
-  return group?.rows[periodKeyOf(numbering, at)] ?? { last: null, next: null }
+function rowOf(group: ModelGroup | undefined, definition: SequenceDefinition, at: number) {
+  return group?.rows[periodKeyOf(definition, at)] ?? { last: null, next: null }
 }
 
 /** The number after what a row holds; null: there is none. */
 function following(
-  { startValue, step, minValue, maxValue, cycle }: Numbering,
+  { startValue, step, minValue, maxValue, cycle }: SequenceDefinition,
   { last, next }: { last: number | null; next: number | null },
 ): bigint | null {
   const [lowest, highest] = [
@@ -188,25 +191,25 @@ function next(
   const earlier = key === undefined ? undefined : model.keys[key]
   if (earlier && earlier.asked !== asked) return [model, { code: 'IDEMPOTENCY_KEY_REUSED' }]
   if (earlier) return [model, { numbers: earlier.answer, isReplayed: true }]
-  const { numbering } = model
-  if (numbering.cycle && BigInt(count) > longest(numbering)) return [model, { code: 'BAD_USER_INPUT' }]
+  const { definition } = model
+  if (definition.cycle && BigInt(count) > longest(definition)) return [model, { code: 'BAD_USER_INPUT' }]
   const held = model.groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
   const values: number[] = []
-  let row = rowOf(held, numbering, at)
+  let row = rowOf(held, definition, at)
   while (values.length < count) {
-    const number = following(numbering, row)
+    const number = following(definition, row)
     if (number === null) {
-      const bound = numbering.step > 0 ? numbering.maxValue : numbering.minValue
+      const bound = definition.step > 0 ? definition.maxValue : definition.minValue
       return [model, { code: bound === null ? 'OUT_OF_RANGE' : 'SEQUENCE_EXHAUSTED' }]
     }
     values.push(Number(number))
     row = { last: Number(number), next: null }
   }
-  const texts = values.map((value) => textOf(numbering, group, value, at))
+  const texts = values.map((value) => textOf(definition, group, value, at))
   const [value, lastValue] = [values[0] ?? 0, values.at(-1) ?? 0]
   const answer = { value, lastValue, texts }
   const after: ModelGroup = {
-    rows: { ...held.rows, [periodKeyOf(numbering, at)]: row },
+    rows: { ...held.rows, [periodKeyOf(definition, at)]: row },
     latest: { value: lastValue, text: texts.at(-1) ?? '' },
     texts: { ...held.texts, ...Object.fromEntries(texts.map((text) => [text, true])) },
     isRestarted: held.isRestarted,
@@ -219,7 +222,7 @@ function next(
 }
 
 /** How many numbers one round of a cycle has, as far as one call may take them. */
-function longest({ startValue, step, minValue, maxValue }: Numbering): bigint {
+function longest({ startValue, step, minValue, maxValue }: SequenceDefinition): bigint {
   const from = BigInt((step > 0 ? minValue : maxValue) ?? startValue)
   const end = BigInt((step > 0 ? maxValue : minValue) ?? 0)
   const length = (end - from) / BigInt(step) + 1n
@@ -231,14 +234,14 @@ function restart(
   { group, nextValue }: Extract<SequenceOperation, { kind: 'restart' }>,
   at: number,
 ): [SequenceModel, SequenceOutcome] {
-  const { numbering, groups } = model
-  const { minValue, maxValue, startValue } = numbering
+  const { definition, groups } = model
+  const { minValue, maxValue, startValue } = definition
   const value = nextValue ?? startValue
   if ((minValue !== null && value < minValue) || (maxValue !== null && value > maxValue)) {
     return [model, { code: 'LIMIT_REACHED' }]
   }
   const held = groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
-  const row = { ...rowOf(held, numbering, at), next: value }
-  const after = { ...held, rows: { ...held.rows, [periodKeyOf(numbering, at)]: row }, isRestarted: true }
+  const row = { ...rowOf(held, definition, at), next: value }
+  const after = { ...held, rows: { ...held.rows, [periodKeyOf(definition, at)]: row }, isRestarted: true }
   return [{ ...model, groups: { ...groups, [group]: after } }, { done: true }]
 }

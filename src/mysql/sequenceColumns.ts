@@ -1,15 +1,15 @@
 import type { RowDataPacket } from 'mysql2'
 import { PERIODS } from '../core/calendar.ts'
-import type { Era, Numbering } from '../core/numbering.ts'
+import type { Era, SequenceDefinition } from '../core/sequenceDefinition.ts'
 import { bytes, integer } from './literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 
 /** What a statement reads of what a sequence is, by the table called s. */
-export const NUMBERING = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
+export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
        s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`
 
 /** A sequence as a statement has read it. */
-export function numberingIn(row: RowDataPacket): Numbering {
+export function sequenceDefinitionIn(row: RowDataPacket): SequenceDefinition {
   return {
     startValue: row.start_value,
     step: row.step,
@@ -25,8 +25,8 @@ export function numberingIn(row: RowDataPacket): Numbering {
 }
 
 /** What sets the columns of a sequence. */
-export function numberingSet(numbering: Numbering, eras: readonly Era[]): string {
-  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = numbering
+export function sequenceDefinitionSet(definition: SequenceDefinition, eras: readonly Era[]): string {
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
   return `start_value = ${integer(startValue)},
        step = ${integer(step)},
        min_value = ${integerOrNull(minValue)},
@@ -34,9 +34,9 @@ export function numberingSet(numbering: Numbering, eras: readonly Era[]): string
        cycles = ${cycle},
        format = ${bytesOrNull(format)},
        restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
-       allow_repeats = ${numbering.allowRepeats},
-       time_zone = ${bytes(numbering.timeZone)},
-       gapless = ${numbering.gapless},
+       allow_repeats = ${definition.allowRepeats},
+       time_zone = ${bytes(definition.timeZone)},
+       gapless = ${definition.gapless},
        eras = ${eras.length === 0 ? 'null' : bytes(JSON.stringify(eras))}`
 }
 

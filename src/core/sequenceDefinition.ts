@@ -5,7 +5,7 @@ import { formatsOverlap } from './formatOverlap.ts'
 import { beyondBounds } from './numbers.ts'
 
 /** What a sequence is: how its numbers follow one another, and how they are written. */
-export interface Numbering {
+export interface SequenceDefinition {
   /** The first number of each group, and of each period if it begins anew. */
   startValue: number
   /** From one number to the next; never 0. */
@@ -27,7 +27,9 @@ export interface Numbering {
 }
 
 /** What is to change; undefined: stays as it is; null: back to the default. */
-export type NumberingChange = { [Part in keyof Numbering]?: Numbering[Part] | null | undefined }
+export type SequenceDefinitionChange = {
+  [Part in keyof SequenceDefinition]?: SequenceDefinition[Part] | null | undefined
+}
 
 /** How a sequence has written numbers that it has dealt. */
 export interface Era {
@@ -50,7 +52,7 @@ export interface UsedGroups {
 
 /** A sequence, and what is known of the numbers that it has dealt. */
 export interface History {
-  numbering: Numbering
+  definition: SequenceDefinition
   /** As they were written before it was last changed. */
   eras: readonly Era[]
   used: UsedGroups
@@ -59,7 +61,7 @@ export interface History {
 }
 
 /** What a sequence is until it is defined otherwise. `timeZone` is that of its namespace. */
-export function defaultNumbering(timeZone: string): Numbering {
+export function defaultSequenceDefinition(timeZone: string): SequenceDefinition {
   return {
     startValue: 1,
     step: 1,
@@ -81,68 +83,74 @@ const MAX_ERAS = 100
  * A sequence after a change, and how it has written numbers before; an error if that makes no sense, or if numbers
  * could be dealt that look like earlier ones.
  */
-export function changedNumbering(
+export function changedSequenceDefinition(
   history: History,
-  change: NumberingChange,
-): { numbering: Numbering; eras: readonly Era[] } | NthError {
-  const { numbering: present, used, isUsedSince } = history
-  const numbering = merged(present, change)
-  const fault = faultIn(numbering, change)
+  change: SequenceDefinitionChange,
+): { definition: SequenceDefinition; eras: readonly Era[] } | NthError {
+  const { definition: present, used, isUsedSince } = history
+  const definition = merged(present, change)
+  const fault = faultIn(definition, change)
   if (fault) return fault
-  if (!used.isNamed && !used.isUnnamed) return { numbering, eras: [] }
-  if (numbering.gapless !== present.gapless) {
+  if (!used.isNamed && !used.isUnnamed) return { definition, eras: [] }
+  if (definition.gapless !== present.gapless) {
     return refused('definition.gapless', 'can no longer be changed: numbers were dealt')
   }
-  if (numbering.gapless && isDescending(numbering) !== isDescending(present)) {
+  if (definition.gapless && isDescending(definition) !== isDescending(present)) {
     return refused('definition.step', 'cannot turn round: numbers that were given back would come twice')
   }
-  if (startsInVain(numbering, present, used)) {
+  if (startsInVain(definition, present, used)) {
     return refused('definition.startValue', 'is for the first number, which was issued; use restartSequence')
   }
   const era = eraOf(present, used)
   const eras = isUsedSince ? withEra(history.eras, era) : history.eras
-  if (eras.length > MAX_ERAS && !isAlike(era, eraOf(numbering, used))) {
+  if (eras.length > MAX_ERAS && !isAlike(era, eraOf(definition, used))) {
     return refused('definition.format', `was changed ${MAX_ERAS} times in use; begin a new sequence`)
   }
-  if (numbering.cycle || numbering.allowRepeats) return { numbering, eras }
+  if (definition.cycle || definition.allowRepeats) return { definition, eras }
   // What is so now was compared when it was defined.
-  if (isAlike(era, eraOf(numbering, used))) return { numbering, eras }
-  const isSigned = isSigning(numbering) || eras.some((era) => era.isSigned)
+  if (isAlike(era, eraOf(definition, used))) return { definition, eras }
+  const isSigned = isSigning(definition) || eras.some((era) => era.isSigned)
   const overlapping = eras.find((era) =>
-    formatsOverlap(era.format, numbering.format, {
-      carriesOn: carriesOn(era, numbering),
-      isDated: numbering.restartEvery !== null,
+    formatsOverlap(era.format, definition.format, {
+      carriesOn: carriesOn(era, definition),
+      isDated: definition.restartEvery !== null,
       isSigned,
       groups: era.groups,
     }),
   )
-  return overlapping ? repeating(overlapping, numbering, change) : { numbering, eras }
+  return overlapping ? repeating(overlapping, definition, change) : { definition, eras }
 }
 
 /** Whether a start is new that no number will begin at: no period, round or other group, and the bounds allow the old one. */
-function startsInVain(numbering: Numbering, { startValue }: Numbering, used: UsedGroups): boolean {
-  const { restartEvery, cycle } = numbering
+function startsInVain(
+  definition: SequenceDefinition,
+  { startValue }: SequenceDefinition,
+  used: UsedGroups,
+): boolean {
+  const { restartEvery, cycle } = definition
   const isAhead = restartEvery !== null || cycle || used.isNamed
-  return numbering.startValue !== startValue && !isAhead && beyondBounds(numbering, startValue) === undefined
+  return (
+    definition.startValue !== startValue && !isAhead && beyondBounds(definition, startValue) === undefined
+  )
 }
 
-export function isDescending({ step }: Numbering): boolean {
+export function isDescending({ step }: SequenceDefinition): boolean {
   return step < 0
 }
 
-function merged(present: Numbering, change: NumberingChange): Numbering {
-  const defaults = defaultNumbering(present.timeZone)
+function merged(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
+  const defaults = defaultSequenceDefinition(present.timeZone)
   const given = Object.entries(change).filter(([, value]) => value !== undefined)
-  const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof Numbering]])
+  const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof SequenceDefinition]])
   // Each part is of the type that it has in both.
-  return { ...present, ...(Object.fromEntries(values) as Partial<Numbering>) }
+  return { ...present, ...(Object.fromEntries(values) as Partial<SequenceDefinition>) }
 }
 
 /** Why a sequence can't be so; undefined: it can. */
-function faultIn(numbering: Numbering, change: NumberingChange): NthError | undefined {
-  const { startValue, step, minValue, maxValue, cycle, gapless } = numbering
+function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChange): NthError | undefined {
+  const { startValue, step, minValue, maxValue, cycle, gapless } = definition
   /** The part that the caller has just changed, of some that don't fit together. */
-  const blamed = (...parts: (keyof Numbering)[]) =>
+  const blamed = (...parts: (keyof SequenceDefinition)[]) =>
     `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
   if (step === 0) return refused('definition.step', 'must not be 0')
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
@@ -161,12 +169,12 @@ function faultIn(numbering: Numbering, change: NumberingChange): NthError | unde
     return refused(blamed('cycle', end, 'step'), `needs a ${end} at which it begins again`)
   }
   if (cycle && gapless) return refused(blamed('gapless', 'cycle'), 'of a gapless sequence cannot be a cycle')
-  return faultInFormat(numbering, change)
+  return faultInFormat(definition, change)
 }
 
 function faultInFormat(
-  { format, restartEvery, allowRepeats }: Numbering,
-  change: NumberingChange,
+  { format, restartEvery, allowRepeats }: SequenceDefinition,
+  change: SequenceDefinitionChange,
 ): NthError | undefined {
   const argument = 'definition.format'
   if (format !== null) {
@@ -188,13 +196,13 @@ function faultInFormat(
   )
 }
 
-function eraOf(numbering: Numbering, groups: UsedGroups): Era {
-  const { format, restartEvery, cycle, allowRepeats } = numbering
+function eraOf(definition: SequenceDefinition, groups: UsedGroups): Era {
+  const { format, restartEvery, cycle, allowRepeats } = definition
   return {
     format,
     restartEvery,
-    isDescending: isDescending(numbering),
-    isSigned: isSigning(numbering),
+    isDescending: isDescending(definition),
+    isSigned: isSigning(definition),
     groups,
     isMixed: cycle || allowRepeats,
   }
@@ -215,16 +223,16 @@ function isAlike(era: Era, other: Era): boolean {
 }
 
 /** Whether numbers may be below 0, if nobody has told them to begin there. */
-function isSigning({ startValue, step, minValue }: Numbering): boolean {
+function isSigning({ startValue, step, minValue }: SequenceDefinition): boolean {
   return startValue < 0 || (step < 0 && (minValue === null || minValue < 0))
 }
 
 /** Whether the next numbers of a group follow those of an era, so that none of them is dealt again. */
-function carriesOn({ isMixed, ...era }: Era, next: Numbering): boolean {
+function carriesOn({ isMixed, ...era }: Era, next: SequenceDefinition): boolean {
   return !isMixed && era.restartEvery === next.restartEvery && era.isDescending === isDescending(next)
 }
 
-function repeating(era: Era, next: Numbering, change: NumberingChange): NthError {
+function repeating(era: Era, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
   const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? 'format'}`
   const [before, after] = [era.format, next.format].map(described)
