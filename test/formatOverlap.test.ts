@@ -7,7 +7,7 @@ import { periodKeyOf } from '../src/core/periodKey.ts'
 import {
   changedSequenceDefinition,
   defaultSequenceDefinition,
-  type Era,
+  type PastFormat,
 } from '../src/core/sequenceDefinition.ts'
 
 const GROUPS = ['', 'A', '1', '0A', 'A-', '-', '20', '-1', '2010-']
@@ -161,12 +161,12 @@ it.each([
 /** By another format as often as can be, each as long as can be. */
 function manyFormats(make: (time: number) => string) {
   const used = { isNamed: true, isUnnamed: true }
-  const eras = Array.from({ length: 99 }, (_, time): Era => {
+  const formatHistory = Array.from({ length: 99 }, (_, time): PastFormat => {
     const format = make(time)
     return { format, restartEvery: null, isDescending: false, isSigned: false, groups: used, isMixed: false }
   })
   const definition = { ...defaultSequenceDefinition('UTC'), format: make(98) }
-  return { definition, eras, used, isUsedSince: true }
+  return { definition, formatHistory, used, isUsedSince: true }
 }
 
 it.each([

@@ -4,63 +4,63 @@ import { formatOf, hiddenOf, isFormat, parseFormat } from './format.ts'
 import { formatsOverlap } from './formatOverlap.ts'
 import { beyondBounds } from './numbers.ts'
 
-/** What a sequence is: how its numbers follow one another, and how they are written. */
+/** Definition of a sequence: the order of its numbers, and their format. */
 export interface SequenceDefinition {
-  /** The first number of each group, and of each period if it begins anew. */
+  /** First number of each sequence group, and of each period if it restarts. */
   startValue: number
-  /** From one number to the next; never 0. */
+  /** Added for each number; never 0. */
   step: number
   minValue: number | null
   maxValue: number | null
-  /** Whether it begins again at the other end: at `minValue`, or at `startValue` if there is none (downwards likewise). */
+  /** Whether it wraps around: to `minValue`, or to `startValue` without one; downwards to `maxValue`. */
   cycle: boolean
-  /** Null: the number itself, in a named group `group-number`. */
+  /** Null: the number itself; in a named sequence group `group-number`. */
   format: string | null
-  /** Null: it never begins anew. */
+  /** Null: never. */
   restartEvery: Period | null
-  /** Whether numbers may be dealt again that look the same. */
+  /** Whether the same text may be issued more than once. */
   allowRepeats: boolean
-  /** The IANA name of the zone of its dates. */
+  /** IANA name of the time zone of its dates. */
   timeZone: string
-  /** Whether its numbers are reserved and confirmed. */
+  /** Whether numbers are reserved, then confirmed or released. */
   gapless: boolean
 }
 
-/** What is to change; undefined: stays as it is; null: back to the default. */
+/** A change of a definition. Undefined: unchanged; null: reset to the default. */
 export type SequenceDefinitionChange = {
   [Part in keyof SequenceDefinition]?: SequenceDefinition[Part] | null | undefined
 }
 
-/** How a sequence has written numbers that it has dealt. */
-export interface Era {
+/** A format in which a sequence has issued numbers. */
+export interface PastFormat {
   format: string | null
   restartEvery: Period | null
   isDescending: boolean
-  /** Whether there were numbers below 0. */
+  /** Whether negative numbers were issued. */
   isSigned: boolean
-  /** The groups that had dealt numbers by its end. */
+  /** The sequence groups that had issued numbers when the format was replaced. */
   groups: UsedGroups
-  /** Whether numbers of it may have been dealt again, in it or after it: then none carries on from it. */
+  /** Whether its numbers may have been reissued, in this format or later. Then no later number follows from it. */
   isMixed: boolean
 }
 
-/** Which groups have dealt numbers: such with a name, the one without. */
+/** Which sequence groups have issued numbers: any named one, the unnamed one. */
 export interface UsedGroups {
   isNamed: boolean
   isUnnamed: boolean
 }
 
-/** A sequence, and what is known of the numbers that it has dealt. */
+/** A sequence definition, and how its numbers were issued so far. */
 export interface History {
   definition: SequenceDefinition
-  /** As they were written before it was last changed. */
-  eras: readonly Era[]
+  /** Earlier formats, before the last change. */
+  formatHistory: readonly PastFormat[]
   used: UsedGroups
-  /** Whether numbers were dealt since it was last changed. */
+  /** Whether numbers were issued since the last change. */
   isUsedSince: boolean
 }
 
-/** What a sequence is until it is defined otherwise. `timeZone` is that of its namespace. */
+/** Definition of a sequence that was never defined. `timeZone` is that of its namespace. */
 export function defaultSequenceDefinition(timeZone: string): SequenceDefinition {
   return {
     startValue: 1,
@@ -76,8 +76,8 @@ export function defaultSequenceDefinition(timeZone: string): SequenceDefinition 
   }
 }
 
-/** How often the way in which numbers are written can be changed in use. */
-const MAX_ERAS = 100
+/** How often the format of a sequence in use can be changed. */
+const MAX_PAST_FORMATS = 100
 
 /**
  * A sequence after a change, and how it has written numbers before; an error if that makes no sense, or if numbers
@@ -86,42 +86,48 @@ const MAX_ERAS = 100
 export function changedSequenceDefinition(
   history: History,
   change: SequenceDefinitionChange,
-): { definition: SequenceDefinition; eras: readonly Era[] } | NthError {
+): { definition: SequenceDefinition; formatHistory: readonly PastFormat[] } | NthError {
   const { definition: present, used, isUsedSince } = history
   const definition = merged(present, change)
   const fault = faultIn(definition, change)
   if (fault) return fault
-  if (!used.isNamed && !used.isUnnamed) return { definition, eras: [] }
+  if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
   if (definition.gapless !== present.gapless) {
-    return refused('definition.gapless', 'can no longer be changed: numbers were dealt')
+    return refused('definition.gapless', 'can no longer be changed: numbers were issued')
   }
   if (definition.gapless && isDescending(definition) !== isDescending(present)) {
-    return refused('definition.step', 'cannot turn round: numbers that were given back would come twice')
+    return refused(
+      'definition.step',
+      'cannot change direction: numbers that were released would be issued twice',
+    )
   }
   if (startsInVain(definition, present, used)) {
-    return refused('definition.startValue', 'is for the first number, which was issued; use restartSequence')
+    return refused(
+      'definition.startValue',
+      'only affects the first number, which was already issued; use restartSequence',
+    )
   }
-  const era = eraOf(present, used)
-  const eras = isUsedSince ? withEra(history.eras, era) : history.eras
-  if (eras.length > MAX_ERAS && !isAlike(era, eraOf(definition, used))) {
-    return refused('definition.format', `was changed ${MAX_ERAS} times in use; begin a new sequence`)
+  const past = formatInUse(present, used)
+  const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
+  if (formatHistory.length > MAX_PAST_FORMATS && !isAlike(past, formatInUse(definition, used))) {
+    return refused('definition.format', `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
   }
-  if (definition.cycle || definition.allowRepeats) return { definition, eras }
-  // What is so now was compared when it was defined.
-  if (isAlike(era, eraOf(definition, used))) return { definition, eras }
-  const isSigned = isSigning(definition) || eras.some((era) => era.isSigned)
-  const overlapping = eras.find((era) =>
-    formatsOverlap(era.format, definition.format, {
-      carriesOn: carriesOn(era, definition),
+  if (definition.cycle || definition.allowRepeats) return { definition, formatHistory }
+  // An unchanged format was compared when it was defined.
+  if (isAlike(past, formatInUse(definition, used))) return { definition, formatHistory }
+  const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
+  const overlapping = formatHistory.find((past) =>
+    formatsOverlap(past.format, definition.format, {
+      carriesOn: carriesOn(past, definition),
       isDated: definition.restartEvery !== null,
       isSigned,
-      groups: era.groups,
+      groups: past.groups,
     }),
   )
-  return overlapping ? repeating(overlapping, definition, change) : { definition, eras }
+  return overlapping ? repeating(overlapping, definition, change) : { definition, formatHistory }
 }
 
-/** Whether a start is new that no number will begin at: no period, round or other group, and the bounds allow the old one. */
+/** Whether a new `startValue` would have no effect: no period, cycle or other sequence group starts with it. */
 function startsInVain(
   definition: SequenceDefinition,
   { startValue }: SequenceDefinition,
@@ -142,14 +148,14 @@ function merged(present: SequenceDefinition, change: SequenceDefinitionChange): 
   const defaults = defaultSequenceDefinition(present.timeZone)
   const given = Object.entries(change).filter(([, value]) => value !== undefined)
   const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof SequenceDefinition]])
-  // Each part is of the type that it has in both.
+  // Each part has the same type in both.
   return { ...present, ...(Object.fromEntries(values) as Partial<SequenceDefinition>) }
 }
 
-/** Why a sequence can't be so; undefined: it can. */
+/** Why a definition is invalid; undefined: it is valid. */
 function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChange): NthError | undefined {
   const { startValue, step, minValue, maxValue, cycle, gapless } = definition
-  /** The part that the caller has just changed, of some that don't fit together. */
+  /** Of parts that contradict each other, the one that the caller changed. */
   const blamed = (...parts: (keyof SequenceDefinition)[]) =>
     `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
   if (step === 0) return refused('definition.step', 'must not be 0')
@@ -157,18 +163,19 @@ function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChang
     return refused(blamed('minValue', 'maxValue'), `leaves no number: from ${minValue} to ${maxValue}`)
   }
   if (minValue !== null && startValue < minValue) {
-    const message = `has the sequence begin at ${startValue}, below minValue ${minValue}`
+    const message = `makes startValue ${startValue} lower than minValue ${minValue}`
     return refused(blamed('startValue', 'minValue'), message, { limit: minValue })
   }
   if (maxValue !== null && startValue > maxValue) {
-    const message = `has the sequence begin at ${startValue}, above maxValue ${maxValue}`
+    const message = `makes startValue ${startValue} higher than maxValue ${maxValue}`
     return refused(blamed('startValue', 'maxValue'), message, { limit: maxValue })
   }
   if (cycle && (step > 0 ? maxValue : minValue) === null) {
     const end = step > 0 ? 'maxValue' : 'minValue'
-    return refused(blamed('cycle', end, 'step'), `needs a ${end} at which it begins again`)
+    return refused(blamed('cycle', end, 'step'), `needs a ${end} to wrap around at`)
   }
-  if (cycle && gapless) return refused(blamed('gapless', 'cycle'), 'of a gapless sequence cannot be a cycle')
+  if (cycle && gapless)
+    return refused(blamed('gapless', 'cycle'), 'is not possible: a gapless sequence cannot wrap around')
   return faultInFormat(definition, change)
 }
 
@@ -192,11 +199,11 @@ function faultInFormat(
   const period = restartEvery.toLowerCase()
   return refused(
     blamed,
-    `would repeat numbers: they begin again every ${period}, and a format must then show ${hidden.join(' and ')}; or set allowRepeats`,
+    `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`,
   )
 }
 
-function eraOf(definition: SequenceDefinition, groups: UsedGroups): Era {
+function formatInUse(definition: SequenceDefinition, groups: UsedGroups): PastFormat {
   const { format, restartEvery, cycle, allowRepeats } = definition
   return {
     format,
@@ -208,34 +215,34 @@ function eraOf(definition: SequenceDefinition, groups: UsedGroups): Era {
   }
 }
 
-/** The eras with one more. Of groups there are ever more. */
-function withEra(eras: readonly Era[], era: Era): Era[] {
-  const before = eras.map((other) => {
-    const isMixed = other.isMixed || era.isMixed || other.isDescending !== era.isDescending
+/** Adds the format in use. The set of sequence groups only grows. */
+function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): PastFormat[] {
+  const before = formatHistory.map((other) => {
+    const isMixed = other.isMixed || past.isMixed || other.isDescending !== past.isDescending
     return { ...other, isMixed }
   })
-  return [...before.filter((other) => !isAlike(other, era)), era]
+  return [...before.filter((other) => !isAlike(other, past)), past]
 }
 
-function isAlike(era: Era, other: Era): boolean {
-  const [one, two] = [era, other].map((each) => JSON.stringify({ ...each, groups: undefined }))
+function isAlike(past: PastFormat, other: PastFormat): boolean {
+  const [one, two] = [past, other].map((each) => JSON.stringify({ ...each, groups: undefined }))
   return one === two
 }
 
-/** Whether numbers may be below 0, if nobody has told them to begin there. */
+/** Whether numbers may be negative without a restart at a negative number. */
 function isSigning({ startValue, step, minValue }: SequenceDefinition): boolean {
   return startValue < 0 || (step < 0 && (minValue === null || minValue < 0))
 }
 
-/** Whether the next numbers of a group follow those of an era, so that none of them is dealt again. */
-function carriesOn({ isMixed, ...era }: Era, next: SequenceDefinition): boolean {
-  return !isMixed && era.restartEvery === next.restartEvery && era.isDescending === isDescending(next)
+/** Whether the next numbers follow those of an earlier format, so that none is reissued. */
+function carriesOn({ isMixed, ...past }: PastFormat, next: SequenceDefinition): boolean {
+  return !isMixed && past.restartEvery === next.restartEvery && past.isDescending === isDescending(next)
 }
 
-function repeating(era: Era, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
+function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
   const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? 'format'}`
-  const [before, after] = [era.format, next.format].map(described)
+  const [before, after] = [past.format, next.format].map(described)
   return refused(
     argument,
     `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`,

@@ -3,7 +3,7 @@ import type { PageByName } from './listing.ts'
 import { joinNames } from './names.ts'
 import type { Reservation } from './numberState.ts'
 import type { Position } from './numbers.ts'
-import type { Era, History, SequenceDefinition } from './sequenceDefinition.ts'
+import type { History, PastFormat, SequenceDefinition } from './sequenceDefinition.ts'
 
 export interface SequenceKey {
   namespace: string
@@ -75,7 +75,7 @@ export interface SequenceStore<R extends Row> {
   /** Changes what a sequence is, one caller at a time, while nothing is dealt. Makes it where it isn't there. */
   define(
     key: SequenceKey,
-    change: (history: History) => { definition: SequenceDefinition; eras: readonly Era[] },
+    change: (history: History) => { definition: SequenceDefinition; formatHistory: readonly PastFormat[] },
     /** When it is done, and until when it may take, on the clock of `performance.now()`. */
     when: { at: Date; deadline: number },
   ): Promise<SequenceState>

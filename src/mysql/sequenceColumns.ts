@@ -1,14 +1,14 @@
 import type { RowDataPacket } from 'mysql2'
 import { PERIODS } from '../core/calendar.ts'
-import type { Era, SequenceDefinition } from '../core/sequenceDefinition.ts'
+import type { PastFormat, SequenceDefinition } from '../core/sequenceDefinition.ts'
 import { bytes, integer } from './literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 
-/** What a statement reads of what a sequence is, by the table called s. */
+/** The columns of a sequence definition, of the table with alias s. */
 export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
        s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`
 
-/** A sequence as a statement has read it. */
+/** The sequence definition in a row. */
 export function sequenceDefinitionIn(row: RowDataPacket): SequenceDefinition {
   return {
     startValue: row.start_value,
@@ -24,8 +24,11 @@ export function sequenceDefinitionIn(row: RowDataPacket): SequenceDefinition {
   }
 }
 
-/** What sets the columns of a sequence. */
-export function sequenceDefinitionSet(definition: SequenceDefinition, eras: readonly Era[]): string {
+/** The assignments that store a sequence definition. */
+export function sequenceDefinitionSet(
+  definition: SequenceDefinition,
+  formatHistory: readonly PastFormat[],
+): string {
   const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
   return `start_value = ${integer(startValue)},
        step = ${integer(step)},
@@ -37,11 +40,11 @@ export function sequenceDefinitionSet(definition: SequenceDefinition, eras: read
        allow_repeats = ${definition.allowRepeats},
        time_zone = ${bytes(definition.timeZone)},
        gapless = ${definition.gapless},
-       eras = ${eras.length === 0 ? 'null' : bytes(JSON.stringify(eras))}`
+       eras = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
 }
 
-export function erasIn(eras: Buffer | null): Era[] {
-  return eras ? JSON.parse(eras.toString('utf8')) : []
+export function formatHistoryIn(formatHistory: Buffer | null): PastFormat[] {
+  return formatHistory ? JSON.parse(formatHistory.toString('utf8')) : []
 }
 
 export function integerOrNull(value: number | null): string {

@@ -9,7 +9,12 @@ import { ER, hasErrorNumber } from './errors.ts'
 import { openNamespace } from './ids.ts'
 import { readDone, remember } from './keys.ts'
 import { bytes, instant, integer } from './literals.ts'
-import { erasIn, SEQUENCE_COLUMNS, sequenceDefinitionIn, sequenceDefinitionSet } from './sequenceColumns.ts'
+import {
+  formatHistoryIn,
+  SEQUENCE_COLUMNS,
+  sequenceDefinitionIn,
+  sequenceDefinitionSet,
+} from './sequenceColumns.ts'
 import { firstVersion } from './versions.ts'
 
 type Change = Parameters<SequenceStore<never>['define']>[1]
@@ -64,7 +69,7 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
 /** A sequence that isn't there. */
 const UNUSED: History = {
   definition: defaultSequenceDefinition('UTC'),
-  eras: [],
+  formatHistory: [],
   used: { isNamed: false, isUnnamed: false },
   isUsedSince: false,
 }
@@ -155,10 +160,10 @@ async function define(
   if (!row) return undefined
   const before = sequenceDefinitionIn(row)
   if (wasDone) return { ...key, definition: before, createdAt: row.created_at }
-  const earlier = erasIn(row.eras)
-  const { definition, eras } = change({
+  const earlier = formatHistoryIn(row.eras)
+  const { definition, formatHistory } = change({
     definition: before,
-    eras: earlier,
+    formatHistory: earlier,
     used: {
       isNamed: await hasDealt(connection, id, 'sequence_group_version', "version > 0 and name > ''"),
       isUnnamed: await hasDealt(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
@@ -170,11 +175,11 @@ async function define(
       `version = ${integer(row.version)}`,
     ),
   })
-  const isChanged = JSON.stringify([definition, eras]) !== JSON.stringify([before, earlier])
+  const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, earlier])
   if (isChanged || row.is_defined !== 1) {
     await connection.query(
       `update sequence
-          set ${sequenceDefinitionSet(definition, eras)},
+          set ${sequenceDefinitionSet(definition, formatHistory)},
               is_defined = true,
               definitions = definitions + 1,
               version = version + 1
