@@ -7,7 +7,7 @@ import { type Fate, startProxy } from './support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-const FLUSH = /^start transaction;\nupdate lane\s+set seq/
+const FLUSH = /^start transaction;\nupdate writer\s+set seq/
 const READ_AGAIN = /^select counter_id as id/
 /** What is added in periods goes in one text with COMMIT. */
 const COMMIT = /^insert into counter_value[\s\S]*;\ncommit$/
@@ -138,7 +138,7 @@ it.each(classes)('tries again when its statements are answered with one of %s', 
   }
 })
 
-it('says that it does not know only where the ledger could not be asked in time', async () => {
+it('says that it does not know only where the fence could not be asked in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[COMMIT, 'stays unanswered'], ...strokes], 2000)
   const refusal = await counters.incrementBy(key, 1).catch(({ code, details }) => ({ code, details }))
@@ -154,7 +154,7 @@ it('says that the same may be sent again where it does not know, if there is a k
   })
 })
 
-it('says that it does not know where the ledger is gone, as after a failover to a server that is behind', async () => {
+it('says that it does not know where the fence is gone, as after a failover to a server that is behind', async () => {
   const database = await freshDatabase()
   let phase: 'counting' | 'cutting' | 'cut' = 'counting'
   const target = await startProxy(database, (statement) => {

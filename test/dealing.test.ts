@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { deal, dealAll, merge, type RowState, type ValueOperation } from '../src/core/dealing.ts'
+import { coalesce, deal, dealAll, type RowState, type ValueOperation } from '../src/core/dealing.ts'
 import { PLAIN } from '../src/core/definition.ts'
 import { NthError } from '../src/core/errors.ts'
 import { type ModelState, rowOf, step } from './support/model.ts'
@@ -35,30 +35,30 @@ function rowWith(value: number): RowState {
 const AT = new Date(0)
 
 it('merges operations into one that leaves behind what they would, if none of them is refused', () => {
-  let merged = 0
+  let coalesced = 0
   fc.assert(
     fc.property(number, fc.array(operation, { minLength: 1, maxLength: 20 }), (previous, operations) => {
       const one = operations.reduce<ValueOperation | undefined>(
-        (before, each, index) => (index === 0 ? each : before && merge(before, each)),
+        (before, each, index) => (index === 0 ? each : before && coalesce(before, each)),
         undefined,
       )
       const alone = rowWith(previous)
       const together = rowWith(previous)
       const answers = operations.map((each) => deal(alone, each, AT))
       if (!one || answers.some((answer) => answer instanceof NthError)) return
-      merged++
+      coalesced++
       expect(deal(together, one, AT)).not.toBeInstanceOf(NthError)
       expect(together.value).toBe(alone.value)
     }),
     { numRuns: 5000 },
   )
-  expect(merged).toBeGreaterThan(1000)
+  expect(coalesced).toBeGreaterThan(1000)
 })
 
 it('never merges into something that no statement could hold', () => {
   fc.assert(
     fc.property(operation, operation, (first, second) => {
-      const one = merge(first, second)
+      const one = coalesce(first, second)
       const held = one?.kind === 'set' ? one.to : one?.delta
       expect(one === undefined || Number.isSafeInteger(held)).toBe(true)
     }),

@@ -6,13 +6,13 @@ import { type CounterKey, type CounterStore, openCounters } from '../src/core/co
 import { type Definition, PLAIN } from '../src/core/definition.ts'
 import { openGroupCommit } from '../src/core/groupCommit.ts'
 import type { Remembered } from '../src/core/idempotency.ts'
-import type { CounterRow, Flush, Lane, Outcome } from '../src/core/lane.ts'
+import type { CounterRow, Flush, Outcome, Writer } from '../src/core/writer.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
 
-/** How a flush goes: what its lane meets, in the order of its trips. */
-type Fate = 'committed' | 'conflict' | 'culprit' | 'lost, applied' | 'lost, not applied' | 'lost for good'
+/** How a flush goes: what its writer meets, in the order of its trips. */
+type Fate = 'committed' | 'conflict' | 'failingKey' | 'lost, applied' | 'lost, not applied' | 'lost for good'
 
 interface Course {
   fate: Fate
@@ -28,9 +28,9 @@ const courses = fc.infiniteStream(
         weight: 1,
         arbitrary: fc.constantFrom<Fate>(
           'conflict',
-          'culprit',
-          'culprit',
-          'culprit',
+          'failingKey',
+          'failingKey',
+          'failingKey',
           'lost, applied',
           'lost, not applied',
           'lost for good',
@@ -104,8 +104,8 @@ function modelStore(table: Table): CounterStore<ModelRow> {
   }
 }
 
-/** A lane whose flushes go as the stream says. */
-function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
+/** A writer whose flushes go as the stream says. */
+function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
   async function flush(flush: Flush<ModelRow>): Promise<Outcome> {
     const { promise: ended, resolve: unlock } = deferred()
     // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
@@ -126,12 +126,12 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
     const { fate, turns, run } = stream.next().value
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
-    if (fate === 'culprit') {
+    if (fate === 'failingKey') {
       const places = [...claims.map(({ key }) => key), ...runs.map(({ row }) => row.key)]
       return {
         kind: 'failed',
         cause: fate,
-        culprit: String(places[run % places.length]),
+        failingKey: String(places[run % places.length]),
         isFault: run % 2 === 0,
       }
     }
@@ -159,7 +159,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
       return { kind: 'failed', cause: fate, isFull: true }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
-      for (const [index, { row, merged }] of runs.entries()) {
+      for (const [index, { row, coalesced }] of runs.entries()) {
         const before = stored[index]
         const write = decision.writes[index]
         const added = sums[index] ?? 0
@@ -170,8 +170,8 @@ function modelLane(table: Table, stream: Iterator<Course>): Lane<ModelRow> {
           const { value, definition = before.definition } = write
           const version = definition === before.definition ? before.version : before.version + 1
           table.rows.set(row.name, { ...before, value, added, version, definition })
-        } else if (merged) {
-          const value = merged.kind === 'set' ? merged.to : before.value + merged.delta
+        } else if (coalesced) {
+          const value = coalesced.kind === 'set' ? coalesced.to : before.value + coalesced.delta
           table.rows.set(row.name, { ...before, value, added })
         }
       }
@@ -197,12 +197,12 @@ async function turnsLater(turns: number): Promise<void> {
 }
 
 function openModel(
-  openLane: () => Lane<ModelRow>,
+  openWriter: () => Writer<ModelRow>,
   store: CounterStore<ModelRow>,
   options: Partial<CallsOptions> = {},
 ) {
   const groupCommit = openGroupCommit<ModelRow>({
-    openLane,
+    openWriter,
     timeoutMs: 10_000,
     maxPending: 1000,
     keyTtlMs: 1,
@@ -272,9 +272,11 @@ it('tells every caller what happened, under random schedules and failures, in tw
 it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
   const flushed: number[] = []
   let finish: () => void = () => undefined
-  const lane: Lane<ModelRow> = {
+  const writer: Writer<ModelRow> = {
     async flush({ counters: runs, deal, mayCommit }) {
-      flushed.push(runs.reduce((sum, { merged }) => sum + (merged?.kind === 'add' ? merged.delta : 0), 0))
+      flushed.push(
+        runs.reduce((sum, { coalesced }) => sum + (coalesced?.kind === 'add' ? coalesced.delta : 0), 0),
+      )
       await new Promise<void>((resolve) => {
         finish = resolve
       })
@@ -285,7 +287,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
     close: async () => undefined,
   }
   const store = modelStore(emptyTable())
-  const { incrementBy } = openModel(() => lane, store)
+  const { incrementBy } = openModel(() => writer, store)
   const key = { namespace: 'n', name: 'c' }
   await store.rows.find(key)
   const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))

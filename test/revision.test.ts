@@ -77,7 +77,7 @@ it('rises from the first change on, whatever the way in which that is written', 
   const keyOf = (name: string) => ({ namespace: 'n', name })
   const claim = (name: string) => ({ claim: claimOf('n', name, []), ...asked })
   const first = [
-    ...(await Promise.all(upTo(3).map(() => counters.incrementBy(keyOf('merged'), 1, asked)))),
+    ...(await Promise.all(upTo(3).map(() => counters.incrementBy(keyOf('coalesced'), 1, asked)))),
     ...(await Promise.all(upTo(3).map((index) => counters.incrementBy(keyOf('key'), 1, claim(`k${index}`))))),
     ...(await counters.incrementMany(
       'n',

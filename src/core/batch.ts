@@ -1,7 +1,7 @@
 import type { Call } from './calls.ts'
 import {
+  coalesce,
   isForCounter,
-  merge,
   type Operation,
   type RowState,
   raiseBy,
@@ -9,7 +9,7 @@ import {
 } from './dealing.ts'
 import { type GroupRun, groupRunOf, includeInGroup } from './groupRun.ts'
 import type { Claim } from './idempotency.ts'
-import type { CounterRow, GroupRow, Row } from './lane.ts'
+import type { CounterRow, GroupRow, Row } from './writer.ts'
 
 /** The calls of one flush, in order of arrival, and what they touch. */
 export interface Batch<R extends Row> {
@@ -32,39 +32,39 @@ export interface CounterRun<R extends CounterRow> extends RowState {
   kind: 'counter'
   row: R
   /**
-   * All operations on it as one, sent as one statement. Undefined: the row is careful. It is read under lock,
-   * its operations are decided one by one, and only then is it written.
+   * All operations on it as one, sent as one statement. Undefined: the locked path. The row is read under lock, its
+   * operations are applied one by one, and then it is written.
    */
-  merged: ValueOperation | undefined
-  /** By how much its merged operations raise the revision. */
+  coalesced: ValueOperation | undefined
+  /** How much its coalesced operations raise the revision. */
   raise: number
-  /** Whether somebody asks for its revision, so that this is to be read. */
+  /** Whether a caller wants its revision. */
   withRevision: boolean
   /** Whether its definition may be changed, or it may be deleted. */
   isForDefinition: boolean
   /** Whether the totals of its current periods are read, for a caller who wants them or to check their range. */
   wantsPeriodValues: boolean
-  /** Of a row with slots, the one that it is about; undefined: all of them, locked. */
+  /** The slot that is changed; undefined: all of them, under lock. */
   slot: number | undefined
   isGone: boolean
 }
 
-/** Rows, by their keys, that need more than the ordinary. */
+/** Keys of rows that need more than a coalesced statement. */
 export interface Care {
-  /** A refusal is to be expected: their operations are decided one by one, under lock. */
-  careful: ReadonlySet<string>
-  /** What was added in their running periods is to be looked at. */
-  told: ReadonlySet<string>
-  /** The slot that was drawn for each that has slots. */
+  /** Their operations may be refused, so they take the locked path. */
+  lockedPath: ReadonlySet<string>
+  /** Their period totals must be read, as they may overflow. */
+  withPeriodTotals: ReadonlySet<string>
+  /** The slot chosen for each row with slots. */
   slots: Map<string, number>
 }
 
-/** The most rows and keys that one transaction touches, if a single call doesn't touch more. */
+/** Maximum rows and keys of a transaction, unless a single call touches more. */
 const MAX_TOUCHED = 1000
-/** The most answers that one transaction keeps under keys: about a megabyte of text. */
+/** Maximum results that a transaction stores under idempotency keys: about a megabyte of text. */
 const MAX_REMEMBERED = 10_000
 
-/** The first calls of those that wait, as many as one flush may have. */
+/** The first waiting calls, as many as fit into one flush. */
 export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
   const calls: Call<R>[] = []
   const touched = new Set<string>()
@@ -72,7 +72,7 @@ export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
   let remembered = 0
   for (const call of waiting) {
     const { rows, claim, operations } = call
-    // What comes after a definition or deletion counts in another row. These are alone on theirs.
+    // Calls after a definition or deletion change another row. Those operations are alone on theirs.
     if (redefined.size > 0 && rows.some(({ key }) => redefined.has(key))) break
     const isRedefining = isForDefinition(operations[0])
     if (isRedefining && rows.some(({ key }) => touched.has(key))) break
@@ -88,7 +88,7 @@ export function firstOf<R extends Row>(waiting: Iterable<Call<R>>): Call<R>[] {
   return calls
 }
 
-/** Puts calls together, as of an instant. Careful are also rows that may refuse by what they are. */
+/** Groups the operations of calls by row. Rows with bounds take the locked path as well. */
 export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care, at: Date): Batch<R> {
   const runs = new Map<string, Run<R>>()
   const parts: Run<R>[] = []
@@ -102,8 +102,8 @@ export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care, at
         parts.push(run)
       } else {
         const opened = runOf(call, index, row, { at, slots: care.slots })
-        if (opened.kind === 'counter') beCareful(opened, care)
-        else if (care.careful.has(row.key)) opened.rise = undefined
+        if (opened.kind === 'counter') useLockedPath(opened, care)
+        else if (care.lockedPath.has(row.key)) opened.rise = undefined
         runs.set(row.key, opened)
         parts.push(opened)
       }
@@ -118,7 +118,7 @@ export function batchOf<R extends Row>(calls: readonly Call<R>[], care: Care, at
     parts,
     claims: [...claims.values()],
   }
-  spreadCare(batch)
+  shareLockedPath(batch)
   return batch
 }
 
@@ -127,12 +127,12 @@ export function touches<R extends Row>(call: Call<R>, key: string): boolean {
   return call.rows.some((row) => isOf(row, key)) || call.claim?.key === key
 }
 
-/** Whether a row is the one of a key, or a group of a sequence of that key. */
+/** Whether a row has a key, or is a sequence group of the sequence with that key. */
 export function isOf(row: Row, key: string): boolean {
   return row.key === key || (row.kind === 'group' && row.sequenceKey === key)
 }
 
-/** A row as a flush begins with it, for one operation of a call. */
+/** A run with one operation of a call. */
 export function runOf<R extends Row>(
   call: Call<R>,
   index: number,
@@ -171,11 +171,11 @@ function counterRunOf<R extends Row, C extends CounterRow>(
   const run: CounterRun<C> = {
     kind: 'counter',
     row,
-    merged: mergeable(call, operation),
+    coalesced: coalescible(call, operation),
     raise: raiseOf(operation),
     withRevision: call.withRevision === true,
     isForDefinition: isForDefinition(operation),
-    // Whether there is room for more, one slot alone doesn't tell.
+    // One slot alone doesn't show whether the sum has room for more.
     wantsPeriodValues: slots > 1 || wantsPeriodValues(call, operation),
     slot: slots === 1 ? 0 : slotOf(row, drawn),
     value: 0,
@@ -193,7 +193,7 @@ function counterRunOf<R extends Row, C extends CounterRow>(
   return run
 }
 
-/** The same as long as a call is tried again: others may hold another one locked. */
+/** The same in all attempts of a flush: another session may hold another slot locked. */
 function slotOf({ key, definition }: CounterRow, drawn: Map<string, number>): number {
   const slot = drawn.get(key) ?? Math.floor(Math.random() * definition.slots)
   drawn.set(key, slot)
@@ -210,16 +210,16 @@ function include<R extends Row>(run: Run<R>, call: Call<R>, index: number): void
   run.withRevision ||= call.withRevision === true
   run.raise += raiseOf(operation)
   if (run.row.definition.slots > 1 && !isForOneSlot(operation)) takeAllSlots(run)
-  if (!run.merged) return
-  const next = mergeable(call, operation)
-  run.merged = next && merge(run.merged, next)
+  if (!run.coalesced) return
+  const next = coalescible(call, operation)
+  run.coalesced = next && coalesce(run.coalesced, next)
 }
 
-function beCareful(run: CounterRun<CounterRow>, { careful, told }: Care): void {
+function useLockedPath(run: CounterRun<CounterRow>, { lockedPath, withPeriodTotals }: Care): void {
   const { key, definition } = run.row
-  if (definition.bounds || careful.has(key)) run.merged = undefined
-  if (definition.slots > 1 && (careful.has(key) || told.has(key))) takeAllSlots(run)
-  run.wantsPeriodValues ||= told.has(key)
+  if (definition.bounds || lockedPath.has(key)) run.coalesced = undefined
+  if (definition.slots > 1 && (lockedPath.has(key) || withPeriodTotals.has(key))) takeAllSlots(run)
+  run.wantsPeriodValues ||= withPeriodTotals.has(key)
 }
 
 function wantsPeriodValues<R extends Row>(
@@ -238,8 +238,8 @@ function isForDefinition(operation: Operation | undefined): boolean {
   return operation?.kind === 'define' || operation?.kind === 'delete'
 }
 
-/** An operation that is done whatever is found; undefined for one that is decided under lock. */
-function mergeable<R extends Row>(
+/** The operation, if it applies to any state; undefined if it must be decided under lock. */
+function coalescible<R extends Row>(
   { claim }: Call<R>,
   operation: Operation | undefined,
 ): ValueOperation | undefined {
@@ -248,16 +248,16 @@ function mergeable<R extends Row>(
 }
 
 /**
- * Up to here the sum of a row's slots needs no lock on all of them to be as good as known: what 1 024 others, each
- * with 10 000 small additions, may do meanwhile doesn't lead out of the safe range.
+ * Up to this sum, one slot can be changed without a lock on all: 1 024 others, each with 10 000 small additions at the
+ * same time, can't make the sum leave the safe range.
  */
 const ROOMY_SUM = 2 ** 52
 const SMALL_DELTA = 2 ** 28
 
-/** More than small additions of one flush make together. */
+/** More than the small additions of one flush can add up to. */
 export const SMALL_SUM = 2 ** 42
 
-/** Whether what is done in one slot may have to be refused, for what is in the others. */
+/** Whether a change of one slot may have to be refused because of the others. */
 export function isTight({ slot, value, periodTotals = [], row }: CounterRun<CounterRow>): boolean {
   if (row.definition.slots === 1 || slot === undefined) return false
   return Math.abs(value) > ROOMY_SUM || periodTotals.some((total) => Math.abs(total.value) > ROOMY_SUM)
@@ -273,17 +273,17 @@ function isSmall(operation: Operation | undefined): boolean {
 
 function takeAllSlots(run: CounterRun<CounterRow>): void {
   run.slot = undefined
-  run.merged = undefined
+  run.coalesced = undefined
 }
 
-/** If one row of a call that is all or nothing may refuse, the others must wait for it. */
-function spreadCare<R extends Row>({ calls, parts }: Batch<R>): void {
+/** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
+function shareLockedPath<R extends Row>({ calls, parts }: Batch<R>): void {
   let next = 0
   for (const { rows, mode } of calls) {
     const from = next
     next += rows.length
     if (mode !== 'all') continue
     const own = parts.slice(from, next).filter(isCounter)
-    if (own.some(({ merged }) => !merged)) for (const run of own) run.merged = undefined
+    if (own.some(({ coalesced }) => !coalesced)) for (const run of own) run.coalesced = undefined
   }
 }

@@ -1,83 +1,83 @@
 import type { Answer, Operation } from './dealing.ts'
 import { NthError, unavailable } from './errors.ts'
 import type { Claim } from './idempotency.ts'
-import type { Row } from './lane.ts'
+import type { Row } from './writer.ts'
 
-/** What a caller is told when its operations are durable. */
+/** The result of a call, once its operations are durable. */
 export interface Applied {
-  /** What each operation did, in their order: of a kind with it. */
+  /** The result of each operation, in order. */
   answers: readonly Answer[]
-  /** The instant of the flush that they were part of. */
+  /** The instant of their flush. */
   at: Date
-  /** Whether an earlier call did them. */
+  /** Whether an earlier call with this key applied them. */
   isReplayed: boolean
 }
 
-/** What one caller asks. */
+/** What a caller asks for. */
 export interface Request {
   readonly operations: readonly Operation[]
-  /** There is one operation; or all are done, or none of them, and a refusal says which one it was. */
+  /** One operation; or several, of which all are applied or none. */
   readonly mode: 'one' | 'all'
   readonly claim: Claim | undefined
   /** Whether it returns the totals of the current periods. */
   readonly wantsPeriodValues: boolean
-  /** Whether it asks for the revision that each operation leaves. */
+  /** Whether it returns the revision after each operation. */
   readonly withRevision?: boolean | undefined
-  /** Until when it can wait, if it has waited before: on the clock of `performance.now()`, in milliseconds. */
+  /** Its deadline on the clock of `performance.now()`, in milliseconds; undefined: the default timeout from now. */
   readonly deadline?: number | undefined
 }
 
-/** A request, from its arrival to its answer. */
+/** A request, from arrival to answer. */
 export interface Call<R extends Row> extends Request {
-  /** Looks for its rows: called once at first, and again each time that one turns out to be gone. */
-  readonly seek: (call: Call<R>) => void
-  /** The row of each operation, once they are found. */
+  /** Looks up its rows: at first, and whenever one of them is gone. */
+  readonly resolveRows: (call: Call<R>) => void
+  /** The row of each operation, once resolved. */
   rows: readonly R[]
-  /** Whether a COMMIT that holds it may be under way: then nobody can say "not done". */
+  /** Whether a COMMIT that contains it may be in flight: then it can't be reported as not applied. */
   isCommitting: boolean
   isAnswered: boolean
-  /** What it would be told if its flush were committed now. */
+  /** Its result, if its flush commits. */
   dealt: Applied | NthError | undefined
-  /** The latest reason why it is not done yet. */
+  /** The latest reason why it has not been applied yet. */
   obstacle: unknown
-  /** Where it waits; undefined while it is in a flush, or its rows are looked for. */
-  place: Place<R> | undefined
+  /** Where it waits; undefined while it is in a flush or resolves its rows. */
+  queue: CallQueue<R> | undefined
   /** On the clock of `performance.now()`, in milliseconds. */
   readonly deadline: number
   readonly resolve: (applied: Applied) => void
   readonly reject: (error: unknown) => void
 }
 
-/** Something that calls wait in. */
-export interface Place<R extends Row> {
+/** A queue of calls. */
+export interface CallQueue<R extends Row> {
   leave(call: Call<R>): void
 }
 
-/** Every call that waits for its answer: how many there may be, and until when. */
+/** All calls without an answer, with their limit and their deadlines. */
 export interface Calls<R extends Row> {
   /** @throws {NthError} UNAVAILABLE if too many wait */
   checkRoom(): void
   /**
-   * Takes a request in and has `seek` look for its rows.
+   * Creates a call for a request and calls `resolveRows`.
    *
-   * @throws {NthError} UNAVAILABLE at its deadline, if it certainly was not done by then; OUTCOME_UNKNOWN at its
-   *   deadline, if nobody can say
+   * @throws {NthError} UNAVAILABLE at its deadline, if it was not applied; OUTCOME_UNKNOWN at its deadline, if that
+   *   is not known
    */
-  admit(request: Request, seek: (call: Call<R>) => void): Promise<Applied>
+  admit(request: Request, resolveRows: (call: Call<R>) => void): Promise<Applied>
   answer(call: Call<R>, answer: Applied | Error): void
-  /** The calls that can still be sent. One whose time is over is answered, also if the timer is late. */
+  /** The calls without an answer. Calls past their deadline are answered first, even if the timer is late. */
   open(calls: readonly Call<R>[]): readonly Call<R>[]
 }
 
 export interface CallsOptions {
-  /** How long a call may wait for its answer, in milliseconds. */
+  /** Default timeout of a call, in milliseconds. */
   timeoutMs: number
-  /** How many operations may wait at a time. Who finds room is taken with all that is asked. */
+  /** Maximum number of waiting operations. A call is admitted whole while there are fewer. */
   maxPending: number
 }
 
 export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions): Calls<R> {
-  // In order of arrival and so, as most have the same time, of their deadlines. Those that have less have a timer each.
+  // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
   const pending = new Set<Call<R>>()
   let operations = 0
   let timer: NodeJS.Timeout | undefined
@@ -87,7 +87,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
     call.isAnswered = true
     pending.delete(call)
     operations -= call.operations.length
-    call.place?.leave(call)
+    call.queue?.leave(call)
     if (answer instanceof Error) call.reject(answer)
     else call.resolve(answer)
   }
@@ -96,7 +96,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
     const [oldest] = pending
     if (timer || !oldest) return
     timer = setTimeout(onTime, Math.max(0, oldest.deadline - performance.now()))
-    // Most often it finds everything answered: no reason for the process to wait for it.
+    // Usually everything is answered by then, so the process need not wait for it.
     timer.unref()
   }
 
@@ -106,7 +106,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
   }
 
   function onTime(): void {
-    // What has already arrived is read first: after a pause of the whole process it may hold the answers.
+    // Sockets are read first: after a pause of the whole process they may hold the answers.
     setImmediate(() => {
       timer = undefined
       expireDue()
@@ -130,7 +130,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
       throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
-    admit({ operations: asked, mode, claim, wantsPeriodValues, withRevision, deadline }, seek) {
+    admit({ operations: asked, mode, claim, wantsPeriodValues, withRevision, deadline }, resolveRows) {
       return new Promise((resolve, reject) => {
         const call: Call<R> = {
           operations: asked,
@@ -138,13 +138,13 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
           claim,
           wantsPeriodValues,
           withRevision,
-          seek,
+          resolveRows,
           rows: [],
           isCommitting: false,
           isAnswered: false,
           dealt: undefined,
           obstacle: undefined,
-          place: undefined,
+          queue: undefined,
           deadline: deadline ?? performance.now() + timeoutMs,
           resolve,
           reject,
@@ -153,7 +153,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
         operations += asked.length
         watch()
         if (deadline !== undefined) watchAlone(call)
-        seek(call)
+        resolveRows(call)
       })
     },
 
@@ -179,7 +179,7 @@ function expired<R extends Row>(call: Call<R>, timeoutMs: number): NthError {
   return doubtful(call, reason, call.obstacle)
 }
 
-/** The error for a call that may have been done. With an idempotency key it can be sent again without harm. */
+/** The error of a call that may have been applied. With an idempotency key it is safe to retry. */
 export function doubtful<R extends Row>({ claim }: Call<R>, reason: string, cause: unknown): NthError {
   const [advice, details] = claim
     ? [' Send it again with the same idempotency key.', { retryable: true as const }]

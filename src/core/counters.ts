@@ -14,10 +14,10 @@ import {
   type Total,
 } from './history.ts'
 import type { Claim } from './idempotency.ts'
-import type { Row, Rows } from './lane.ts'
 import type { LeaderboardEntry, LeaderboardPage, PageByName } from './listing.ts'
 import { joinNames } from './names.ts'
 import { type ResetSummary, resetAll } from './resetting.ts'
+import type { Row, Rows } from './writer.ts'
 
 export interface CounterKey {
   namespace: string

@@ -67,7 +67,7 @@ export function isForCounter(operation: Operation): operation is CounterOperatio
 }
 
 /** Two operations, one after the other, as one; undefined where no such one fits every row. */
-export function merge(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
+export function coalesce(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
   if (second.kind === 'set') return second
   if (first.kind === 'set') {
     const to = first.to + second.delta

@@ -1,27 +1,27 @@
 import { type Batch, isCounter, isTight } from './batch.ts'
 import { NthError } from './errors.ts'
 import { type Remembered, repeated } from './idempotency.ts'
-import type { Decision, Found, Row } from './lane.ts'
 import { groupWrite } from './numberState.ts'
 import { begin, beginGroup, dealCall, isGone, writeOf } from './runs.ts'
+import type { Decision, Found, Row } from './writer.ts'
 
 export interface DealingOptions {
   at: Date
   /** Takes the keys of rows that are to be decided one by one, under lock, from then on. */
-  careful: Set<string>
+  lockedPath: Set<string>
   /** For how long an idempotency key stands for what was done, in milliseconds. */
   keyTtlMs: number
 }
 
 /**
  * Deals every call its answer, in order of arrival: that is the order in which they take effect. Not to be
- * committed is what was sent although a row is gone, or an operation of a merged row is refused: that row is
- * careful from then on.
+ * committed is what was sent although a row is gone, or an operation of a coalesced row is refused: that row is
+ * lockedPath from then on.
  */
 export function dealBatch<R extends Row>(
   batch: Batch<R>,
   found: Found,
-  { at, careful, keyTtlMs }: DealingOptions,
+  { at, lockedPath, keyTtlMs }: DealingOptions,
 ): Decision | false {
   const { calls: all, runs, counters, groups, parts, claims } = batch
   for (const [index, run] of counters.entries()) {
@@ -35,7 +35,7 @@ export function dealBatch<R extends Row>(
   for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
   if (runs.some(isGone)) return false
   const tight = counters.filter(isTight)
-  for (const { row } of tight) careful.add(row.key)
+  for (const { row } of tight) lockedPath.add(row.key)
   if (tight.length > 0) return false
 
   const done = new Map<string, Remembered>()
@@ -56,9 +56,9 @@ export function dealBatch<R extends Row>(
     }
     call.dealt = dealCall(call, own, at)
     if (call.dealt instanceof NthError) {
-      // A merged row would not hold what it is to hold without this call.
-      for (const { row } of own.filter(isCounter).filter(({ merged }) => merged)) {
-        careful.add(row.key)
+      // A coalesced row would not hold what it is to hold without this call.
+      for (const { row } of own.filter(isCounter).filter(({ coalesced }) => coalesced)) {
+        lockedPath.add(row.key)
         isAgreed = false
       }
     } else if (claim) {
@@ -70,7 +70,7 @@ export function dealBatch<R extends Row>(
   for (const [index, { row, state, rise = 0 }] of groups.entries()) {
     const before = found.positions[index]
     if (!before?.isRisen || state?.last === (before.last ?? 0) + rise) continue
-    careful.add(row.key)
+    lockedPath.add(row.key)
     isAgreed = false
   }
   if (!isAgreed) return false

@@ -1,8 +1,8 @@
 import type { Call } from './calls.ts'
 import type { Operation } from './dealing.ts'
-import type { GroupRow, Row } from './lane.ts'
 import type { NumberState } from './numberState.ts'
 import { periodKeyOf } from './periodKey.ts'
+import type { GroupRow, Row } from './writer.ts'
 
 /** One group of a flush. */
 export interface GroupRun<R extends GroupRow> {

@@ -1,10 +1,10 @@
 import type { CallsOptions } from './calls.ts'
 import { type CounterStore, type Counters, openCounters } from './counters.ts'
 import { openGroupCommit } from './groupCommit.ts'
-import type { Lane, Row } from './lane.ts'
 import { type NamespaceStore, type Namespaces, openNamespaces } from './namespaces.ts'
 import type { SequenceStore } from './sequenceStore.ts'
 import { openSequences, type Sequences } from './sequences.ts'
+import type { Row, Writer } from './writer.ts'
 
 /** What Nth can do, without saying where it is kept or how it is asked. */
 export interface Nth {
@@ -18,7 +18,7 @@ export interface Store<R extends Row> {
   counters: CounterStore<R>
   namespaces: NamespaceStore
   sequences: SequenceStore<R>
-  openLane(): Lane<R>
+  openWriter(): Writer<R>
 }
 
 export interface NthOptions extends CallsOptions {
@@ -33,7 +33,7 @@ export function openNth<R extends Row>(
   store: Store<R>,
   { now = () => new Date(), ...options }: NthOptions,
 ): Nth & { close(): Promise<void> } {
-  const groupCommit = openGroupCommit({ ...options, now, openLane: store.openLane })
+  const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter })
   const namespaces = openNamespaces(store.namespaces)
   const deadline = () => performance.now() + options.timeoutMs
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention

@@ -1,6 +1,6 @@
 import type { CounterKey, CountersOptions } from './counters.ts'
 import { NthError } from './errors.ts'
-import type { Row } from './lane.ts'
+import type { Row } from './writer.ts'
 
 /** What a reset of many counters did. */
 export interface ResetSummary {

@@ -4,8 +4,8 @@ import { type Answer, deal, dealAll, isForCounter, type Operation } from './deal
 import { dealNumbers } from './dealingNumbers.ts'
 import { NthError } from './errors.ts'
 import type { GroupRun } from './groupRun.ts'
-import type { CounterRow, GroupRow, Row, Write } from './lane.ts'
 import { type GroupFound, numberState } from './numberState.ts'
+import type { CounterRow, GroupRow, Row, Write } from './writer.ts'
 
 /** Whether there is no such row any more, or it is not as it was known: then it is to be looked up. */
 export function isGone<R extends Row>(run: Run<R>): boolean {
@@ -69,9 +69,9 @@ function dealOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): An
 }
 
 /** What is to become of a counter, if it is not written already. */
-export function writeOf({ merged, ...state }: CounterRun<CounterRow>): Write | undefined {
+export function writeOf({ coalesced, ...state }: CounterRun<CounterRow>): Write | undefined {
   const { value, counted, raised, isDefined, isDeleted, definition } = state
-  if (merged) return undefined
+  if (coalesced) return undefined
   if (isDeleted) return 'deleted'
   if (counted === 0 && !isDefined) return undefined
   return { value, isCounted: counted > 0, raised, definition: isDefined ? definition : undefined }

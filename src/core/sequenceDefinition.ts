@@ -88,7 +88,7 @@ export function changedSequenceDefinition(
   change: SequenceDefinitionChange,
 ): { definition: SequenceDefinition; formatHistory: readonly PastFormat[] } | NthError {
   const { definition: present, used, isUsedSince } = history
-  const definition = merged(present, change)
+  const definition = withChange(present, change)
   const fault = faultIn(definition, change)
   if (fault) return fault
   if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
@@ -144,7 +144,7 @@ export function isDescending({ step }: SequenceDefinition): boolean {
   return step < 0
 }
 
-function merged(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
+function withChange(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
   const defaults = defaultSequenceDefinition(present.timeZone)
   const given = Object.entries(change).filter(([, value]) => value !== undefined)
   const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof SequenceDefinition]])

@@ -1,9 +1,9 @@
-import type { Row, Rows } from './lane.ts'
 import type { PageByName } from './listing.ts'
 import { joinNames } from './names.ts'
 import type { Reservation } from './numberState.ts'
 import type { Position } from './numbers.ts'
 import type { History, PastFormat, SequenceDefinition } from './sequenceDefinition.ts'
+import type { Row, Rows } from './writer.ts'
 
 export interface SequenceKey {
   namespace: string

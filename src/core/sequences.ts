@@ -6,7 +6,6 @@ import { writerOf } from './format.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
 import type { Claim } from './idempotency.ts'
-import type { Row, Rows } from './lane.ts'
 import type { PageByName } from './listing.ts'
 import type { GroupDealt, GroupOperation, NumbersDealt, Reservation } from './numberState.ts'
 import { nextNumber } from './numbers.ts'
@@ -25,6 +24,7 @@ import {
   type StoredGroup,
   sequenceKeyText,
 } from './sequenceStore.ts'
+import type { Row, Rows } from './writer.ts'
 
 /** Numbers that belong to one caller. */
 export interface SequenceNumbers {

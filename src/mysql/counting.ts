@@ -1,6 +1,6 @@
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Definition } from '../core/definition.ts'
-import type { CounterRow } from '../core/lane.ts'
+import type { CounterRow } from '../core/writer.ts'
 import { instant, integer } from './literals.ts'
 import { raisedRevision } from './revisions.ts'
 

@@ -1,6 +1,6 @@
 import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
-import type { Decision, FlushBody } from '../core/lane.ts'
+import type { Decision, FlushBody } from '../core/writer.ts'
 import { type CountingRow, change } from './counting.ts'
 import { redefine, remove } from './defining.ts'
 import { groupWriteSteps } from './groupWrites.ts'
@@ -10,7 +10,7 @@ import { addToSlot, setSlots } from './slots.ts'
 import { type FlushForm, type FlushText, type Step, textOf } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 
-/** Writes what was decided: what careful rows are to be, what is added in periods, and what is remembered of claims. */
+/** Writes what was decided: what lockedPath rows are to be, what is added in periods, and what is remembered of claims. */
 export function writeDecided(
   { counters, groups, at }: FlushBody<StoredRow>,
   { values, first }: { values: readonly (number | undefined)[]; first: number | undefined },

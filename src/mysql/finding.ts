@@ -1,4 +1,4 @@
-import type { FlushBody, Found } from '../core/lane.ts'
+import type { FlushBody, Found } from '../core/writer.ts'
 import { readAgain } from './flushing.ts'
 import type { Answer, Session } from './session.ts'
 import type { Finds, FlushText } from './steps.ts'

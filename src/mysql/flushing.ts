@@ -1,7 +1,7 @@
 import type { CounterRun } from '../core/batch.ts'
 import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim } from '../core/idempotency.ts'
-import type { FlushBody } from '../core/lane.ts'
+import type { FlushBody } from '../core/writer.ts'
 import { addReturningOld, type CountingRow, change, lock, readRevisions } from './counting.ts'
 import { lockDefinition } from './defining.ts'
 import { groupSteps, mayRise } from './groupSteps.ts'
@@ -56,8 +56,8 @@ export function readAgain(counters: readonly CounterRun<CountingRow>[], { before
     .map((run, index) => ({ run, index }))
     .filter(({ index }) => before[index] === 'unsure')
     .map((member): Step => {
-      const { merged } = member.run
-      const added = merged?.kind === 'add' ? merged.delta : 0
+      const { coalesced } = member.run
+      const added = coalesced?.kind === 'add' ? coalesced.delta : 0
       return lockStep([member], (value) => value - added)
     })
   return textOf(unsure)
@@ -92,7 +92,7 @@ function firstRevisionSteps(
   form: FlushForm,
 ): Step[] {
   const isAsked =
-    counters.some(({ withRevision, merged }) => withRevision && !merged) ||
+    counters.some(({ withRevision, coalesced }) => withRevision && !coalesced) ||
     groups.some((run) => run.withRevision && !mayRise(run, form))
   if (!isAsked) return []
   return [
@@ -108,7 +108,7 @@ function firstRevisionSteps(
 
 /** Reads the revisions of rows that are changed already, where somebody asks. */
 function revisionSteps(members: readonly Member[]): Step[] {
-  const asked = members.filter(({ run }) => run.withRevision && run.merged)
+  const asked = members.filter(({ run }) => run.withRevision && run.coalesced)
   if (asked.length === 0) return []
   return [
     {
@@ -135,10 +135,10 @@ function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
 function countingSteps(members: Member[], at: Date, { onePerStatement, isTriggered }: FlushForm): Step[] {
   if (members.length > NARROW && !onePerStatement) return lockAndChange(members, at)
   return members.flatMap((member) => {
-    const { merged, row, raise } = member.run
-    const isReturned = merged?.kind === 'add' && !isTriggered
+    const { coalesced, row, raise } = member.run
+    const isReturned = coalesced?.kind === 'add' && !isTriggered
     return isReturned
-      ? [returningStep(member, addReturningOld(row, merged.delta, { at, raise }))]
+      ? [returningStep(member, addReturningOld(row, coalesced.delta, { at, raise }))]
       : lockAndChange([member], at)
   })
 }
@@ -155,16 +155,16 @@ function returningStep({ run, index }: Member, statement: string): Step {
   }
 }
 
-/** Locks rows, and changes those of merged runs, with one statement for all that have the same operation. */
+/** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */
 function lockAndChange(members: Member[], at: Date): Step[] {
   const groups = new Map<string, { operation: ValueOperation; raise: number; ids: number[] }>()
   for (const { run } of members) {
-    const { merged, row, raise } = run
-    if (!merged) continue
-    const text = `${merged.kind === 'set' ? `= ${merged.to}` : `+ ${merged.delta}`} ${raise}`
+    const { coalesced, row, raise } = run
+    if (!coalesced) continue
+    const text = `${coalesced.kind === 'set' ? `= ${coalesced.to}` : `+ ${coalesced.delta}`} ${raise}`
     const others = groups.get(text)
     if (others) others.ids.push(row.id)
-    else groups.set(text, { operation: merged, raise, ids: [row.id] })
+    else groups.set(text, { operation: coalesced, raise, ids: [row.id] })
   }
   const owner = ownerOf(keysOf(members))
   return [
@@ -187,7 +187,7 @@ function lockStep(members: Member[], toBefore = (value: number) => value): Step 
       for (const { run, index } of members) {
         const row = found.get(run.row.id)
         before[index] = row?.version === run.row.version ? toBefore(Number(row?.value)) : undefined
-        if (!run.merged) revisions[index] = row?.revision ?? first
+        if (!run.coalesced) revisions[index] = row?.revision ?? first
       }
     },
   }

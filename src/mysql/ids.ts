@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
-import type { Rows } from '../core/lane.ts'
+import type { Rows } from '../core/writer.ts'
 import { type Connection, type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './errors.ts'
 import { bytes } from './literals.ts'

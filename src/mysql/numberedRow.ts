@@ -1,7 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
 import type { GroupRun } from '../core/groupRun.ts'
-import type { GroupRow } from '../core/lane.ts'
 import type { SequenceDefinition } from '../core/sequenceDefinition.ts'
+import type { GroupRow } from '../core/writer.ts'
 import { sequenceDefinitionIn } from './sequenceColumns.ts'
 
 /** A group of a sequence, as a flush names it. */

@@ -1,7 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
 import { NthError } from '../core/errors.ts'
-import type { Rows } from '../core/lane.ts'
 import { type GroupKey, groupKeyText, type SequenceStore, sequenceKeyText } from '../core/sequenceStore.ts'
+import type { Rows } from '../core/writer.ts'
 import type { Connection, Database } from './database.ts'
 import { openRows, openTurns } from './ids.ts'
 import { bytes, integer } from './literals.ts'

@@ -4,13 +4,13 @@ import { type Finds, MARK, type Member, type Step } from './steps.ts'
 
 /** Adds to a slot, or locks it, or all of them; and reads their sum. */
 export function slotSteps({ run, index }: Member, at: Date): Step[] {
-  const { row, slot, merged, raise } = run
+  const { row, slot, coalesced, raise } = run
   const owner = row.key
   if (slot === undefined)
     return [{ statement: lockSlots(row, undefined), owner, read: readAll }, { statement: MARK }]
   const change =
-    merged?.kind === 'add'
-      ? [{ statement: addToSlot(row, slot, merged.delta, { at, raise }), owner, read: readAffected }]
+    coalesced?.kind === 'add'
+      ? [{ statement: addToSlot(row, slot, coalesced.delta, { at, raise }), owner, read: readAffected }]
       : [{ statement: lockSlots(row, slot), owner, read: readVersion }, { statement: MARK }]
   return [...change, { statement: sumSlots(row), owner, read: readSum }, { statement: MARK }]
 
@@ -30,10 +30,10 @@ export function slotSteps({ run, index }: Member, at: Date): Step[] {
   }
 
   function readSum(answer: Answer, { before, revisions }: Finds): void {
-    const added = merged?.kind === 'add' ? merged.delta : 0
+    const added = coalesced?.kind === 'add' ? coalesced.delta : 0
     const sums = firstRow(answer)
     if (before[index] !== undefined) before[index] = Number(sums?.value) - added
-    revisions[index] = Number(sums?.revision) - (merged ? raise : 0)
+    revisions[index] = Number(sums?.revision) - (coalesced ? raise : 0)
   }
 }
 

@@ -31,7 +31,7 @@ export interface Finds {
 }
 
 export interface FlushForm {
-  /** Whether each row and claim has statements of its own, so that a failure has a culprit. */
+  /** Whether each row and claim has statements of its own, so that a failure has a failingKey. */
   onePerStatement: boolean
   /** Whether a trigger on counters keeps the value out of the answer. */
   isTriggered: boolean

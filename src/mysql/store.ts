@@ -2,7 +2,6 @@ import type { Store } from '../core/nth.ts'
 import { openCounterStore } from './counters.ts'
 import { type DatabaseOptions, openDatabase } from './database.ts'
 import { openJobs } from './jobs.ts'
-import { openLane } from './lane.ts'
 import { openLeaderboardSync } from './leaderboardSync.ts'
 import { openNamespaceStore } from './namespaces.ts'
 import { openOrigin } from './origin.ts'
@@ -10,6 +9,7 @@ import { openNotes } from './reachability.ts'
 import { openSequenceStore } from './sequences.ts'
 import type { StoredRow } from './storedRow.ts'
 import type { Target } from './target.ts'
+import { openWriter } from './writer.ts'
 
 /** How long the server keeps the locks of a process that is frozen, or whose machine was lost, in seconds. */
 const IDLE_LIMIT_S = 3
@@ -55,8 +55,8 @@ export function openStore(
     counters: openCounterStore(database, origin, leaderboardSync),
     namespaces: openNamespaceStore(database, definitions),
     sequences: openSequenceStore(database, definitions, origin),
-    openLane: () =>
-      openLane(target, {
+    openWriter: () =>
+      openWriter(target, {
         note: notes.connecting,
         noteWrites: notes.writing,
         origin,

@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { CounterRun } from '../core/batch.ts'
-import type { FlushBody, Unavailable } from '../core/lane.ts'
+import type { FlushBody, Unavailable } from '../core/writer.ts'
 import { allTime, type CountingRow } from './counting.ts'
 import { inOrder } from './keys.ts'
 import { digest, integer } from './literals.ts'

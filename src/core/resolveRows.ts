@@ -1,7 +1,7 @@
 import type { Call, Calls } from './calls.ts'
-import type { Row, Rows } from './lane.ts'
+import type { Row, Rows } from './writer.ts'
 
-export interface SeekingOptions<R extends Row> {
+export interface RowResolverOptions<R extends Row> {
   calls: Calls<R>
   now: () => Date
   /** Has a call wait whose rows are found. */
@@ -17,14 +17,14 @@ export class MissingRow extends Error {}
  * A row that is gone was deleted or defined anew, and its key is another one then. One that is found again as it was
  * is not seen yet by the connection that is to change it, or was taken away by somebody: an operator is told, once.
  */
-const SEEKS_UNTIL_TOLD = 6
+const ATTEMPTS_UNTIL_REPORTED = 6
 const SHORTEST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 200
 
 /** Makes the function that makes what looks for a call's rows. */
-export function openSeeking<R extends Row>({ calls, now, place, onFault }: SeekingOptions<R>) {
+export function openRowResolver<R extends Row>({ calls, now, place, onFault }: RowResolverOptions<R>) {
   /** Looks for the rows behind keys, in memory and then in the database, and has them made if that is wished. */
-  return function seekerOf<Key>(
+  return function resolverOf<Key>(
     rows: Rows<Key, R>,
     keys: readonly Key[],
     isMade: boolean,
@@ -41,7 +41,7 @@ export function openSeeking<R extends Row>({ calls, now, place, onFault }: Seeki
 
     function placeLater(call: Call<R>): void {
       call.obstacle = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
-      if (fruitless === SEEKS_UNTIL_TOLD) onFault(call.obstacle)
+      if (fruitless === ATTEMPTS_UNTIL_REPORTED) onFault(call.obstacle)
       const pauseMs = Math.random() * Math.min(SHORTEST_PAUSE_MS * 2 ** fruitless, LONGEST_PAUSE_MS)
       setTimeout(place, pauseMs, call)
     }

@@ -5,7 +5,7 @@ import { PATIENCE } from './support/privateServer.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-it('has a row for each lane that flushed, and raises it with each flush', async () => {
+it('has a row for each writer that flushed, and raises it with each flush', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   for (let time = 1; time <= 3; time++) {
@@ -14,7 +14,7 @@ it('has a row for each lane that flushed, and raises it with each flush', async 
   }
 })
 
-it('sweeps the rows of lanes that have not been touched for a week, and no others', async () => {
+it('sweeps the rows of writers that have not been touched for a week, and no others', async () => {
   const target = await freshDatabase()
   await query(
     target,

@@ -1,11 +1,11 @@
-import type { Decision, Flush, FlushBody, Lane, Outcome } from '../core/lane.ts'
+import type { Decision, Flush, FlushBody, Outcome, Writer } from '../core/writer.ts'
 import type { CountingRow } from './counting.ts'
 import { writeDecided } from './deciding.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from './errors.ts'
+import { type Fence, guard, hasCommitted, openFence, raise, sweep, touch } from './fence.ts'
 import { readFound } from './finding.ts'
 import { writeFlush } from './flushing.ts'
 import { noteDealt } from './groupWrites.ts'
-import { guard, hasRisen, type Ledger, openLedger, raise, sweep, touch } from './ledger.ts'
 import { type LineOptions, openLine } from './line.ts'
 import { afterSwitchover, type Note } from './reachability.ts'
 import { type Answer, FailedStatement, type Session } from './session.ts'
@@ -17,19 +17,19 @@ import { readMissing, tryLocks } from './tryLocks.ts'
 const DAY_MS = 86_400_000
 
 /**
- * One connection that flushes. A flush takes two trips to the server: all its statements, then, when their
- * values are known and dealt, what was decided because of them, and COMMIT.
+ * A connection that flushes. A flush takes two round trips: first all statements that lock, change and read; then, once
+ * the operations are applied to what was found, the writes that result from them, and COMMIT.
  *
- * Only the answers OK and "deadlock" settle a COMMIT. After any other the ledger is asked, on a new connection.
- * Before COMMIT was sent, a lost connection means that nothing was done: nobody else can send it.
+ * Only the answers OK and "deadlock" decide the outcome of a COMMIT. After any other, the fence is read on a new
+ * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
  */
-export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> {
+export function openWriter(target: Target, options: WriterOptions): Writer<StoredRow> {
   const { origin, idleLimitS } = options
   const noteWrites = afterSwitchover(options.noteWrites)
   const line = openLine(target, options)
   let isTriggered = false
   const hidden = new Set<number>()
-  let ledger: Ledger | undefined
+  let fence: Fence | undefined
   let onePerStatement = false
   let isImpatient = false
   let isBusy = false
@@ -52,10 +52,10 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 
   async function attempt(flush: Flush<StoredRow>): Promise<Outcome> {
     let session: Session
-    let used: Ledger
+    let used: Fence
     try {
       session = await line.session()
-      used = ledger ??= await openOwnLedger(session)
+      used = fence ??= await openOwnFence(session)
     } catch (cause) {
       noteUnwritable(cause)
       return { kind: 'failed', cause }
@@ -84,7 +84,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       if (!answers) return await lose(session)
       const { found, first, isKeptBack } = await readFound(session, text, answers, left)
       isTriggered ||= isKeptBack
-      if (!found) return await giveUp(session, 'A key is neither claimed nor found')
+      if (!found) return await giveUp(session, 'An idempotency key is neither claimed nor found')
       decision = left.deal(found)
       if (!decision) return await withdraw(session)
       decided = writeDecided(left, { values: found.values, first }, decision, form)
@@ -98,28 +98,28 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       if (mayBeDone) options.onChanged(left.counters.map(({ row }) => row))
       if (outcome.kind === 'committed') noteDealt(left.groups, decision.groupWrites)
     } catch (error) {
-      // What was committed is told, whatever comes of it here.
+      // Committed results are returned whatever happens here.
       options.onFault(error)
     }
     return outcome
   }
 
-  /** Whether a flush has rows that were read before the database became another one. */
+  /** Whether a flush has rows of an earlier incarnation of the database. */
   function isStale({ counters, groups }: FlushBody<StoredRow>): boolean {
     const isOld = ({ row }: { row: StoredRow }) => row.incarnation !== origin.incarnation
     return counters.some(isOld) || groups.some(isOld)
   }
 
   /**
-   * Begins a transaction: raises the ledger and sends statements. Returns their answers; undefined if the ledger is
-   * not as this lane has left it.
+   * Begins a transaction: increments `seq` and sends statements. Returns their answers; undefined if `seq` is not what
+   * this writer left it at.
    *
-   * On a cluster without START TRANSACTION: `autocommit` is 0 there, and what an earlier one has left must not be
-   * committed by this one.
+   * On a cluster without START TRANSACTION: `autocommit` is 0 there, and it would commit what an earlier transaction
+   * left.
    */
   async function begin(
     session: Session,
-    used: Ledger,
+    used: Fence,
     statements: readonly string[],
   ): Promise<Answer[] | undefined> {
     const start = session.isClustered ? 'rollback' : 'start transaction'
@@ -133,15 +133,15 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     }
   }
 
-  /** The database lacks what this lane has committed there. */
+  /** The database lacks what this writer has committed. */
   async function lose(session: Session): Promise<Outcome> {
-    ledger = undefined
+    fence = undefined
     origin.lost()
     await rollBack(session)
     return { kind: 'stale' }
   }
 
-  /** Has taken out what can't be had. */
+  /** Removes rows from a flush that are locked by others or gone. */
   async function withoutMissing(
     session: Session,
     flush: Flush<StoredRow>,
@@ -158,13 +158,13 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     return { kind: 'withdrawn' }
   }
 
-  /** Rolls back what is to be tried again. */
+  /** Rolls back, to be tried again. */
   async function giveUp(session: Session, reason: string): Promise<Outcome> {
     await rollBack(session)
     return { kind: 'failed', cause: new Error(reason) }
   }
 
-  /** What an error before COMMIT means: nothing was done, and perhaps one row or claim is to blame. */
+  /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
   async function failed(
     session: Session,
     error: unknown,
@@ -183,7 +183,7 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     }
     await rollBack(session)
     const { cause } = error
-    // No value was given where a sum would be too much. Where all was looked at, it is somebody's trigger.
+    // NULL stands for a sum that is too large. Where all totals were read, it comes from a trigger.
     const mayBeFull = flush.counters.some(
       ({ wantsPeriodValues, isForDefinition }) => !wantsPeriodValues || isForDefinition,
     )
@@ -192,9 +192,9 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     const isFault = failure === 'fault'
     const isLocked = LOCKED.some((errno) => hasErrorNumber(cause, errno))
     if (isFault || isLocked) {
-      const culprit = ownerAt(error.index)
-      if (culprit !== undefined) return { kind: 'failed', cause, culprit, isFault, isLocked }
-      // Once more with a statement for each row, to find out which one it is. Locks are tried first by themselves.
+      const failingKey = ownerAt(error.index)
+      if (failingKey !== undefined) return { kind: 'failed', cause, failingKey, isFault, isLocked }
+      // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
       onePerStatement = (isFault || isImpatient) && !wasOnePerStatement
     }
     if (isFault || failure === 'refused') noteWrites(false, cause)
@@ -203,14 +203,14 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 
   async function rollBack(session: Session): Promise<void> {
     if (!session.isOpen()) return
-    // Where even this fails, the connection has ended, and the server takes the transaction back by itself.
+    // If even this fails, the connection is lost, and the server rolls the transaction back.
     await session.send(['rollback']).catch(session.drop)
   }
 
-  /** The second trip. A statement that fails there keeps COMMIT, behind it, from being looked at. */
+  /** The second round trip. If a statement fails, the server does not run the COMMIT behind it. */
   async function commit(
     session: Session,
-    used: Ledger,
+    used: Fence,
     decided: FlushText,
     flush: FlushBody<StoredRow>,
   ): Promise<Outcome> {
@@ -225,13 +225,13 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
       onePerStatement = false
       const cause = isFailed ? error.cause : error
       if (ROLLED_BACK.some((errno) => hasErrorNumber(cause, errno))) {
-        // To make sure: the next START TRANSACTION would commit what is still open.
+        // The next START TRANSACTION would commit what may still be open.
         await rollBack(session)
         return { kind: 'failed', cause }
       }
       session.drop()
       noteUnwritable(cause)
-      return settle(session, used, flush, cause)
+      return outcomeByFence(session, used, flush, cause)
     }
     onePerStatement = false
     used.seq += 1
@@ -239,21 +239,25 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     return { kind: 'committed' }
   }
 
-  async function settle(
+  async function outcomeByFence(
     { place }: Session,
-    used: Ledger,
+    used: Fence,
     flush: FlushBody<StoredRow>,
     cause: unknown,
   ): Promise<Outcome> {
-    const isCommitted = await hasRisen(line, used, { place, isAwaited: flush.isAwaited, onLost: origin.lost })
+    const isCommitted = await hasCommitted(line, used, {
+      place,
+      isAwaited: flush.isAwaited,
+      onLost: origin.lost,
+    })
     if (isCommitted === false) return { kind: 'failed', cause }
     if (isCommitted) {
       used.seq += 1
       noteWrites(true)
       return { kind: 'committed' }
     }
-    // Whatever becomes of that transaction, it is no longer this lane's.
-    ledger = undefined
+    // Whatever that transaction does, it no longer belongs to this writer.
+    fence = undefined
     return { kind: 'unknown', cause }
   }
 
@@ -262,21 +266,21 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
     if (isUnwritable(cause)) noteWrites(false, cause)
   }
 
-  async function openOwnLedger(session: Session): Promise<Ledger> {
-    const opened = await openLedger(session)
-    // What it leaves, another lane's sweep takes.
+  async function openOwnFence(session: Session): Promise<Fence> {
+    const opened = await openFence(session)
+    // If this fails, another writer deletes them.
     await sweep(session).catch(unlessLost)
     return opened
   }
 
-  /** Keeps an idle session, and once a day the ledger. A session that fails here is opened anew when needed. */
+  /** Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. */
   function beat(): void {
     const session = line.present()
     if (!session || isBusy) return
-    const isDue = ledger && performance.now() - touchedAt > DAY_MS
+    const isDue = fence && performance.now() - touchedAt > DAY_MS
     if (isDue) touchedAt = performance.now()
     const care = async () => {
-      await session.send(ledger && isDue ? [touch(ledger), 'commit'] : ['do 0'])
+      await session.send(fence && isDue ? [touch(fence), 'commit'] : ['do 0'])
       if (isDue) await sweep(session)
     }
     care().catch(session.drop)
@@ -286,22 +290,22 @@ export function openLane(target: Target, options: LaneOptions): Lane<StoredRow> 
 /** The key of the only row or claim that the statement of an index is for. */
 type OwnerAt = (index: number) => string | undefined
 
-export interface LaneOptions extends LineOptions {
-  /** Told whether changes could be made. */
+export interface WriterOptions extends LineOptions {
+  /** Called with whether changes were possible. */
   noteWrites: Note
-  /** Told which rows a flush was about that has, or may have, changed them. */
+  /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CountingRow[]) => void
-  /** Told of failures that an operator should see. */
+  /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
 
-/** What stands in the text before the statements of the flush. */
+/** Statements before those of the flush. */
 const LEADING_STATEMENTS = 2
 
-/** What says that somebody else holds a row locked: MySQL has an error of its own for who doesn't wait. */
+/** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
-/** The answers that say of a COMMIT, or of the guard before it, that it took no effect. */
+/** Errors of COMMIT, or of the guard before it, that mean it had no effect. */
 const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
 
 function unlessLost(error: unknown): void {
