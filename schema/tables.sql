@@ -117,7 +117,7 @@ create table chore (
 
 -- How the numbers of a sequence follow one another, and are written. Null is no bound, no format, and no period after
 -- which it begins again. `eras` is a JSON list of the ways in which it has written numbers before it was changed.
--- Who deals numbers holds a shared lock on this row, who changes it an exclusive one: so nobody deals by an old
+-- Who issues numbers holds a shared lock on this row, who changes it an exclusive one: so nobody issues by an old
 -- definition. `version` begins at random. `definitions` counts them. `uses` is raised on a cluster, where shared locks hold on one node only.
 create table sequence (
   id bigint unsigned not null auto_increment,
@@ -143,8 +143,8 @@ create table sequence (
   unique key sequence_name (namespace_id, name)
 ) engine = InnoDB;
 
--- The period in which a group has dealt numbers last, the version of its sequence then, and how they were written.
--- Null: it has dealt none yet. `identity` is drawn at random when it is made: after a failover that lost groups their
+-- The period in which a group has issued numbers last, the version of its sequence then, and how they were written.
+-- Null: it has issued none yet. `identity` is drawn at random when it is made: after a failover that lost groups their
 -- ids are given to others, and whoever still knows a lost one by its id must not meet its identity there. `revision` orders its states as that of a
 -- counter does, together with the `definitions` of its sequence; `is_used`: whether anything was done in it yet.
 create table sequence_group (
@@ -163,7 +163,7 @@ create table sequence_group (
   key sequence_group_version (sequence_id, version)
 ) engine = InnoDB;
 
--- The last number that a group has dealt, one row for each period in which it began anew: 2026, 202611, 20261121,
+-- The last number that a group has issued, one row for each period in which it began anew: 2026, 202611, 20261121,
 -- 2026112118, or 2026047 for a week. Label 0 is the row of a sequence that never does. `next_value` is the next number
 -- where it does not follow from the last. `round` counts how often a group was told to begin elsewhere. `identity` is
 -- that of the group.
@@ -181,7 +181,7 @@ create table sequence_value (
 ) engine = InnoDB;
 
 -- Numbers of gapless sequences that were reserved, in a round of their group. State: 0 open, until `expires_at`,
--- 1 confirmed, 2 released, 3 expired and dealt again. `is_free`: released, and not dealt again. Who holds the lock on
+-- 1 confirmed, 2 released, 3 expired and reissued. `is_free`: released, and not reissued. Who holds the lock on
 -- the row of the group is the only one to change its reservations.
 create table reservation (
   token binary(16) not null,

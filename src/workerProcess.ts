@@ -76,7 +76,7 @@ export function forkWorker(environment: Record<string, string>): Worker {
 
     async end() {
       order({ to: 'end' })
-      // From here on no connection is dealt to it. It would hand those back that come after the order, and
+      // From here on no connection is assigned to it. It would hand those back that come after the order, and
       // node:cluster keeps what is handed back by the last worker, open and unanswered.
       worker.disconnect()
       const force = setTimeout(kill, ENDED_WITHIN_MS)

@@ -36,7 +36,7 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
   const living = new Set<Worker>()
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
-  // The kernel (SCHED_NONE) deals connections too unevenly: of 64 that came at once, two idle workers took 62
+  // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 that came at once, two idle workers took 62
   // and 2, four of them 55, 8, 1 and 0 (Node 20, two cores), and connections are kept for long.
   cluster.schedulingPolicy = cluster.SCHED_RR
 

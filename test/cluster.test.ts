@@ -38,7 +38,7 @@ it('gives each caller a number of its own, whichever of two nodes it is counted 
   let revision = 0
   const loads = nths.flatMap(({ counters, sequences }) => [
     startLoad(8, async () => (await counters.incrementBy(counter('hot'), 1)).value),
-    startLoad(4, async () => (await sequences.next(group('tickets', 'board'), 1)).dealt.value),
+    startLoad(4, async () => (await sequences.next(group('tickets', 'board'), 1)).issued.value),
     startLoad(2, async () => {
       const { token } = await sequences.reserve(group('gapless', ''), 60)
       const { value } = await sequences.confirm(token)
@@ -142,14 +142,14 @@ it('leaves no transaction open at a node while nobody counts', async () => {
   ).toEqual([])
 })
 
-it('deals by a new definition from its answer on, at the other node too', async () => {
+it('issues by a new definition from its answer on, at the other node too', async () => {
   const [first, second] = (await cluster()).map((target) => openTestNth(target).sequences)
   await first?.next(group('s', 'old'), 1)
   for (const version of upTo(99)) {
     const format = `v${version}-{group}-{value}`
     await first?.define({ namespace: 'n', name: 's' }, { format, allowRepeats: true })
     const numbers = ['old', `new${version}`].map((name) => second?.next(group('s', name), 1))
-    for (const number of numbers) expect((await number)?.dealt.format).toBe(format)
+    for (const number of numbers) expect((await number)?.issued.format).toBe(format)
   }
 })
 
@@ -166,5 +166,5 @@ it('refuses to change the definition of a sequence there that has more groups th
     code: 'BAD_USER_INPUT',
     details: { limit: 10_000 },
   })
-  expect((await sequences.next(group('s', 'g'), 1)).dealt.value).toBe(2)
+  expect((await sequences.next(group('s', 'g'), 1)).issued.value).toBe(2)
 })

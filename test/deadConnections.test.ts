@@ -72,7 +72,7 @@ it.each([
       : sequences.define(key, { step: 2 })
   lost.catch(() => undefined)
   await expect.poll(() => isLost).toBe(true)
-  expect((await other.sequences.next(group, 1)).dealt.lastValue).toBe(2)
+  expect((await other.sequences.next(group, 1)).issued.lastValue).toBe(2)
   await other.namespaces.define('n', { timeZone: 'Europe/Berlin' })
   await other.sequences.define(key, { step: 3 })
   await lost.catch(() => undefined)

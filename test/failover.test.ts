@@ -39,11 +39,11 @@ async function aheadOfReplica() {
 
 async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnType<typeof openTestNth>) {
   expect((await counters.incrementBy(key('a'), 1)).value).toBe(1)
-  expect((await sequences.next(group('A'), 1)).dealt.value).toBe(1)
+  expect((await sequences.next(group('A'), 1)).issued.value).toBe(1)
   expect((await counters.read(key('b'))).value).toBe(100)
   const other = openTestNth(target)
   expect((await other.counters.incrementBy(key('b'), 1)).value).toBe(101)
-  expect((await other.sequences.next(group('B'), 1)).dealt.value).toBe(4)
+  expect((await other.sequences.next(group('B'), 1)).issued.value).toBe(4)
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(2)
 }
 

@@ -122,7 +122,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
   }
 
   async function transact(flush: Flush<ModelRow>): Promise<Outcome> {
-    const { counters: runs, claims, deal, mayCommit } = flush
+    const { counters: runs, claims, decide, mayCommit } = flush
     const { fate, turns, run } = stream.next().value
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
@@ -139,7 +139,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
       const found = table.rows.get(row.name)
       return found?.id === row.id && found.version === row.version ? found : undefined
     })
-    const decision = deal({
+    const decision = decide({
       values: stored.map((row) => row?.value),
       positions: [],
       revisions: [],
@@ -163,7 +163,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
         const before = stored[index]
         const write = decision.writes[index]
         const added = sums[index] ?? 0
-        if (!before) throw new Error('Only rows that are there can be dealt from')
+        if (!before) throw new Error('Only rows that are there can be issued from')
         if (write === 'deleted') {
           table.rows.delete(row.name)
         } else if (write) {
@@ -273,14 +273,14 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   const flushed: number[] = []
   let finish: () => void = () => undefined
   const writer: Writer<ModelRow> = {
-    async flush({ counters: runs, deal, mayCommit }) {
+    async flush({ counters: runs, decide, mayCommit }) {
       flushed.push(
         runs.reduce((sum, { coalesced }) => sum + (coalesced?.kind === 'add' ? coalesced.delta : 0), 0),
       )
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      deal({ values: runs.map(() => 0), positions: [], periodTotals: [], revisions: [], remembered: [] })
+      decide({ values: runs.map(() => 0), positions: [], periodTotals: [], revisions: [], remembered: [] })
       mayCommit()
       return { kind: 'committed' }
     },

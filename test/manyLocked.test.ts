@@ -61,14 +61,14 @@ it('counts all others, while somebody holds the rows of many counters', async ()
 
 it.each([
   ['the rows of many groups', 'sequence_group', 'id'],
-  ['what many groups dealt last', 'sequence_value', 'group_id'],
+  ['what many groups issued last', 'sequence_value', 'group_id'],
 ])('numbers all others, while somebody holds %s', async (_, table, id) => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
   for (const name of [...names('free'), ...names('held')]) await sequences.next(group(name), 1)
   const ids = await idsOf(target, 'sequence_group')
   await hold(target, `select * from ${table} force index (primary) where ${id} in (${ids}) for update`)
-  const next = (name: string) => sequences.next(group(name), 1).then(({ dealt }) => dealt.value, codeOf)
+  const next = (name: string) => sequences.next(group(name), 1).then(({ issued }) => issued.value, codeOf)
   const held = names('held').map(next)
   expect(await Promise.all(names('free').map(next))).toEqual(names('free').map(() => 2))
   expect(await Promise.all(held)).toEqual(names('held').map(() => 'UNAVAILABLE'))

@@ -79,7 +79,7 @@ type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
   const { counters, sequences } = openTestNth(await freshDatabase(), STILL)
   let state: ModelState = emptyState
-  const dealt = new Map<string, number>()
+  const issued = new Map<string, number>()
   const taken = new Map<string, { asked: string; first: number }>()
   const seen = new Map<string, number>()
   let run = 0
@@ -123,13 +123,13 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
       await expect(answer).rejects.toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
       return see('reused by a sequence')
     }
-    const first = earlier?.first ?? (dealt.get(place) ?? 0) + 1
-    if (!earlier) dealt.set(place, first + count - 1)
+    const first = earlier?.first ?? (issued.get(place) ?? 0) + 1
+    if (!earlier) issued.set(place, first + count - 1)
     if (key !== undefined) taken.set(key, { asked: String(asked), first })
     if (earlier) see('replayed by a sequence')
     const lastValue = first + count - 1
     expect(await answer).toMatchObject({
-      dealt: { value: first, lastValue, count },
+      issued: { value: first, lastValue, count },
       isReplayed: earlier !== undefined,
     })
   }

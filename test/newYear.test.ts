@@ -27,7 +27,7 @@ it("begins every year at its start on New Year's Eve in three time zones under l
     const definition = { format: 'INV-{yyyy}-{value:5}', restartEvery: 'YEAR', timeZone } as const
     await first.sequences.define({ namespace: 'n', name: timeZone }, definition)
   }
-  const dealt = new Map(NEW_YEARS.map(([zone]) => [zone, [] as { text: string; value: number; at: Date }[]]))
+  const issued = new Map(NEW_YEARS.map(([zone]) => [zone, [] as { text: string; value: number; at: Date }[]]))
   for (const [, midnight] of NEW_YEARS) {
     clock.at = midnight - CALLS / 2
     await inParallel(40, CALLS, async (index) => {
@@ -37,13 +37,13 @@ it("begins every year at its start on New Year's Eve in three time zones under l
       const count = index % 7 === 0 ? 3 : 1
       const numbers = await sequences.next({ namespace: 'n', sequence: zone, group: '' }, count)
       for (const offset of upTo(count)) {
-        const value = numbers.dealt.value + offset - 1
-        dealt.get(zone)?.push({ text: writerFor(numbers)(value), value, at: numbers.at })
+        const value = numbers.issued.value + offset - 1
+        issued.get(zone)?.push({ text: writerFor(numbers)(value), value, at: numbers.at })
       }
     })
   }
   for (const [timeZone, midnight] of NEW_YEARS) {
-    const numbers = dealt.get(timeZone) ?? []
+    const numbers = issued.get(timeZone) ?? []
     expect(new Set(numbers.map(({ text }) => text)).size).toBe(numbers.length)
     for (const year of [2025, 2026]) {
       const ofYear = numbers.filter(({ at }) => (at.getTime() < midnight ? 2025 : 2026) === year)
@@ -66,16 +66,16 @@ it('goes on after INV-2025-00917 with INV-2026-00001 by itself, and shows both',
   } as const
   await sequences.define({ namespace: 'n', name: 'invoice' }, definition)
   const block = await sequences.next(key, 917)
-  expect(writerFor(block)(block.dealt.lastValue)).toBe('INV-2025-00917')
+  expect(writerFor(block)(block.issued.lastValue)).toBe('INV-2025-00917')
   expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2025-00917', nextValue: 918 })
   clock.at += 1
   expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2025-00917', nextValue: 1 })
   const next = await sequences.next(key, 1)
-  expect(writerFor(next)(next.dealt.value)).toBe('INV-2026-00001')
+  expect(writerFor(next)(next.issued.value)).toBe('INV-2026-00001')
   expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2026-00001', nextValue: 2 })
 })
 
-it('shows the latest period of a group, also after a process whose clock is behind has dealt a number', async () => {
+it('shows the latest period of a group, also after a process whose clock is behind has issued a number', async () => {
   const midnight = Date.UTC(2026, 0, 1)
   const target = await freshDatabase()
   const ahead = openTestNth(target, { now: () => new Date(midnight + 1) })
@@ -92,7 +92,7 @@ it('shows the latest period of a group, also after a process whose clock is behi
     [ahead, '2026-2'],
   ] as const) {
     const numbers = await sequences.next(key, 1)
-    expect(writerFor(numbers)(numbers.dealt.value)).toBe(text)
+    expect(writerFor(numbers)(numbers.issued.value)).toBe(text)
   }
   const { sequences } = openTestNth(target, { now: () => new Date(midnight - 1) })
   await sequences.next(key, 1)

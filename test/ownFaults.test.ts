@@ -46,7 +46,7 @@ it('fails only the calls of a sequence whose time zone is not known here, and al
   const { counters, sequences } = openTestNth(target)
   for (const round of upTo(3)) {
     const calls = [
-      outcomeOf(sequences.next(group('sound', 'g'), 1).then(({ dealt }) => dealt.value)),
+      outcomeOf(sequences.next(group('sound', 'g'), 1).then(({ issued }) => issued.value)),
       outcomeOf(sequences.next(group('broken', 'g'), 1)),
       outcomeOf(sequences.next(group('broken', 'new'), 1)),
       outcomeOf(counters.incrementBy(counter('c'), 1).then(({ value }) => value)),

@@ -58,7 +58,7 @@ it('holds a number until it is confirmed, which can be said twice', async () => 
   expect(node).toEqual({ id: reserved.id, state: 'CONFIRMED', value: 1 })
 })
 
-it('deals first what was given back or has expired, lowest first, and then goes on', async () => {
+it('issues first what was given back or has expired, lowest first, and then goes on', async () => {
   const { target, refusal, ask, reserve, confirm, release } = await startInvoices()
   const [one, two, three, four] = [await reserve(), await reserve(), await reserve(), await reserve()]
   expect(await release(three.id)).toEqual({ id: three.id, value: 3, state: 'RELEASED' })
@@ -85,7 +85,7 @@ it('deals first what was given back or has expired, lowest first, and then goes 
   expect(await group()).toMatchObject({ nextValue: 6 })
 })
 
-it('reads an expired reservation as expired before anybody has dealt its number again', async () => {
+it('reads an expired reservation as expired before anybody has issued its number again', async () => {
   const { target, ask, reserve } = await startInvoices()
   const { id } = await reserve()
   await expireAll(target)
@@ -159,7 +159,7 @@ it.each([
   expect(await refusal(`mutation { ${field} }`)).toMatchObject({ code, ...(argument && { argument }) })
 })
 
-it('ends at the highest number, and deals again what was given back of it', async () => {
+it('ends at the highest number, and reissues what was given back of it', async () => {
   const { ask, refusal, reserve, release } = await startInvoices()
   await ask('mutation { defineSequence(name: "invoice", definition: { maxValue: 2 }) { id } }')
   const [, two] = [await reserve(), await reserve()]
@@ -168,7 +168,7 @@ it('ends at the highest number, and deals again what was given back of it', asyn
   expect(await reserve()).toMatchObject({ value: 2 })
 })
 
-it('deals downwards what was given back of a sequence that counts down', async () => {
+it('issues downwards what was given back of a sequence that counts down', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true, startValue: 10, step: -2 })
   const key = { namespace: 'n', sequence: 's', group: 'g' }
@@ -211,7 +211,7 @@ it('does not turn round, as numbers that were given back would come twice', asyn
   expect(await refusal(turn)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
 })
 
-it('deals nothing beyond its bounds, also of what was given back', async () => {
+it('issues nothing beyond its bounds, also of what was given back', async () => {
   const { ask, refusal, target, reserve, release } = await startInvoices()
   const held = [await reserve(), await reserve(), await reserve(), await reserve()]
   await query(target, 'update reservation set expires_at = utc_timestamp(3) where value = 4')
@@ -263,7 +263,7 @@ it('reads few of 20 000 reservations to find the lowest that has expired, or tha
   expect((await sequences.reserve(KEY, 60)).value).toBe(50_000)
 })
 
-it('deals a number again in its own year only', async () => {
+it('issues a number again in its own year only', async () => {
   const clock = { at: Date.UTC(2025, 11, 31, 12) }
   const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
   const definition = { gapless: true, format: 'INV-{yyyy}-{value:5}', restartEvery: 'YEAR' } as const

@@ -42,7 +42,7 @@ it('begins with the time of the database in microseconds since 2020', async () =
     await counters.read(counter),
     await counters.incrementBy(counter, 1, asked),
     await sequences.readGroup(group),
-    (await sequences.next(group, 1, asked)).dealt,
+    (await sequences.next(group, 1, asked)).issued,
   ].map(revisionOf)
   expect(sorted(revisions)).toEqual(revisions)
   for (const revision of revisions) {
@@ -172,10 +172,10 @@ it('is newer with each state of a name that is deleted and made anew', async () 
   expect(new Set(states.map(revisionOf)).size).toBe(states.length)
   const groups = [
     await sequences.readGroup(group),
-    (await sequences.next(group, 1, asked)).dealt,
+    (await sequences.next(group, 1, asked)).issued,
     await sequences.define({ namespace: 'n', name: 's' }, { step: 2 }).then(() => sequences.readGroup(group)),
     await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readGroup(group)),
-    (await sequences.next(group, 1, asked)).dealt,
+    (await sequences.next(group, 1, asked)).issued,
   ]
   expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
   expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
@@ -193,7 +193,7 @@ it('does not fall where a first call is refused, which leaves a row', async () =
   }
   const changes = [
     await counters.incrementBy(counter, 1, asked),
-    (await sequences.next(group, 1, asked)).dealt,
+    (await sequences.next(group, 1, asked)).issued,
   ]
   for (const [index, state] of after.entries()) {
     expect(changes[index]?.revision).toBeGreaterThan(state.revision)
@@ -209,7 +209,7 @@ it('is told to whoever asks, also where others of the flush do not', async () =>
     ])
     const numbers = await Promise.all([sequences.next(group, 1), sequences.next(group, 1, asked)])
     expect(changes[1].revision).toBe((await counters.read(counter)).revision)
-    expect(numbers[1].dealt.revision).toBe((await sequences.readGroup(group)).revision)
+    expect(numbers[1].issued.revision).toBe((await sequences.readGroup(group)).revision)
   }
 })
 
@@ -259,9 +259,9 @@ it('orders what many callers in two processes are told as it came about', async 
     )
   ).flat()
   const changes = told.filter((one) => 'value' in one)
-  const numbers = told.filter((one) => 'dealt' in one).map(({ dealt }) => dealt)
+  const numbers = told.filter((one) => 'issued' in one).map(({ issued }) => issued)
   expect(new Set(changes.map(excessOf)).size).toBe(1)
-  expect(new Set(numbers.map((dealt) => revisionOf(dealt) - dealt.value)).size).toBe(1)
+  expect(new Set(numbers.map((issued) => revisionOf(issued) - issued.value)).size).toBe(1)
 })
 
 it('is raised by what changes a group, and by nothing else', async () => {
@@ -305,14 +305,14 @@ it('is told by each change of a group as the next reader is told', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   const told = [
     async () => revisionOf(await sequences.restart(group, 7, asked)),
-    async () => revisionOf((await sequences.next(group, 1, asked)).dealt),
+    async () => revisionOf((await sequences.next(group, 1, asked)).issued),
     async () => {
       await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 1000 })
-      return revisionOf((await sequences.next(group, 1, asked)).dealt)
+      return revisionOf((await sequences.next(group, 1, asked)).issued)
     },
     async () =>
-      revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...asked })).dealt),
-    async () => revisionOf((await sequences.next(group, 1, asked)).dealt),
+      revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...asked })).issued),
+    async () => revisionOf((await sequences.next(group, 1, asked)).issued),
   ]
   for (const [index, change] of told.entries()) {
     expect([index, await change()]).toEqual([index, (await sequences.readGroup(group)).revision])

@@ -209,7 +209,7 @@ it('refuses to turn round twice and write as at first, as it would come by the s
   expect((await next(service)).formatted).toBe('up 5')
 })
 
-it('takes back a change by which nothing was dealt', async () => {
+it('takes back a change by which nothing was issued', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
   await next(service)
@@ -314,17 +314,17 @@ it('keeps no reader waiting while many definitions wait for one that is locked',
   await holder.query('rollback')
 })
 
-it('deals by a new definition in another process from its answer on', async () => {
+it('issues by a new definition in another process from its answer on', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: 'g' }
-  expect((await other.sequences.next(key, 5)).dealt.lastValue).toBe(5)
+  expect((await other.sequences.next(key, 5)).issued.lastValue).toBe(5)
   await one.sequences.define({ namespace: 'n', name: 's' }, { step: 10, maxValue: 20 })
-  expect((await other.sequences.next(key, 1)).dealt.value).toBe(15)
+  expect((await other.sequences.next(key, 1)).issued.value).toBe(15)
   await expect(other.sequences.next(key, 1)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
 })
 
-it('has a definition wait for numbers that are being dealt, so that none is dealt by the old one after its answer', async () => {
+it('has a definition wait for numbers that are being issued, so that none is numbered by the old one after its answer', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: '' }
@@ -343,7 +343,7 @@ it('has a definition wait for numbers that are being dealt, so that none is deal
     )
     return Number(row?.waiting)
   }
-  const dealt = one.sequences.next(key, 1)
+  const issued = one.sequences.next(key, 1)
   await expect.poll(waiting, PATIENCE).toBe(1)
   let isDefined = false
   const defined = other.sequences.define(KEY, { format: 'new {value}' }).then(() => {
@@ -352,15 +352,15 @@ it('has a definition wait for numbers that are being dealt, so that none is deal
   await expect.poll(async () => isDefined || (await waiting()) === 2, PATIENCE).toBe(true)
   const mustBeNew = isDefined
   await holder.query('rollback')
-  const numbers = await dealt
-  if (mustBeNew) expect(writerFor(numbers)(numbers.dealt.value)).toBe('new 2')
-  expect(numbers.dealt.value).toBe(2)
+  const numbers = await issued
+  if (mustBeNew) expect(writerFor(numbers)(numbers.issued.value)).toBe('new 2')
+  expect(numbers.issued.value).toBe(2)
   await defined
   const last = await one.sequences.next(key, 1)
-  expect(writerFor(last)(last.dealt.value)).toBe('new 3')
+  expect(writerFor(last)(last.issued.value)).toBe('new 3')
 })
 
-it('deals every number once while its definition is changed again and again', async () => {
+it('issues every number once while its definition is changed again and again', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   const groups = ['a', 'b', '']
@@ -370,14 +370,14 @@ it('deals every number once while its definition is changed again and again', as
       await processes[step % 2]?.sequences.define({ namespace: 'n', name: 's' }, { step })
     }
   })()
-  const dealt = await inParallel(30, 2000, async (index) => {
+  const issued = await inParallel(30, 2000, async (index) => {
     const group = groups[index % 3] ?? ''
     const numbers = await processes[index % 2]?.sequences.next({ namespace: 'n', sequence: 's', group }, 1)
-    return `${group} ${numbers?.dealt.value}`
+    return `${group} ${numbers?.issued.value}`
   })
   isOver = true
   await definer
-  expect(new Set(dealt).size).toBe(2000)
+  expect(new Set(issued).size).toBe(2000)
   for (const { faults } of processes) expect(faults).toEqual([])
 })
 
@@ -487,7 +487,7 @@ it('gives numbers that come after a deletion anew, in a process that knew the se
   const key = { namespace: 'n', sequence: 's', group: '' }
   await other.sequences.next(key, 5)
   await one.sequences.delete({ namespace: 'n', name: 's' })
-  expect((await other.sequences.next(key, 1)).dealt.value).toBe(1)
+  expect((await other.sequences.next(key, 1)).issued.value).toBe(1)
 })
 
 it('holds up nobody else while somebody keeps a sequence locked', async () => {

@@ -121,9 +121,9 @@ async function ask(
         const { group, count, key } = asked
         const claim = key === undefined ? undefined : claimOf(namespace, key, [group, count])
         const numbers = await sequences.next({ namespace, sequence: 's', group }, count, { claim })
-        const { isReplayed, dealt } = numbers
-        const texts = numbersOf(dealt).map(writerFor(numbers))
-        const { value, lastValue } = dealt
+        const { isReplayed, issued } = numbers
+        const texts = numbersOf(issued).map(writerFor(numbers))
+        const { value, lastValue } = issued
         return { numbers: { value, lastValue, texts }, isReplayed }
       }
       case 'restart':
@@ -163,7 +163,7 @@ function after(
   return isDeepStrictEqual(told, expected) ? next : undefined
 }
 
-/** The texts that were dealt although they had been before, where nobody has wished for that. */
+/** The texts that were issued although they had been before, where nobody has wished for that. */
 function repeats(before: SequenceModel, asked: SequenceOperation, told: SequenceOutcome): string[] {
   if (asked.kind !== 'next' || !('numbers' in told) || told.isReplayed) return []
   const { cycle, allowRepeats } = before.definition
@@ -369,8 +369,8 @@ async function present(target: Target, sequences: Sequences | undefined) {
     keys: KEYS.map((key) => {
       const { hash } = claimOf('n', key, [])
       const answers = keys.find((row) => row.hash === hash)?.answers
-      const [dealt] = answers ? JSON.parse(answers) : []
-      return dealt && [dealt.value, dealt.lastValue]
+      const [issued] = answers ? JSON.parse(answers) : []
+      return issued && [issued.value, issued.lastValue]
     }),
   }
 }

@@ -17,7 +17,7 @@ it('numbers the tickets of two boards', async () => {
   expect(formatted).toEqual(['MYBOARD-1', 'MYBOARD-2', 'OTHER-1', 'MYBOARD-3', 'OTHER-2'])
 })
 
-it('deals plain numbers without a group, apart from those of groups and namespaces', async () => {
+it('issues plain numbers without a group, apart from those of groups and namespaces', async () => {
   const { ask } = await startService()
   await ask(NEXT, { group: 'g' })
   await ask('mutation { nextInSequence(name: "ticket", namespace: "other") { value } }')
@@ -25,7 +25,7 @@ it('deals plain numbers without a group, apart from those of groups and namespac
   expect(nextInSequence).toMatchObject({ value: 1, formatted: '1', lastValue: 1, values: [1] })
 })
 
-it('deals blocks without gaps, listed up to 10 000 numbers', async () => {
+it('issues blocks without gaps, listed up to 10 000 numbers', async () => {
   const { ask } = await startService()
   const { nextInSequence: three } = await ask(NEXT, { group: 'B', count: 3 })
   expect(three).toMatchObject({
@@ -80,7 +80,7 @@ it('shows a sequence that was never used', async () => {
   })
 })
 
-it('shows what a sequence has dealt', async () => {
+it('shows what a sequence has issued', async () => {
   const { ask } = await startService()
   const { nextInSequence } = await ask(NEXT, { group: 'g', count: 4 })
   const { sequence } = await ask(

@@ -4,7 +4,7 @@ import { query } from './support/database.ts'
 import { startService } from './support/service.ts'
 
 it.each(['before', 'after'])(
-  'deals the right numbers on tables with a trigger %s each change',
+  'issues the right numbers on tables with a trigger %s each change',
   async (time) => {
     const { ask, refusal, target } = await startService()
     await query(

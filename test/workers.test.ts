@@ -37,7 +37,7 @@ it('replaces a worker that is killed under load, while the others serve on', asy
   process.kill(victim, 'SIGKILL')
   await nth.printed(`Worker ${victim} ended (SIGKILL); another takes its place`)
   await expect.poll(() => workersOf(nth), PATIENCE).toEqual([other, expect.any(Number)])
-  // The new one is dealt connections as well.
+  // The new one is assigned connections as well.
   await expect
     .poll(async () => {
       await openConnection(nth)
@@ -70,7 +70,7 @@ it('leaves no caller waiting whose connection was on its way to a worker that fr
 it('is back at its port also when all workers end at once', async () => {
   const nth = await startTwo()
   for (const pid of await workersOf(nth)) process.kill(pid, 'SIGKILL')
-  // Many, so that one is dealt to a worker that does not yet know that it listens.
+  // Many, so that one is assigned to a worker that does not yet know that it listens.
   await inParallel(32, 32, () => expect.poll(() => reach(nth), PATIENCE).toBe('answered'))
   // Those that are starting answer, too, but don't count yet.
   await expect.poll(() => increment(nth).catch(() => undefined), PATIENCE).toBe(1)

@@ -1,4 +1,3 @@
-import type { Call } from './calls.ts'
 import {
   coalesce,
   isForCounter,
@@ -6,7 +5,8 @@ import {
   type RowState,
   raiseBy,
   type ValueOperation,
-} from './dealing.ts'
+} from './applyOperation.ts'
+import type { Call } from './calls.ts'
 import { type GroupRun, groupRunOf, includeInGroup } from './groupRun.ts'
 import type { Claim } from './idempotency.ts'
 import type { CounterRow, GroupRow, Row } from './writer.ts'

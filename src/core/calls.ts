@@ -1,4 +1,4 @@
-import type { Answer, Operation } from './dealing.ts'
+import type { Operation, OperationResult } from './applyOperation.ts'
 import { NthError, unavailable } from './errors.ts'
 import type { Claim } from './idempotency.ts'
 import type { Row } from './writer.ts'
@@ -6,7 +6,7 @@ import type { Row } from './writer.ts'
 /** The result of a call, once its operations are durable. */
 export interface Applied {
   /** The result of each operation, in order. */
-  answers: readonly Answer[]
+  answers: readonly OperationResult[]
   /** The instant of their flush. */
   at: Date
   /** Whether an earlier call with this key applied them. */
@@ -37,7 +37,7 @@ export interface Call<R extends Row> extends Request {
   isCommitting: boolean
   isAnswered: boolean
   /** Its result, if its flush commits. */
-  dealt: Applied | NthError | undefined
+  result: Applied | NthError | undefined
   /** The latest reason why it has not been applied yet. */
   obstacle: unknown
   /** Where it waits; undefined while it is in a flush or resolves its rows. */
@@ -142,7 +142,7 @@ export function openCalls<R extends Row>({ timeoutMs, maxPending }: CallsOptions
           rows: [],
           isCommitting: false,
           isAnswered: false,
-          dealt: undefined,
+          result: undefined,
           obstacle: undefined,
           queue: undefined,
           deadline: deadline ?? performance.now() + timeoutMs,

@@ -1,7 +1,7 @@
+import type { Operation, OperationResult, PeriodValues } from './applyOperation.ts'
 import type { BoundsChange } from './bounds.ts'
 import type { Period } from './calendar.ts'
 import type { Request } from './calls.ts'
-import type { Answer, Operation, PeriodValues } from './dealing.ts'
 import type { Definition, PeriodChoice, Retention } from './definition.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
@@ -240,9 +240,14 @@ export function openCounters<R extends Row>({
   }
 }
 
-function changeOf(key: CounterKey, dealt: Answer | undefined, at: Date, isReplayed: boolean): CounterChange {
-  if (!dealt || 'kind' in dealt) throw new Error('An operation without an answer')
-  const { value, previousValue, appliedDelta, valuesIn, definition, revision } = dealt
+function changeOf(
+  key: CounterKey,
+  result: OperationResult | undefined,
+  at: Date,
+  isReplayed: boolean,
+): CounterChange {
+  if (!result || 'kind' in result) throw new Error('An operation without an answer')
+  const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
   // Each part by itself: copies by `...` are slow where every call makes one.
   return {
     key,

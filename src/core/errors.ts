@@ -50,7 +50,7 @@ export interface ErrorDetails {
   position?: number
   /** The present value, which the refused call left as it was. */
   value?: number
-  /** The last number that was dealt. */
+  /** The last number that was issued. */
   lastValue?: number
   /** Where a reservation stands. */
   state?: string

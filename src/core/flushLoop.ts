@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf, type Care, isOf, runOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './calls.ts'
-import { dealBatch } from './dealingBatch.ts'
 import { NthError } from './errors.ts'
 import { isGone } from './runs.ts'
 import type { FlushBody, Outcome, Row, Unavailable, Writer } from './writer.ts'
@@ -150,7 +150,7 @@ export function openFlushLoop<R extends Row>({ calls, now, keyTtlMs }: FlushLoop
       groups: run?.kind === 'group' ? [{ ...run, rise: undefined }] : [],
       claims: call.claim?.key === key ? [call.claim] : [],
       at,
-      deal: () => false,
+      decide: () => false,
       mayCommit: () => false,
       isAwaited: () => false,
       isImpatient: false,
@@ -208,7 +208,7 @@ export function openFlushLoop<R extends Row>({ calls, now, keyTtlMs }: FlushLoop
         for (const call of all) call.isCommitting = true
         return true
       },
-      deal: (found) => dealBatch(batch, found, { at, lockedPath, keyTtlMs }),
+      decide: (found) => applyBatch(batch, found, { at, lockedPath, keyTtlMs }),
     }
   }
 }
@@ -218,6 +218,6 @@ function tooFull(): NthError {
   return new NthError('OUT_OF_RANGE', message)
 }
 
-function resultOf<R extends Row>({ dealt }: Call<R>): Applied | Error {
-  return dealt ?? new Error('A flush was committed without a result')
+function resultOf<R extends Row>({ result }: Call<R>): Applied | Error {
+  return result ?? new Error('A flush was committed without a result')
 }

@@ -55,7 +55,7 @@ export function formatOf(format: string | null, isNamed: boolean): Format {
   return parts
 }
 
-/** Makes the function that writes numbers of a group that are dealt at an instant. */
+/** Makes the function that writes numbers of a group that are issued at an instant. */
 export function writerOf(
   { format, timeZone }: { format: string | null; timeZone: string },
   group: string,

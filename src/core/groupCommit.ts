@@ -1,6 +1,6 @@
+import type { Operation, OperationResult } from './applyOperation.ts'
 import { firstOf, touches } from './batch.ts'
 import { type Applied, type Call, type CallsOptions, doubtful, openCalls, type Request } from './calls.ts'
-import type { Answer, Operation } from './dealing.ts'
 import { unavailable } from './errors.ts'
 import { type Failure, openFlushLoop } from './flushLoop.ts'
 import { openQuarantine } from './quarantine.ts'
@@ -50,7 +50,7 @@ export interface GroupCommit<R extends Row> {
     rows: Rows<Key, R>,
     keys: readonly Key[],
     operation: Operation,
-  ): Promise<(Answer | Error | undefined)[]>
+  ): Promise<(OperationResult | Error | undefined)[]>
   /** Closes the writers. To be called when no call waits any more. */
   close(): Promise<void>
 }

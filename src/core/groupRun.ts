@@ -1,5 +1,5 @@
+import type { Operation } from './applyOperation.ts'
 import type { Call } from './calls.ts'
-import type { Operation } from './dealing.ts'
 import type { NumberState } from './numberState.ts'
 import { periodKeyOf } from './periodKey.ts'
 import type { GroupRow, Row } from './writer.ts'

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Answer } from './dealing.ts'
+import type { OperationResult } from './applyOperation.ts'
 import { NthError } from './errors.ts'
 import { joinNames } from './names.ts'
 
@@ -17,7 +17,7 @@ export interface Claim {
 export interface Remembered {
   claim: Claim
   at: Date
-  answers: readonly Answer[]
+  answers: readonly OperationResult[]
 }
 
 /** What is found to have been done under a key, and how long ago by the database's clock: processes' clocks differ. */

@@ -14,10 +14,10 @@ export type GroupOperation =
 export type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
 /** What one operation did. */
-export type GroupDealt = NumbersDealt | RestartDealt | Reservation
+export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 
 /** Numbers, and how they are written. */
-export interface NumbersDealt extends Block {
+export interface IssuedNumbers extends Block {
   kind: 'numbers'
   /** Of the group since then; undefined: it wasn't asked, or an earlier call took them. */
   revision?: number | undefined
@@ -27,7 +27,7 @@ export interface NumbersDealt extends Block {
   timeZone: string
 }
 
-export interface RestartDealt {
+export interface RestartResult {
   kind: 'restart'
   nextValue: number
   nextFormatted: string
@@ -53,7 +53,7 @@ export interface StoredReservation extends Reservation {
   periodKey: number
   /** How often its group had been told to begin elsewhere, in that period. */
   round: number
-  /** Whether its number was given back and waits to be dealt again, if that is still of the running round. */
+  /** Whether its number was given back and waits to be reissued, if that is still of the running round. */
   isFree: boolean
 }
 
@@ -67,7 +67,7 @@ export interface GroupFound extends Position {
   now: number
   /**
    * Numbers of the running period and round that were given back or have expired, and are within the bounds: those to
-   * be dealt first, as many as may be needed.
+   * be issued first, as many as may be needed.
    */
   free: readonly number[]
   /** Those that are asked for. */
@@ -78,9 +78,9 @@ export interface GroupFound extends Position {
 
 /** What is to be written of a group. */
 export interface GroupWrite extends Position {
-  /** Whether it has dealt numbers, or was told to begin elsewhere. */
+  /** Whether it has issued numbers, or was told to begin elsewhere. */
   isMoved: boolean
-  isDealt: boolean
+  isIssued: boolean
   /** By how much the group's revision rises. */
   raised: number
   round: number
@@ -89,13 +89,13 @@ export interface GroupWrite extends Position {
   closed: readonly StoredReservation[]
 }
 
-/** A number that was free in some round, and is dealt again. */
+/** A number that was free in some round, and is reissued. */
 export interface Taken {
   value: number
   round: number
 }
 
-/** A group, while operations are dealt one after another. */
+/** A group, while operations are issued one after another. */
 export interface NumberState extends Position {
   definition: SequenceDefinition
   /** Empty: the sequence without groups. */
@@ -107,7 +107,7 @@ export interface NumberState extends Position {
   free: number[]
   reservations: Map<string, StoredReservation>
   isMoved: boolean
-  isDealt: boolean
+  isIssued: boolean
   /** The group's revision before all operations; undefined: nobody asks. */
   revision: number | undefined
   /** By how much they raise it. */
@@ -117,7 +117,7 @@ export interface NumberState extends Position {
   closed: Set<StoredReservation>
 }
 
-/** A group as it was found, before anything is dealt. */
+/** A group as it was found, before anything is issued. */
 export function numberState(
   { definition, group, periodKey }: Pick<NumberState, 'definition' | 'group' | 'periodKey'>,
   { last, next, round, now, free, reservations, revision }: GroupFound,
@@ -139,7 +139,7 @@ export function numberState(
       }),
     ),
     isMoved: false,
-    isDealt: false,
+    isIssued: false,
     revision,
     raised: 0,
     taken: [],
@@ -150,14 +150,14 @@ export function numberState(
 
 /** What was changed of a group; undefined: nothing. */
 export function groupWrite(state: NumberState): GroupWrite | undefined {
-  const { last, next, round, isMoved, isDealt, raised, taken, reserved, closed } = state
+  const { last, next, round, isMoved, isIssued, raised, taken, reserved, closed } = state
   if (!isMoved && closed.size === 0) return undefined
   return {
     last,
     next,
     round,
     isMoved,
-    isDealt,
+    isIssued,
     raised,
     taken,
     reserved: [...reserved],

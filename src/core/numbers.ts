@@ -1,9 +1,9 @@
 import { NthError } from './errors.ts'
 import type { SequenceDefinition } from './sequenceDefinition.ts'
 
-/** Where a group stands in its running period: what it has dealt last, and what was said to come next. */
+/** Where a group stands in its running period: what it has issued last, and what was said to come next. */
 export interface Position {
-  /** The last number dealt; null: none yet. */
+  /** The last number issued; null: none yet. */
   last: number | null
   /** The next one, if it doesn't follow from the last. */
   next: number | null
@@ -53,7 +53,7 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
   return { value, lastValue: further(ring.from, count - untilEnd - 1, step), count, step, ring }
 }
 
-/** The number that would be dealt next; null: there is none left. */
+/** The number that would be issued next; null: there is none left. */
 export function nextNumber(definition: SequenceDefinition, position: Position): number | null {
   return upcoming(definition, position) ?? (definition.cycle ? startOfRound(definition) : null)
 }
@@ -69,7 +69,7 @@ export function numbersOf({ value, count, step, ring }: Block): number[] {
   return numbers
 }
 
-/** The bound that a number is beyond; undefined: it may be dealt. */
+/** The bound that a number is beyond; undefined: it may be issued. */
 export function beyondBounds({ minValue, maxValue }: SequenceDefinition, value: number): number | undefined {
   if (maxValue !== null && value > maxValue) return maxValue
   return minValue !== null && value < minValue ? minValue : undefined
@@ -123,7 +123,7 @@ function exhausted(definition: SequenceDefinition, { last }: Position, count: nu
   const { step, minValue, maxValue, startValue } = definition
   const limit = step > 0 ? maxValue : minValue
   const asked = count === 1 ? 'a number' : `${count} numbers`
-  const since = last === null ? 'none was dealt yet' : `the last one was ${last}`
+  const since = last === null ? 'none was issued yet' : `the last one was ${last}`
   if (limit !== null) {
     return new NthError(
       'SEQUENCE_EXHAUSTED',

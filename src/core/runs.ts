@@ -1,7 +1,7 @@
+import { apply, applyAll, isForCounter, type Operation, type OperationResult } from './applyOperation.ts'
+import { applyToSequence } from './applyToSequence.ts'
 import { type CounterRun, isCounter, type Run } from './batch.ts'
 import type { Applied, Call } from './calls.ts'
-import { type Answer, deal, dealAll, isForCounter, type Operation } from './dealing.ts'
-import { dealNumbers } from './dealingNumbers.ts'
 import { NthError } from './errors.ts'
 import type { GroupRun } from './groupRun.ts'
 import { type GroupFound, numberState } from './numberState.ts'
@@ -12,7 +12,7 @@ export function isGone<R extends Row>(run: Run<R>): boolean {
   return run.kind === 'group' ? !run.state : run.isGone
 }
 
-/** Begins dealing, with what was found of a group. */
+/** Starts a run with what was found of a group. */
 export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFound | undefined): void {
   const { row, periodKey } = run
   run.state = found && numberState({ definition: row.definition, group: row.group, periodKey }, found)
@@ -26,7 +26,7 @@ interface CounterFound {
   revision: number | undefined
 }
 
-/** Begins dealing, with what a row held before. */
+/** Starts a run with what a row held before. */
 export function begin(run: CounterRun<CounterRow>, { value, periodTotals, revision }: CounterFound): void {
   const { definition } = run.row
   run.isGone = value === undefined
@@ -44,7 +44,7 @@ export function begin(run: CounterRun<CounterRow>, { value, periodTotals, revisi
 }
 
 /** Does what a call asks on its rows: all of it, or nothing. */
-export function dealCall<R extends Row>(
+export function applyCall<R extends Row>(
   call: Call<R>,
   runs: readonly Run<R>[],
   at: Date,
@@ -53,17 +53,17 @@ export function dealCall<R extends Row>(
   const [run] = runs
   const [operation] = operations
   if (mode === 'one' && run && operation) {
-    const answer = dealOne(run, operation, at)
+    const answer = applyOne(run, operation, at)
     return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
   }
-  const answers = dealAll(runs.filter(isCounter), operations.filter(isForCounter), at)
+  const answers = applyAll(runs.filter(isCounter), operations.filter(isForCounter), at)
   return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
 }
 
-function dealOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): Answer | NthError {
-  if (run.kind === 'counter' && isForCounter(operation)) return deal(run, operation, at)
+function applyOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): OperationResult | NthError {
+  if (run.kind === 'counter' && isForCounter(operation)) return apply(run, operation, at)
   if (run.kind === 'group' && run.state && !isForCounter(operation)) {
-    return dealNumbers(run.state, operation, at)
+    return applyToSequence(run.state, operation, at)
   }
   throw new Error('An operation on a row of another kind')
 }

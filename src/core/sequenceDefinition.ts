@@ -81,7 +81,7 @@ const MAX_PAST_FORMATS = 100
 
 /**
  * A sequence after a change, and how it has written numbers before; an error if that makes no sense, or if numbers
- * could be dealt that look like earlier ones.
+ * could be issued that look like earlier ones.
  */
 export function changedSequenceDefinition(
   history: History,

@@ -25,10 +25,10 @@ export interface SequenceState extends SequenceKey {
 }
 
 export interface GroupState extends GroupKey {
-  /** The last number dealt, of a gapless sequence the furthest; null: none yet. */
+  /** The last number issued, of a gapless sequence the furthest; null: none yet. */
   lastValue: number | null
   lastFormatted: string | null
-  /** What would be dealt now; null: there is nothing left. */
+  /** What would be issued now; null: there is nothing left. */
   nextValue: number | null
   /** The same as text, as it would be written now. */
   nextFormatted: string | null
@@ -40,11 +40,11 @@ export interface GroupState extends GroupKey {
 /** A group as it is stored. */
 export interface StoredGroup extends GroupKey {
   definition: SequenceDefinition
-  /** What it has dealt last, and how that was written; undefined: nothing yet. */
+  /** What it has issued last, and how that was written; undefined: nothing yet. */
   latest: { value: number; at: Date; format: string | null; timeZone: string } | undefined
   /** Where it stands in the running period. */
   position: Position
-  /** The number that was given back and is to be dealt first; null: none. */
+  /** The number that was given back and is to be issued first; null: none. */
   free: number | null
   revision: number
 }
@@ -72,7 +72,7 @@ export interface SequenceStore<R extends Row> {
   readReservationGroups(tokens: readonly string[]): Promise<{ token: string; group: GroupKey }[]>
   list(namespace: string, page: PageByName): Promise<SequenceState[]>
   listGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredGroup[]>
-  /** Changes what a sequence is, one caller at a time, while nothing is dealt. Makes it where it isn't there. */
+  /** Changes what a sequence is, one caller at a time, while nothing is issued. Makes it where it isn't there. */
   define(
     key: SequenceKey,
     change: (history: History) => { definition: SequenceDefinition; formatHistory: readonly PastFormat[] },

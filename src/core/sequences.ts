@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
+import { notGapless } from './applyToSequence.ts'
 import type { Applied, Request } from './calls.ts'
-import { notGapless } from './dealingNumbers.ts'
 import { NthError } from './errors.ts'
 import { writerOf } from './format.ts'
 import { gather } from './gather.ts'
 import type { GroupCommit } from './groupCommit.ts'
 import type { Claim } from './idempotency.ts'
 import type { PageByName } from './listing.ts'
-import type { GroupDealt, GroupOperation, NumbersDealt, Reservation } from './numberState.ts'
+import type { GroupOperation, IssuedNumbers, Reservation, SequenceResult } from './numberState.ts'
 import { nextNumber } from './numbers.ts'
 import {
   changedSequenceDefinition,
@@ -29,7 +29,7 @@ import type { Row, Rows } from './writer.ts'
 /** Numbers that belong to one caller. */
 export interface SequenceNumbers {
   key: GroupKey
-  dealt: NumbersDealt
+  issued: IssuedNumbers
   at: Date
   /** Whether an earlier call with the same idempotency key took them. */
   isReplayed: boolean
@@ -87,7 +87,7 @@ export interface Sequences {
   /**
    * Changes what a sequence is.
    *
-   * @throws {NthError} BAD_USER_INPUT if that makes no sense, or numbers could be dealt that look like earlier ones;
+   * @throws {NthError} BAD_USER_INPUT if that makes no sense, or numbers could be issued that look like earlier ones;
    *   UNAVAILABLE, OUTCOME_UNKNOWN
    */
   define(key: SequenceKey, change: SequenceDefinitionChange): Promise<SequenceState>
@@ -162,7 +162,7 @@ export function openSequences<R extends Row>({
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
-    return dealtAs('reservation', await change(store.rowsOfReservations, token, { kind, token }))
+    return resultAs('reservation', await change(store.rowsOfReservations, token, { kind, token }))
   }
 
   return {
@@ -180,12 +180,12 @@ export function openSequences<R extends Row>({
 
     async next(key, count, options) {
       const applied = await change(store.rows, key, { kind: 'next', count }, options)
-      return { key, dealt: dealtAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
+      return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
     async restart(key, nextValue = null, options) {
       const applied = await change(store.rows, key, { kind: 'restart', nextValue }, options)
-      const { nextValue: next, nextFormatted, revision } = dealtAs('restart', applied)
+      const { nextValue: next, nextFormatted, revision } = resultAs('restart', applied)
       return { key, nextValue: next, nextFormatted, revision, isReplayed: applied.isReplayed }
     },
 
@@ -198,7 +198,7 @@ export function openSequences<R extends Row>({
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
       const applied = await change(store.rows, key, operation, options)
-      const reservation = dealtAs('reservation', applied)
+      const reservation = resultAs('reservation', applied)
       const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
       if (!present)
         throw new NthError('NOT_FOUND', 'The reservation that was made with this key is no longer known.')
@@ -231,7 +231,7 @@ export function groupAfter(
   numbers: SequenceNumbers,
 ): Omit<GroupState, 'revision'> & Partial<Pick<GroupState, 'revision'>> {
   const { key, at } = numbers
-  const { lastValue, nextValue, revision } = numbers.dealt
+  const { lastValue, nextValue, revision } = numbers.issued
   const write = writerFor(numbers)
   const nextFormatted = nextValue === null ? null : write(nextValue)
   const after = {
@@ -246,8 +246,8 @@ export function groupAfter(
 }
 
 /** Makes the function that writes the numbers of a block. */
-export function writerFor({ key, dealt, at }: SequenceNumbers): (value: number) => string {
-  return writerOf(dealt, key.group, at)
+export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
+  return writerOf(issued, key.group, at)
 }
 
 function stateOf(stored: StoredGroup, at: Date): GroupState {
@@ -267,12 +267,13 @@ function stateOf(stored: StoredGroup, at: Date): GroupState {
 }
 
 /** What an operation did, which says what it is. */
-function dealtAs<Kind extends GroupDealt['kind']>(
+function resultAs<Kind extends SequenceResult['kind']>(
   kind: Kind,
   { answers: [answer] }: Applied,
-): Extract<GroupDealt, { kind: Kind }> {
+): Extract<SequenceResult, { kind: Kind }> {
   // That of its kind, as it says.
-  if (answer && 'kind' in answer && answer.kind === kind) return answer as Extract<GroupDealt, { kind: Kind }>
+  if (answer && 'kind' in answer && answer.kind === kind)
+    return answer as Extract<SequenceResult, { kind: Kind }>
   throw new Error(`There is no answer that says what was done: ${kind}`)
 }
 

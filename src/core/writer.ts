@@ -65,7 +65,7 @@ export interface FlushBody<R extends Row> {
   claims: readonly Claim[]
   at: Date
   /** Applies the operations. Returns what to write, or `false`: roll back. */
-  deal(found: Found): Decision | false
+  decide(found: Found): Decision | false
   /** Called directly before COMMIT is sent. `false`: roll back. */
   mayCommit(): boolean
   /** Whether a caller still waits for it. */
@@ -113,7 +113,7 @@ export type Write =
 
 export type Outcome =
   | { kind: 'committed' }
-  /** Rolled back because `deal` or `mayCommit` returned false. */
+  /** Rolled back because `decide` or `mayCommit` returned false. */
   | { kind: 'withdrawn' }
   /**
    * Not applied. `failingKey`: the row or claim that caused it, if known. `isLocked`: another session holds a lock.

@@ -30,7 +30,7 @@ export const prefixArgument = {
 } as const
 
 builder.node(Sequence, {
-  description: 'Deals numbers. Every valid name is a sequence: 1, 2, 3 … until defined otherwise.',
+  description: 'Issues numbers. Every valid name is a sequence: 1, 2, 3 … until defined otherwise.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) =>
     Promise.all(
@@ -104,7 +104,7 @@ builder.node(Sequence, {
       {
         type: SequenceGroup,
         nullable: true,
-        description: 'Groups that have dealt numbers, by name.',
+        description: 'Groups that have issued numbers, by name.',
         args: { prefix: t.arg.string(prefixArgument) },
         validate: checks.page,
         resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
@@ -151,7 +151,7 @@ builder.node(SequenceGroup, {
     lastValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'Last number dealt, of a gapless sequence the furthest; null: none yet.',
+      description: 'Last number issued, of a gapless sequence the furthest; null: none yet.',
       resolve: (group, _, { nth }) => known(group, 'lastValue', nth),
     }),
     lastFormatted: t.string({
@@ -179,7 +179,7 @@ builder.node(SequenceGroup, {
     updatedAt: t.field({
       type: 'DateTime',
       nullable: true,
-      description: 'When the last number was dealt; null: none yet.',
+      description: 'When the last number was issued; null: none yet.',
       resolve: (group, _, { nth }) => known(group, 'updatedAt', nth),
     }),
   }),

@@ -29,11 +29,11 @@ const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
       description:
         'Begin again at `startValue` with each period; the format must then show the period. Default: never.',
     }),
-    allowRepeats: t.boolean({ description: 'Whether texts may be dealt again. Default: false.' }),
+    allowRepeats: t.boolean({ description: 'Whether texts may be reissued. Default: false.' }),
     timeZone: t.string({ description: "IANA zone for dates and restarts. Default: the namespace's." }),
     gapless: t.boolean({
       description:
-        'Whether numbers are reserved and confirmed, without gaps, not taken. Default: false. Fixed once numbers were dealt.',
+        'Whether numbers are reserved and confirmed, without gaps, not taken. Default: false. Fixed once numbers were issued.',
     }),
   }),
 })
@@ -43,7 +43,7 @@ builder.mutationFields((t) => ({
     type: Sequence,
     nullable: true,
     description:
-      'Makes a sequence or changes its definition. Refused where numbers could be dealt that look like earlier ones, unless `allowRepeats`.',
+      'Makes a sequence or changes its definition. Refused where numbers could be issued that look like earlier ones, unless `allowRepeats`.',
     args: {
       name: t.arg.string(sequenceNameArgument),
       definition: t.arg({

@@ -28,22 +28,22 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     value: t.field({
       type: 'SafeInt',
       description: 'Your number; of a block, the first.',
-      resolve: ({ dealt }) => dealt.value,
+      resolve: ({ issued }) => issued.value,
     }),
     formatted: t.string({
       description: 'Your number as text: MYBOARD-1.',
-      resolve: (numbers) => writerFor(numbers)(numbers.dealt.value),
+      resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
     }),
-    count: t.int({ description: 'How many were taken.', resolve: ({ dealt }) => dealt.count }),
+    count: t.int({ description: 'How many were taken.', resolve: ({ issued }) => issued.count }),
     step: t.field({
       type: 'SafeInt',
       description: 'From one to the next.',
-      resolve: ({ dealt }) => dealt.step,
+      resolve: ({ issued }) => issued.step,
     }),
     lastValue: t.field({
       type: 'SafeInt',
       description: 'Last one of the block.',
-      resolve: ({ dealt }) => dealt.lastValue,
+      resolve: ({ issued }) => issued.lastValue,
     }),
     values: t.field({
       type: ['SafeInt'],
@@ -58,7 +58,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     }),
     at: t.expose('at', {
       type: 'DateTime',
-      description: 'When they were dealt; decides the date in the text.',
+      description: 'When they were issued; decides the date in the text.',
     }),
     replayed: t.boolean({
       description: 'An earlier call with this key took them; this is its answer.',
@@ -75,10 +75,10 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
   }),
 })
 
-async function listed({ dealt }: SequenceNumbers): Promise<number[] | null> {
-  if (dealt.count > MAX_LISTED) return null
-  await untilRoom(dealt.count)
-  return numbersOf(dealt)
+async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
+  if (issued.count > MAX_LISTED) return null
+  await untilRoom(issued.count)
+  return numbersOf(issued)
 }
 
 function callOptions(

@@ -1,4 +1,4 @@
-import type { ValueOperation } from '../core/dealing.ts'
+import type { ValueOperation } from '../core/applyOperation.ts'
 import type { Definition } from '../core/definition.ts'
 import type { CounterRow } from '../core/writer.ts'
 import { instant, integer } from './literals.ts'

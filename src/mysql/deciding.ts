@@ -1,5 +1,5 @@
+import type { ValueOperation } from '../core/applyOperation.ts'
 import type { CounterRun } from '../core/batch.ts'
-import type { ValueOperation } from '../core/dealing.ts'
 import type { Decision, FlushBody } from '../core/writer.ts'
 import { type CountingRow, change } from './counting.ts'
 import { redefine, remove } from './defining.ts'

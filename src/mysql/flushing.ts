@@ -1,5 +1,5 @@
+import type { ValueOperation } from '../core/applyOperation.ts'
 import type { CounterRun } from '../core/batch.ts'
-import type { ValueOperation } from '../core/dealing.ts'
 import type { Claim } from '../core/idempotency.ts'
 import type { FlushBody } from '../core/writer.ts'
 import { addReturningOld, type CountingRow, change, lock, readRevisions } from './counting.ts'

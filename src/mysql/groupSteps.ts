@@ -54,14 +54,14 @@ function select(statement: string, owner: string | undefined, read?: Step['read'
   return [{ statement, owner, ...(read && { read }) }, { statement: MARK }]
 }
 
-/** Whether this process has dealt numbers in the running period of a group. */
+/** Whether this process has issued numbers in the running period of a group. */
 function isOpen({ row, periodKey }: NumberedRun): boolean {
-  return row.dealtIn?.periodKey === periodKey
+  return row.issuedIn?.periodKey === periodKey
 }
 
 /**
  * On a cluster a shared lock holds on one node only. There a change of the definition writes the rows in which numbers
- * are dealt, so that the two conflict; where such a row is first used, this has them conflict.
+ * are issued, so that the two conflict; where such a row is first used, this has them conflict.
  */
 function noteUse(some: readonly Member[]): string {
   return `update sequence force index (primary)
@@ -78,7 +78,7 @@ function lockSequences(some: readonly Member[]): string {
 }
 
 /**
- * A group of a sequence that is there stands where its row will tell. One that was defined anew meanwhile is dealt by
+ * A group of a sequence that is there stands where its row will tell. One that was defined anew meanwhile is numbered by
  * that, unless another row, or other statements, were needed: so that who defines it again and again can't keep others
  * from their numbers.
  */
@@ -113,8 +113,8 @@ function lockGroups(some: readonly Member[]): string {
 
 /** Whether a row is known to be there, and its numbers follow from one another as far as is known. */
 export function mayRise({ row, periodKey, rise }: NumberedRun, { hidden }: FlushForm): boolean {
-  const { dealtIn, definition, id } = row
-  const isKnown = dealtIn?.periodKey === periodKey && dealtIn.definition === definition
+  const { issuedIn, definition, id } = row
+  const isKnown = issuedIn?.periodKey === periodKey && issuedIn.definition === definition
   return isKnown && rise !== undefined && !definition.gapless && !hidden.has(id)
 }
 

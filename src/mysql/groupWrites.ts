@@ -34,10 +34,10 @@ export function groupWriteSteps(
   ]
 }
 
-/** Notes of groups that dealt what the next flush need not do again. */
+/** Notes of groups that issued what the next flush need not do again. */
 export function noteDealt(groups: readonly NumberedRun[], writes: readonly (GroupWrite | undefined)[]): void {
   for (const [index, { row, periodKey, state }] of groups.entries()) {
-    if (state && writes[index]?.isDealt) row.dealtIn = { periodKey, definition: state.definition }
+    if (state && writes[index]?.isIssued) row.issuedIn = { periodKey, definition: state.definition }
   }
 }
 
@@ -48,10 +48,10 @@ interface Written {
 
 function writePositions(some: readonly Written[], at: Date): string {
   const values = some.map(({ run, write }) => {
-    const { last, next, round, isDealt } = write
+    const { last, next, round, isIssued } = write
     const key = `${integer(run.row.id)}, ${integer(run.periodKey)}`
-    const dealtAt = isDealt ? instant(at) : 'null'
-    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(round)}, 1, ${instant(at)}, ${dealtAt})`
+    const issuedAt = isIssued ? instant(at) : 'null'
+    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(round)}, 1, ${instant(at)}, ${issuedAt})`
   })
   return `insert into sequence_value
   (group_id, period_label, value, next_value, round, revision, created_at, updated_at)
@@ -65,9 +65,9 @@ on duplicate key update
        updated_at = coalesce(values(updated_at), updated_at)`
 }
 
-function isNews({ row, periodKey, state }: NumberedRun, { isDealt }: GroupWrite): boolean {
-  const { dealtIn } = row
-  return isDealt && (dealtIn?.periodKey !== periodKey || dealtIn.definition !== state?.definition)
+function isNews({ row, periodKey, state }: NumberedRun, { isIssued }: GroupWrite): boolean {
+  const { issuedIn } = row
+  return isIssued && (issuedIn?.periodKey !== periodKey || issuedIn.definition !== state?.definition)
 }
 
 /** Of another process whose clock is behind, the later period stays the latest. */

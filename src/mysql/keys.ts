@@ -1,7 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
-import type { Answer, PeriodValues } from '../core/dealing.ts'
+import type { OperationResult, PeriodValues } from '../core/applyOperation.ts'
 import type { Claim, Earlier, Remembered } from '../core/idempotency.ts'
-import type { GroupDealt } from '../core/numberState.ts'
+import type { SequenceResult } from '../core/numberState.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
 
@@ -30,7 +30,7 @@ export function readDone(claims: readonly Claim[]): string {
 
 /** What one operation did, as it is written: for a counter as a list, of which there may be a thousand. */
 type Written =
-  | GroupDealt
+  | SequenceResult
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
 /** What `readDone` found. */
@@ -61,13 +61,13 @@ export function remember(done: readonly Remembered[]): string {
        claimed_at = values(claimed_at)`
 }
 
-function answerIn(written: Written): Answer {
+function answerIn(written: Written): OperationResult {
   if (!Array.isArray(written)) return written
   const [value, previousValue, appliedDelta, valuesIn] = written
   return { value, previousValue, appliedDelta, valuesIn }
 }
 
-function written(answer: Answer): Written {
+function written(answer: OperationResult): Written {
   // What the revision was is of no use to a repeat, which is told of the present.
   if ('kind' in answer) return 'revision' in answer ? { ...answer, revision: undefined } : answer
   const { value, previousValue, appliedDelta, valuesIn } = answer

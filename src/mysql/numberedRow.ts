@@ -15,7 +15,7 @@ export interface NumberedRow extends GroupRow {
   /** Of the sequence, as it was looked up or found since. */
   version: number
   /** The period of which it is known that its row is there, and noted as the latest; and how it was numbered then. */
-  dealtIn: { periodKey: number; definition: SequenceDefinition } | undefined
+  issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
 
 /** A group, by what its sequence is in some version. */
@@ -31,7 +31,7 @@ export function numberedRow(
     sequenceKey: `sequence ${given.sequenceId}`,
     group,
     definition,
-    dealtIn: undefined,
+    issuedIn: undefined,
   }
 }
 

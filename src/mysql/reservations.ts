@@ -18,7 +18,7 @@ export interface Place {
 
 /**
  * Reads the numbers of a running round that were released, and those that have expired, by the database's clock: of
- * each those that are to be dealt first. Locked, this and all below is for who holds the lock on the group's row.
+ * each those that are to be issued first. Locked, this and all below is for who holds the lock on the group's row.
  *
  * Those that have expired are looked for among all that are open, in the order of their numbers, and only if there
  * are any: so a great many of them take no longer than one.
@@ -37,7 +37,7 @@ union all
 (${freeIn(place, 'reservation_held', expired(place), { count: 1, lock: '' })})`
 }
 
-/** The numbers of which each is to be dealt before those behind it. */
+/** The numbers of which each is to be issued before those behind it. */
 export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
   return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
 }
@@ -88,7 +88,7 @@ export function readPresent(tokens: readonly string[]): string {
  where r.token in (${tokens.map(literal).join(', ')})`
 }
 
-/** Notes that free numbers are dealt again: those who held them have lost them. */
+/** Notes that free numbers are reissued: those who held them have lost them. */
 export function takeFree({ id, periodKey }: Place, round: number, values: readonly number[]): string {
   return `update reservation force index (reservation_held)
    set closed_at = coalesce(closed_at, expires_at),

@@ -20,8 +20,8 @@ import { firstVersion } from './versions.ts'
 type Change = Parameters<SequenceStore<never>['define']>[1]
 
 /**
- * Changes what a sequence is, under an exclusive lock on its row: who deals numbers holds a shared one, so all numbers
- * that were dealt before are known, and none is dealt by the old definition after.
+ * Changes what a sequence is, under an exclusive lock on its row: who issues numbers holds a shared one, so all numbers
+ * that were issued before are known, and none is numbered by the old definition after.
  *
  * The same transaction notes that it was done: one whose COMMIT got no answer is not done again.
  */
@@ -201,7 +201,7 @@ async function isClustered(connection: Connection): Promise<boolean> {
 /** The most groups that a sequence may have to be defined anew on a cluster: all of them are written in one transaction. */
 const MOST_GROUPS = 10_000
 
-/** Has a change conflict with whoever deals numbers at another node of a cluster, where no lock of this one is seen. */
+/** Has a change conflict with whoever issues numbers at another node of a cluster, where no lock of this one is seen. */
 async function writePositions(connection: Connection, id: number): Promise<void> {
   const [[counted]] = await connection.query<RowDataPacket[]>(
     `select count(*) as groups_found

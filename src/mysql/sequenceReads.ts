@@ -19,7 +19,7 @@ import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './sequenceColumns.ts'
 
 const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}`
 
-/** A sequence is there for readers once it is defined, or one of its groups has dealt a number. */
+/** A sequence is there for readers once it is defined, or one of its groups has issued a number. */
 export const IS_THERE = `(s.is_defined or exists (
               select 1
                 from sequence_group u
@@ -171,7 +171,7 @@ function standingIn(row: RowDataPacket, now: Date): Standing {
   }
 }
 
-/** Of groups that have dealt their latest number in another period, or were told to begin elsewhere before any. */
+/** Of groups that have issued their latest number in another period, or were told to begin elsewhere before any. */
 async function readPositions(connection: Connection, standings: readonly Standing[]): Promise<void> {
   const others = standings.filter(
     ({ id, periodKey, latestPeriodKey }) => id !== null && periodKey !== latestPeriodKey,

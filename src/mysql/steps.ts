@@ -23,7 +23,7 @@ export interface Finds {
   revisions: (number | undefined)[]
   /** The revision that rows begin with which are changed for the first time, where it is asked. */
   first: number | undefined
-  /** What each group has dealt before; undefined: there is no such group. */
+  /** What each group has issued before; undefined: there is no such group. */
   positions: (GroupFound | undefined)[]
   remembered: Earlier[]
   /** How many keys were claimed, as nobody had used them. */

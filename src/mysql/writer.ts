@@ -85,7 +85,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer<Store
       const { found, first, isKeptBack } = await readFound(session, text, answers, left)
       isTriggered ||= isKeptBack
       if (!found) return await giveUp(session, 'An idempotency key is neither claimed nor found')
-      decision = left.deal(found)
+      decision = left.decide(found)
       if (!decision) return await withdraw(session)
       decided = writeDecided(left, { values: found.values, first }, decision, form)
       if (!left.mayCommit()) return await withdraw(session)

@@ -8,7 +8,7 @@ import { query } from './database.ts'
 export interface Numbers {
   confirmed: number[]
   open: number[]
-  /** Given back, and not dealt again. */
+  /** Given back, and not reissued. */
   free: number[]
 }
 
@@ -39,7 +39,7 @@ export async function expireAll(target: Target): Promise<void> {
   )
 }
 
-/** Settles everything: what is open expires, and what is free is dealt and confirmed. Then there is no gap. */
+/** Settles everything: what is open expires, and what is free is issued and confirmed. Then there is no gap. */
 export async function settleAll(
   target: Target,
   { reserve, confirm }: Pick<Sequences, 'reserve' | 'confirm'>,

@@ -4,7 +4,7 @@ import type { SequenceDefinition, SequenceDefinitionChange } from '../../src/cor
 /** What one sequence does, said once more and in the simplest way, to compare with. */
 export interface SequenceModel {
   definition: SequenceDefinition
-  /** The texts that each group has dealt, and whether it was told to begin elsewhere. */
+  /** The texts that each group has issued, and whether it was told to begin elsewhere. */
   groups: Record<string, ModelGroup>
   keys: Record<string, { asked: string; answer: ModelNumbers }>
 }
@@ -124,7 +124,7 @@ function startsInVain(
   return used.length > 0 && !isAhead && mayStay && startValue !== present.startValue
 }
 
-/** Whether a sequence can be so, whatever it has dealt. Of formats, the test has only good ones. */
+/** Whether a sequence can be so, whatever it has issued. Of formats, the test has only good ones. */
 function isSound(definition: SequenceDefinition): boolean {
   const { startValue, step, minValue, maxValue, cycle, format, restartEvery, allowRepeats } = definition
   if (step === 0) return false

@@ -2,19 +2,23 @@ import { NthError } from './errors.ts'
 import { writerOf } from './format.ts'
 import type {
   CloseOperation,
-  GroupDealt,
   GroupOperation,
+  IssuedNumbers,
   NumberState,
-  NumbersDealt,
   Reservation,
-  RestartDealt,
+  RestartResult,
+  SequenceResult,
   StoredReservation,
 } from './numberState.ts'
 import { type Block, beyondBounds, blockAt, nextNumber } from './numbers.ts'
 import { isDescending } from './sequenceDefinition.ts'
 
 /** Does an operation on a group, at an instant. If it is refused, nothing changes. */
-export function dealNumbers(state: NumberState, operation: GroupOperation, at: Date): GroupDealt | NthError {
+export function applyToSequence(
+  state: NumberState,
+  operation: GroupOperation,
+  at: Date,
+): SequenceResult | NthError {
   switch (operation.kind) {
     case 'next':
       return next(state, operation.count)
@@ -28,7 +32,7 @@ export function dealNumbers(state: NumberState, operation: GroupOperation, at: D
   }
 }
 
-function next(state: NumberState, count: number): NumbersDealt | NthError {
+function next(state: NumberState, count: number): IssuedNumbers | NthError {
   const { definition } = state
   const { format, timeZone, gapless } = definition
   if (gapless) {
@@ -65,11 +69,11 @@ function advance(state: NumberState, count: number): Block | NthError {
   state.last = block.lastValue
   state.next = null
   state.isMoved = true
-  state.isDealt = true
+  state.isIssued = true
   return block
 }
 
-function restart(state: NumberState, nextValue: number | null, at: Date): RestartDealt | NthError {
+function restart(state: NumberState, nextValue: number | null, at: Date): RestartResult | NthError {
   const { definition, group } = state
   const value = nextValue ?? definition.startValue
   const limit = beyondBounds(definition, value)
@@ -94,7 +98,7 @@ export function notGapless(): NthError {
   )
 }
 
-/** Holds the number to be dealt first: one that was given back, or else the next one. */
+/** Holds the number to be issued first: one that was given back, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
   const { definition, group, periodKey, round, now, reservations, free } = state
   if (!definition.gapless) return notGapless()
@@ -123,7 +127,7 @@ function takeFree(state: NumberState, value: number): { value: number } {
   state.free.shift()
   state.taken.push({ value, round: state.round })
   state.isMoved = true
-  state.isDealt = true
+  state.isIssued = true
   for (const one of state.reservations.values()) {
     if (one.value === value && isOfRound(one, state)) one.isFree = false
   }
@@ -149,7 +153,7 @@ function giveBack(state: NumberState, reservation: StoredReservation): void {
   const { definition, free } = state
   const { value } = reservation
   reservation.isFree = true
-  // Numbers of past periods are not dealt any more.
+  // Numbers of past periods are not issued any more.
   if (!isOfRound(reservation, state) || beyondBounds(definition, value) !== undefined) return
   const place = free.findIndex((other) => (isDescending(definition) ? other < value : other > value))
   free.splice(place < 0 ? free.length : place, 0, value)

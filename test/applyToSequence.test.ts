@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { dealNumbers } from '../src/core/dealingNumbers.ts'
+import { applyToSequence } from '../src/core/applyToSequence.ts'
 import { NthError } from '../src/core/errors.ts'
 import { type NumberState, numberState, type StoredReservation } from '../src/core/numberState.ts'
 import { defaults } from './support/sequenceModel.ts'
@@ -36,12 +36,12 @@ function found(reservation: StoredReservation): NumberState {
 it.each([
   ['before', ['confirm', 'reserve']],
   ['after', ['reserve', 'confirm']],
-] as const)('deals no number that is confirmed %s it in the same flush', (_, kinds) => {
+] as const)('issues no number that is confirmed %s it in the same flush', (_, kinds) => {
   const state = found(justExpired)
   const answers = kinds.map((kind) =>
     kind === 'confirm'
-      ? dealNumbers(state, { kind, token: 'first' }, AT)
-      : dealNumbers(state, { kind, token: 'second', ttlMs: 60_000 }, AT),
+      ? applyToSequence(state, { kind, token: 'first' }, AT)
+      : applyToSequence(state, { kind, token: 'second', ttlMs: 60_000 }, AT),
   )
   const refusal = answers.find((answer) => answer instanceof NthError)
   expect(refusal).toMatchObject({ code: 'RESERVATION_CLOSED', details: { state: 'EXPIRED' } })
@@ -54,15 +54,19 @@ it.each([
 it('leaves alone who holds the same number of another round or period', () => {
   for (const other of [{ round: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, ...other })
-    expect(dealNumbers(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({ state: 'CONFIRMED' })
+    expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
+      state: 'CONFIRMED',
+    })
   }
 })
 
-it('does not deal a number anew that is given back of another round or period', () => {
+it('does not reissue a number that was released in another round or period', () => {
   for (const other of [{ round: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, value: 3, expiresAt: 2000, ...other })
-    expect(dealNumbers(state, { kind: 'release', token: 'first' }, AT)).toMatchObject({ state: 'RELEASED' })
-    expect(dealNumbers(state, { kind: 'reserve', token: 'second', ttlMs: 60_000 }, AT)).toMatchObject({
+    expect(applyToSequence(state, { kind: 'release', token: 'first' }, AT)).toMatchObject({
+      state: 'RELEASED',
+    })
+    expect(applyToSequence(state, { kind: 'reserve', token: 'second', ttlMs: 60_000 }, AT)).toMatchObject({
       value: 5,
     })
   }

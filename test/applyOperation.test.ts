@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { coalesce, deal, dealAll, type RowState, type ValueOperation } from '../src/core/dealing.ts'
+import { apply, applyAll, coalesce, type RowState, type ValueOperation } from '../src/core/applyOperation.ts'
 import { PLAIN } from '../src/core/definition.ts'
 import { NthError } from '../src/core/errors.ts'
 import { type ModelState, rowOf, step } from './support/model.ts'
@@ -44,10 +44,10 @@ it('merges operations into one that leaves behind what they would, if none of th
       )
       const alone = rowWith(previous)
       const together = rowWith(previous)
-      const answers = operations.map((each) => deal(alone, each, AT))
+      const answers = operations.map((each) => apply(alone, each, AT))
       if (!one || answers.some((answer) => answer instanceof NthError)) return
       coalesced++
-      expect(deal(together, one, AT)).not.toBeInstanceOf(NthError)
+      expect(apply(together, one, AT)).not.toBeInstanceOf(NthError)
       expect(together.value).toBe(alone.value)
     }),
     { numRuns: 5000 },
@@ -67,8 +67,8 @@ it('never merges into something that no statement could hold', () => {
 
 it('refuses to count on from a value that is out of range itself', () => {
   const row = rowWith(2 ** 53)
-  expect(deal(row, { kind: 'add', delta: -1 }, AT)).toMatchObject({ code: 'OUT_OF_RANGE' })
-  deal(row, { kind: 'set', to: 0 }, AT)
+  expect(apply(row, { kind: 'add', delta: -1 }, AT)).toMatchObject({ code: 'OUT_OF_RANGE' })
+  apply(row, { kind: 'set', to: 0 }, AT)
   expect(row.value).toBe(0)
 })
 
@@ -108,16 +108,16 @@ it('does several additions as a model does, or none of them', () => {
         }),
       )
       const touched = asked.flatMap(({ name }) => rows.get(name) ?? [])
-      const dealt = dealAll(
+      const issued = applyAll(
         touched,
         asked.map(({ delta }) => ({ kind: 'add', delta })),
         AT,
       )
-      seen.add(dealt instanceof NthError ? dealt.code : 'done')
-      if (dealt instanceof NthError) {
-        expect({ code: dealt.code, ...dealt.details }).toEqual(outcome)
+      seen.add(issued instanceof NthError ? issued.code : 'done')
+      if (issued instanceof NthError) {
+        expect({ code: issued.code, ...issued.details }).toEqual(outcome)
       } else {
-        const answers = dealt.map(({ definition, valuesIn, ...rest }) => ({ ...rest, added: valuesIn?.DAY }))
+        const answers = issued.map(({ definition, valuesIn, ...rest }) => ({ ...rest, added: valuesIn?.DAY }))
         expect({ answers, isReplayed: false }).toEqual(outcome)
       }
       for (const [name, row] of rows) {
@@ -125,7 +125,7 @@ it('does several additions as a model does, or none of them', () => {
         expect(row.value).toBe(rowOf(after.rows, name).value)
         expect(Number(row.added)).toBe(rowOf(after.rows, name).added)
         expect(row.periodTotals).toEqual([{ period: 'DAY', value: rowOf(after.rows, name).added }])
-        expect(row.counted).toBe(dealt instanceof NthError ? 0 : count)
+        expect(row.counted).toBe(issued instanceof NthError ? 0 : count)
       }
     }),
     { numRuns: 5000 },

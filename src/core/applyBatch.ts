@@ -2,10 +2,10 @@ import { type Batch, isCounter, isTight } from './batch.ts'
 import { NthError } from './errors.ts'
 import { type Remembered, repeated } from './idempotency.ts'
 import { groupWrite } from './numberState.ts'
-import { begin, beginGroup, dealCall, isGone, writeOf } from './runs.ts'
+import { applyCall, begin, beginGroup, isGone, writeOf } from './runs.ts'
 import type { Decision, Found, Row } from './writer.ts'
 
-export interface DealingOptions {
+export interface ApplyOptions {
   at: Date
   /** Takes the keys of rows that are to be decided one by one, under lock, from then on. */
   lockedPath: Set<string>
@@ -14,14 +14,14 @@ export interface DealingOptions {
 }
 
 /**
- * Deals every call its answer, in order of arrival: that is the order in which they take effect. Not to be
+ * Issues every call its answer, in order of arrival: that is the order in which they take effect. Not to be
  * committed is what was sent although a row is gone, or an operation of a coalesced row is refused: that row is
  * lockedPath from then on.
  */
-export function dealBatch<R extends Row>(
+export function applyBatch<R extends Row>(
   batch: Batch<R>,
   found: Found,
-  { at, lockedPath, keyTtlMs }: DealingOptions,
+  { at, lockedPath, keyTtlMs }: ApplyOptions,
 ): Decision | false {
   const { calls: all, runs, counters, groups, parts, claims } = batch
   for (const [index, run] of counters.entries()) {
@@ -51,18 +51,18 @@ export function dealBatch<R extends Row>(
     const { claim } = call
     const earlier = claim && done.get(claim.key)
     if (earlier) {
-      call.dealt = repeated(earlier, claim)
+      call.result = repeated(earlier, claim)
       continue
     }
-    call.dealt = dealCall(call, own, at)
-    if (call.dealt instanceof NthError) {
+    call.result = applyCall(call, own, at)
+    if (call.result instanceof NthError) {
       // A coalesced row would not hold what it is to hold without this call.
       for (const { row } of own.filter(isCounter).filter(({ coalesced }) => coalesced)) {
         lockedPath.add(row.key)
         isAgreed = false
       }
     } else if (claim) {
-      const first = { claim, at, answers: call.dealt.answers }
+      const first = { claim, at, answers: call.result.answers }
       done.set(claim.key, first)
       remember.push(first)
     }

@@ -2,7 +2,7 @@ import { type Crossed, crossed } from './bounds.ts'
 import type { Period } from './calendar.ts'
 import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
 import { NthError } from './errors.ts'
-import type { GroupDealt, GroupOperation } from './numberState.ts'
+import type { GroupOperation, SequenceResult } from './numberState.ts'
 
 /** What one caller asks of one row. */
 export type Operation = CounterOperation | GroupOperation
@@ -19,10 +19,10 @@ export type CounterOperation =
 export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
 
 /** What one operation did. */
-export type Answer = Dealt | GroupDealt
+export type OperationResult = CounterResult | SequenceResult
 
 /** What one operation on a counter did. */
-export interface Dealt {
+export interface CounterResult {
   value: number
   previousValue: number
   /** What was added; null for anything else than an addition. */
@@ -43,7 +43,7 @@ export interface PeriodTotal {
   value: number
 }
 
-/** What a row holds, while operations are dealt one after another. */
+/** What a row holds, while operations are issued one after another. */
 export interface RowState {
   value: number
   definition: Definition
@@ -78,7 +78,7 @@ export function coalesce(first: ValueOperation, second: ValueOperation): ValueOp
 }
 
 /** Does an operation on what a row holds, at an instant. If it is refused, nothing changes. */
-export function deal(row: RowState, operation: CounterOperation, at: Date): Dealt | NthError {
+export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
   switch (operation.kind) {
     case 'add':
       return add(row, operation.delta)
@@ -96,16 +96,16 @@ export function deal(row: RowState, operation: CounterOperation, at: Date): Deal
  * Does several additions, each on the row of the same index, all or none of them. A refusal tells the index
  * of the one that is refused, and the value of its row before all of them.
  */
-export function dealAll(
+export function applyAll(
   rows: readonly RowState[],
   operations: readonly CounterOperation[],
   at: Date,
-): Dealt[] | NthError {
-  const answers: Dealt[] = []
+): CounterResult[] | NthError {
+  const answers: CounterResult[] = []
   for (const [index, row] of rows.entries()) {
     const operation = operations[index]
     if (!operation) throw new Error('A row without an operation')
-    const answer = deal(row, operation, at)
+    const answer = apply(row, operation, at)
     if (answer instanceof NthError) {
       takeBack(rows, answers)
       return answer.with({ index, value: row.value })
@@ -116,7 +116,7 @@ export function dealAll(
 }
 
 /** Undoes what was answered, last first: a row may be there several times. */
-function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
+function takeBack(rows: readonly RowState[], answers: readonly CounterResult[]): void {
   for (const [index, { previousValue, appliedDelta }] of [...answers.entries()].toReversed()) {
     const row = rows[index]
     if (!row) continue
@@ -127,7 +127,7 @@ function takeBack(rows: readonly RowState[], answers: readonly Dealt[]): void {
   }
 }
 
-function add(row: RowState, delta: number): Dealt | NthError {
+function add(row: RowState, delta: number): CounterResult | NthError {
   const { value: previous, definition } = row
   const { bounds } = definition
   const value = previous + delta
@@ -143,7 +143,7 @@ function add(row: RowState, delta: number): Dealt | NthError {
 }
 
 /** Adds, unless the total of a current period would leave the safe range. */
-function addWithin(row: RowState, value: number, delta: number): Dealt | NthError {
+function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
   const full = row.periodTotals?.find(({ value: total }) => !Number.isSafeInteger(total + delta))
   if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
   addToPeriods(row, delta)
@@ -155,13 +155,13 @@ function addToPeriods(row: RowState, delta: number): void {
   for (const total of row.periodTotals ?? []) total.value += delta
 }
 
-function set(row: RowState, to: number): Dealt | NthError {
+function set(row: RowState, to: number): CounterResult | NthError {
   const { value, definition } = row
   const beyond = definition.bounds && crossed(definition.bounds, to)
   return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
 }
 
-function define(row: RowState, change: DefinitionChange, at: Date): Dealt | NthError {
+function define(row: RowState, change: DefinitionChange, at: Date): CounterResult | NthError {
   const { value } = row
   const definition = changedDefinition(row.definition, change, value, at.getTime())
   if (definition instanceof NthError) return definition
@@ -171,7 +171,7 @@ function define(row: RowState, change: DefinitionChange, at: Date): Dealt | NthE
   return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
 }
 
-function become(row: RowState, value: number, appliedDelta: number | null): Dealt {
+function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
   const { value: previousValue, definition, periodTotals } = row
   row.value = value
   row.counted += 1
