@@ -6,35 +6,35 @@ import type { Definition, Retention } from '../core/definition.ts'
 import { BEGINNING } from './counting.ts'
 import { retentionIn } from './retention.ts'
 
-/** What a statement reads of a counter's definition, by the table called c. */
+/** Columns of a counter's definition. Table alias: c. */
 export const DEFINITION =
   "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
 
-/** The condition that names a counter's first row of all time, in statements that call the tables c and v. */
+/** Join condition of a counter's first all-time row. Table aliases: c and v. */
 export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
 
-/** A counter is there for readers from its first change or definition on. */
+/** A counter exists for readers from its first change or definition on. */
 export const IS_WRITTEN = 'v.created_at is not null'
 
-/** What a statement computes with of a counter's row of all time, or of its rows if it has slots. */
+/** Expressions for a counter's all-time row, or over all of them if it has slots. */
 export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
 export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
 export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revision')
 
 /**
- * What a statement reads of a counter, by the tables called n, c and v. The sums of a counter with slots come as one
- * text: a subquery costs each read a few hundredths of its time, also where no counter has slots.
+ * Columns of a counter. Table aliases: n, c and v. The sums of a counter with slots are one text: each subquery costs
+ * every read a few percent of its time, even if no counter has slots.
  */
 export const STATE = `n.name as namespace, c.name, ${DEFINITION},
                 v.created_at, v.value, v.revision, v.updated_at,
                 ${overSlots("concat_ws(' ', sum(s.value), sum(s.revision), max(s.updated_at))", 'null')} as slotted`
 
-/** A counter as a statement has read it by STATE. */
+/** Parses a row with the columns of STATE. */
 export function stateIn(row: RowDataPacket): CounterState {
   const namespace: string = row.namespace.toString('utf8')
   const name: string = row.name.toString('utf8')
   const { value, revision, updatedAt } = row.slotted === null ? storedIn(row) : slottedIn(row.slotted)
-  // Made by a call that was refused, or is still under way.
+  // Created by a call that was refused, or is still in flight.
   if (row.created_at === null) return unwritten({ namespace, name }, revision)
   return {
     namespace,
@@ -60,7 +60,7 @@ function slottedIn(text: string) {
   }
 }
 
-/** Definitions without bounds, of which most counters share a few. */
+/** Cached definitions without bounds. Most counters share a few. */
 const unbounded = new LRUCache<string, Definition>({ max: 1000 })
 
 export function definitionIn(row: RowDataPacket): Definition {
@@ -78,7 +78,7 @@ function unboundedOf(text: string): Definition {
   return { bounds: undefined, slots: Number(slots), ...retention }
 }
 
-/** The bounds of a counter that has any, or has said what would happen at them. */
+/** The bounds of a counter, if it has a limit or its overflow was set. */
 function boundsIn({ min_value, max_value, saturates }: RowDataPacket): Bounds | undefined {
   if (min_value === null && max_value === null && !saturates) return undefined
   return { minValue: min_value, maxValue: max_value, overflow: saturates ? 'SATURATE' : 'REJECT' }

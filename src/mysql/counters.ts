@@ -68,7 +68,7 @@ async function findCounters(
   )
 }
 
-/** Makes counters together with their rows of all time, which readers don't see before they have counted. */
+/** Creates counters with their all-time rows. Readers don't see them before their first change or definition. */
 async function makeCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
   for (const namespace of new Set(keys.map(({ namespace }) => namespace))) {
     const names = keys.filter((key) => key.namespace === namespace).map(({ name }) => bytes(name))
@@ -88,7 +88,7 @@ async function makeCounters(connection: Connection, keys: readonly CounterKey[])
   }
 }
 
-/** A row more, without a name, tells when it is: by that those are ordered that have no row. */
+/** An extra row without a name, with the current time: the revision of counters without a row. */
 const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`
 
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {

@@ -7,21 +7,21 @@ import { raisedRevision } from './revisions.ts'
 /** `starts_at` of the rows of period 0, all time. */
 export const BEGINNING = '19700101000000'
 
-/** A row that counts, as a flush names it. */
+/** A counter's row, as a flush identifies it. */
 export interface CountingRow extends CounterRow {
   id: number
-  /** Of the definition that it was looked up with. */
+  /** Version of the definition that was read with it. */
   version: number
-  /** Of the origin, when it was looked up. */
+  /** Incarnation of the origin when the row was read. */
   incarnation: number
 }
 
-/** The rest of the key of a counter's row of all time. */
+/** The rest of the primary key of a counter's all-time row. */
 export function allTime(slot: number): string {
   return `period = 0 and starts_at = ${BEGINNING} and slot = ${integer(slot)}`
 }
 
-/** The row of a counter, by the definition of a version. */
+/** A counter's row under one version of its definition. */
 export function countingRow(
   { id, version, incarnation }: Pick<CountingRow, 'id' | 'version' | 'incarnation'>,
   definition: Definition,
@@ -30,11 +30,11 @@ export function countingRow(
 }
 
 /**
- * Adds to a row's value, and has the answer carry the value before: MySQL Cookbook, "single-row sequence
- * generators". One statement, so that nothing comes between reading and writing.
+ * Adds to a row's value, and returns the value before in the answer: MySQL Cookbook, "single-row sequence generators".
+ * One statement, so that nothing comes between reading and writing.
  *
- * `affectedRows` says whether the row was there. Where `insertId` is 0 the value may have been 0, or the table
- * may have a trigger. (The function is unsigned, hence the cast.)
+ * `affectedRows` shows whether the row exists. If `insertId` is 0, the value may have been 0, or the table may have a
+ * trigger. (The function is unsigned, hence the cast.)
  */
 export function addReturningOld(
   { id, version }: CountingRow,
@@ -47,9 +47,9 @@ export function addReturningOld(
  where counter_id = ${integer(id)} and ${allTime(0)} and version = ${integer(version)}`
 }
 
-/** Locks rows, in the order of their key, and reads what they hold. */
+/** Locks rows in the order of their primary key, and reads their values. */
 export function lock(ids: readonly number[]): string {
-  // Without the index named, a small table is read, and locked, from one end to the other.
+  // Without `force index`, a server may scan, and lock, all of a small table.
   return `select counter_id as id, version, value, if(created_at is null, null, revision) as revision
   from counter_value force index (primary)
  where counter_id in (${ids.map(integer).join(', ')}) and ${allTime(0)}
@@ -64,7 +64,7 @@ export function readRevisions(ids: readonly number[]): string {
  where counter_id in (${ids.map(integer).join(', ')}) and ${allTime(0)}`
 }
 
-/** Does one operation on each of several rows that are locked. */
+/** Applies one operation to each of several locked rows. */
 export function change(ids: readonly number[], operation: ValueOperation, noted: Marks): string {
   const value = operation.kind === 'set' ? integer(operation.to) : `value + ${integer(operation.delta)}`
   return `update counter_value
@@ -73,12 +73,12 @@ export function change(ids: readonly number[], operation: ValueOperation, noted:
  where counter_id in (${ids.map(integer).join(', ')}) and ${allTime(0)}`
 }
 
-/** What a change of a value notes beside it. */
+/** What a change of a value also sets. */
 export interface Marks {
   at: Date
-  /** By how much it raises the revision. */
+  /** Increase of the revision. */
   raise: number
-  /** The revision that a row begins with which was never changed, if that is known. */
+  /** Initial revision of a row that was never changed, if known. */
   first?: number | undefined
 }
 
@@ -86,7 +86,7 @@ function marks({ at, raise, first }: Marks): string {
   return `${raisedRevision('created_at is null', raise, first)}, ${times(at)}`
 }
 
-/** When a value was changed. */
+/** The times set by a change. */
 export function times(at: Date): string {
   return `created_at = coalesce(created_at, ${instant(at)}), updated_at = ${instant(at)}`
 }

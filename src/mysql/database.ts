@@ -20,17 +20,17 @@ import { within } from './within.ts'
 
 export type Connection = PoolConnection
 
-/** Lends connections to pieces of work, and says what it means when one fails. */
+/** Runs work on pooled connections, and translates its errors. */
 export interface Database {
   /**
-   * Runs work that may run twice: reads, and making what may exist already. It is tried again, until its time
-   * is over, where that helps: a database that starts anew is met as a pause.
+   * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
+   * that helps: a restart of the database is only a pause.
    *
-   * @param deadline on the clock of `performance.now()`; left out, it has the usual time
+   * @param deadline on the clock of `performance.now()`; default: `deadline()`
    * @throws {NthError} UNAVAILABLE
    */
   repeatable<T>(work: Work<T>, deadline?: number): Promise<T>
-  /** Until when a piece of work may take that begins now. */
+  /** The deadline of work that starts now. */
   deadline(): number
   close(): Promise<void>
 }
@@ -38,13 +38,13 @@ export interface Database {
 export type Work<T> = (connection: Connection) => Promise<T>
 
 export interface DatabaseOptions {
-  /** How long a piece of work may take, waiting for a connection included, in milliseconds. */
+  /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
   timeLimitMs: number
-  /** How many pieces of work may be under way or wait. */
+  /** Maximum pieces of work that run or wait. */
   maxPending: number
-  /** How many connections there are. */
+  /** Maximum connections. */
   connections?: number
-  /** Whether all its work changes something. */
+  /** Whether all its work makes changes. */
   isForChanges?: boolean
   notes: Notes
   origin: Origin
@@ -54,26 +54,26 @@ const CONNECTIONS = 10
 const SHORTEST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 200
 const LOCK_WAIT_S = 2
-/** A connection that was idle for longer is asked first whether it still is one, and has so long to answer. */
+/** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
-/** The least that the first attempt gets, where there is as much. */
+/** Minimum time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
-/** How long the server keeps the locks of a transaction that sends nothing, in seconds: its process may be frozen. */
+/** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
 const IDLE_TRANSACTION_S = 3
 
 export function openDatabase(target: Target, options: DatabaseOptions): Database {
   const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, notes, origin } = options
   const pool = createPool({ ...connectionOptions(target, timeLimitMs / 3), connectionLimit: connections })
-  /** When each connection was heard of last. */
+  /** When each connection last answered. */
   const heardAt = new WeakMap<object, number>()
-  /** The incarnation each was opened in. One of an earlier incarnation may lead to a server that was replaced. */
+  /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
   const openedIn = new WeakMap<object, number>()
-  /** When one led nowhere last: those that were idle then lead to the same place, and aren't used again. */
+  /** When a connection last failed. Those that have been idle since then are not reused. */
   let doubtedAt = Number.NEGATIVE_INFINITY
-  /** When a piece of work was done last. */
+  /** When a piece of work last succeeded. */
   let doneAt = Number.NEGATIVE_INFINITY
-  // Queued before whatever the first borrower sends.
+  // Queued before the first borrower's statements.
   pool.on('connection', (connection) => {
     heardAt.set(connection, performance.now())
     openedIn.set(connection, origin.incarnation)
@@ -91,7 +91,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
       try {
         return await attempt(work, deadline, isFirst)
       } catch (error) {
-        // What the work itself refuses.
+        // Thrown by the work itself.
         if (error instanceof NthError) throw error
         const failure = failureOf(error)
         if (failure === 'fault') throw error
@@ -99,7 +99,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
         isFirst = false
         if (failure === 'conflict') conflict = error
         if (performance.now() + pauseMs > deadline) {
-          // Who was kept waiting until then is told by whom.
+          // A conflict explains the delay better than the time limit.
           throw conflict && error instanceof LostAnswerError
             ? explained('conflict', conflict)
             : explained(failure, error)
@@ -109,7 +109,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
     }
   }
 
-  /** The first one leaves time for another: its connection may lead nowhere. */
+  /** The first attempt leaves time for another: its connection may be dead. */
   async function attempt<T>(work: Work<T>, deadline: number, isFirst: boolean): Promise<T> {
     const connection = await borrowLive(deadline)
     const leftMs = deadline - performance.now()
@@ -149,9 +149,9 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
       notes.connecting(true)
       return connection
     } catch (error) {
-      // It may still come, after its borrower has gone.
+      // It may still be opened, after its borrower has given up.
       if (error instanceof LostAnswerError) borrowed.then((late) => late.release()).catch(() => undefined)
-      // One more connection may be one too many, while those that there are do their work.
+      // The server may refuse an additional connection while the others work.
       else if (!isRefusal(error) || performance.now() - doneAt > IDLE_MS) notes.connecting(false, error)
       throw error
     }
@@ -170,7 +170,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   return {
     async repeatable(work, deadline = performance.now() + timeLimitMs) {
       if (pending >= maxPending) {
-        throw unavailable(`More than ${maxPending} requests wait for the database; this one was not done.`)
+        throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
       }
       pending++
       try {
@@ -184,7 +184,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   }
 }
 
-/** Runs work in a transaction of its own, and takes all of it back if any of it fails. */
+/** Runs work in its own transaction, and rolls it back if it fails. */
 export async function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
   await connection.query(`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`)
   await connection.query('start transaction')
@@ -193,11 +193,11 @@ export async function inTransaction<T>(connection: Connection, work: () => Promi
     await connection.query('commit')
     return result
   } catch (error) {
-    // Where even this fails, the connection has ended, and the server takes the transaction back by itself.
+    // If even this fails, the connection is lost, and the server rolls the transaction back.
     await connection.query('rollback').catch(() => connection.destroy())
     throw error
   } finally {
-    // Nobody waits for it: what the next borrower sends comes after it.
+    // Not awaited: the next borrower's statements are queued behind it.
     connection.query('set session wait_timeout = default').catch(() => connection.destroy())
   }
 }
@@ -205,10 +205,10 @@ export async function inTransaction<T>(connection: Connection, work: () => Promi
 function explained(failure: Failure, cause: unknown): NthError {
   switch (failure) {
     case 'conflict':
-      return unavailable('Too many others change this at the same time; nothing was done.', cause)
+      return unavailable('Too many concurrent changes; nothing was done.', cause)
     case 'refused':
-      return unavailable('The database refuses this now; nothing was done.', cause)
+      return unavailable('The database currently refuses this; nothing was done.', cause)
     default:
-      return unavailable(`The database cannot be reached now: nothing was done.`, cause)
+      return unavailable(`The database is unreachable; nothing was done.`, cause)
   }
 }

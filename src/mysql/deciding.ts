@@ -10,7 +10,9 @@ import { addToSlot, setSlots } from './slots.ts'
 import { type FlushForm, type FlushText, type Step, textOf } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 
-/** Writes what was decided: what lockedPath rows are to be, what is added in periods, and what is remembered of claims. */
+/**
+ * The statements that write a decision: rows on the locked path, sequence groups, period totals and idempotency keys.
+ */
 export function writeDecided(
   { counters, groups, at }: FlushBody<StoredRow>,
   { values, first }: { values: readonly (number | undefined)[]; first: number | undefined },
@@ -59,7 +61,7 @@ function additionSteps(
   const additions = counters
     .map((run, index): Addition => ({ run, added: added[index] ?? 0n }))
     .filter(({ run, added }) => added !== 0n && run.row.definition.periods.length > 0)
-    // In the order of the key, which also is that of the pages.
+    // In the order of the primary key, which is also that of the pages.
     .sort((a, b) => a.run.row.id - b.run.row.id)
   const framesOf = openFrames(at)
   const groups = new Map<unknown, Addition[]>()
@@ -92,7 +94,7 @@ interface Alike {
   owner: string | undefined
 }
 
-/** Rows that are locked, put together where one statement writes them: they rise by as much, or become the same. */
+/** Groups locked rows that one statement can write: all with the same new value or the same delta. */
 function alike(rows: readonly Written[], onePerStatement: boolean): Alike[] {
   const isSame = rows.every(({ to }) => to === rows[0]?.to)
   const groups = new Map<string, Alike>()

@@ -8,7 +8,7 @@ import { raisedRevision } from './revisions.ts'
 import { integerOrNull } from './sequenceColumns.ts'
 import { gathered, spread } from './slots.ts'
 
-/** Locks what is behind a counter's row, where that is to be changed or to go. */
+/** Locks a counter's definition and its leaderboard row, to change or delete them. */
 export function lockDefinition({ id }: CountingRow): string[] {
   return [
     `select id from counter force index (primary) where id = ${integer(id)} for update`,
@@ -16,7 +16,7 @@ export function lockDefinition({ id }: CountingRow): string[] {
   ]
 }
 
-/** Gives a counter that is locked another definition, and a new version to its rows of all time. */
+/** Changes the definition of a locked counter, and the version of its all-time rows. */
 export function redefine(row: CountingRow, definition: Definition, noted: Marks): string[] {
   const { id, version, definition: present } = row
   const { bounds, slots, timeZone, periods } = definition
@@ -34,12 +34,12 @@ export function redefine(row: CountingRow, definition: Definition, noted: Marks)
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
     ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
-    // The coarser ones first: they may be added up from finer ones as these were.
+    // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap((tracked) => carryOver(row, definition, tracked, noted.at.getTime())),
   ]
 }
 
-/** Removes a counter that is locked, for good: its id is never used again. Its periods are left to the sweep. */
+/** Deletes a locked counter for good: its id is never reused. The sweep deletes its other totals. */
 export function remove({ id }: CountingRow): string[] {
   return [
     `delete from counter_value
@@ -59,8 +59,8 @@ function renew({ id, version }: CountingRow, { at, first }: Marks): string {
 }
 
 /**
- * Has the row of a running period hold what was added in it: after a change of the zone, what is in rows whose middle
- * lies in it, or later; and what only finer ones know.
+ * Rewrites the row of a current period with its total: after a change of the time zone, from the rows whose middle lies
+ * in the period or later; and from finer periods, for what only they contain.
  */
 function carryOver(
   { id, definition: present }: CountingRow,
@@ -87,7 +87,7 @@ function carryOver(
     period: code,
     startsAt: literal(start),
     from: kept ? [own, ...parts] : parts,
-    // With what is left there from when it was kept once before, in another zone perhaps.
+    // Including rows left from an earlier retention of this period, maybe in another time zone.
     replaced: `period = ${code} and starts_at >= ${literal(earliest)}`,
   })
 }

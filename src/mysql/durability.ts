@@ -1,6 +1,6 @@
 import type { Connection, RowDataPacket } from 'mysql2/promise'
 
-/** Settings of a server that decide what survives a crash, by name. One that the server doesn't have is missing. */
+/** Server settings that determine what survives a crash, by name. Those that the server lacks are missing. */
 export type DurabilitySettings = Readonly<Record<string, string>>
 
 const NAMES = [
@@ -8,7 +8,7 @@ const NAMES = [
   'log_bin',
   'sync_binlog',
   'binlog_format',
-  // Of Galera, and also there on a MariaDB that is no node of a cluster.
+  // From Galera. It also exists on a MariaDB that is not in a cluster.
   'wsrep_on',
 ]
 
@@ -21,33 +21,34 @@ export async function readDurabilitySettings(connection: Connection): Promise<Du
 }
 
 /**
- * InnoDB refuses writes at READ COMMITTED, which every session uses, where they are logged as statements (error 1665).
+ * Rejects binlog_format = STATEMENT: with it, InnoDB refuses writes at READ COMMITTED, which every session uses (error
+ * 1665).
  *
- * @throws {Error} saying what to change
+ * @throws {Error} stating what to change
  */
 export function assertWritable({ log_bin, binlog_format }: DurabilitySettings): void {
   if (log_bin !== 'ON' || binlog_format !== 'STATEMENT') return
   throw new Error(
-    'The database server runs with binlog_format = STATEMENT, with which every change would fail (error 1665). Set binlog_format = ROW, or MIXED, in its configuration and restart it.',
+    'The database server runs with binlog_format = STATEMENT; every change would fail (error 1665). Set binlog_format = ROW or MIXED in its configuration and restart it.',
   )
 }
 
-/** What the server can lose that callers were told, as sentences for an operator. */
+/** Warnings for an operator: how the server can lose changes whose results were returned. */
 export function durabilityRisks(settings: DurabilitySettings): string[] {
   const { innodb_flush_log_at_trx_commit: flush, log_bin, sync_binlog, wsrep_on } = settings
-  // A node that comes back takes what it lost from the others.
+  // A node that rejoins its cluster gets what it lost from the other nodes.
   const isOneNode = wsrep_on !== 'ON'
   const machine = isOneNode ? 'its machine fails' : 'the machines of all nodes fail at once'
   const server = isOneNode ? 'it crashes' : 'all nodes crash at once'
   const risks: string[] = []
-  // 3 is MariaDB's: it syncs once more than 1.
+  // 3 exists on MariaDB only. It syncs once more than 1.
   if (flush === '0') risks.push(risk(`${FLUSH} = 0`, server, 'of the last second or so', FLUSH))
   if (flush === '2') risks.push(risk(`${FLUSH} = 2`, machine, 'of the last second or so', FLUSH))
-  // A change that InnoDB has on disk is rolled back at the restart if the binary log, which decides, lacks it.
+  // On restart, a change that InnoDB has on disk is rolled back if it is missing from the binary log.
   if (log_bin === 'ON' && sync_binlog !== undefined && sync_binlog !== '1') {
     const which =
       sync_binlog === '0'
-        ? 'that the system had not yet written to disk'
+        ? 'that the operating system had not yet written to disk'
         : `of the last ${sync_binlog} group commits`
     risks.push(risk(`log_bin = ON and sync_binlog = ${sync_binlog}`, machine, which, 'sync_binlog'))
   }
@@ -57,5 +58,5 @@ export function durabilityRisks(settings: DurabilitySettings): string[] {
 const FLUSH = 'innodb_flush_log_at_trx_commit'
 
 function risk(settings: string, event: string, which: string, variable: string): string {
-  return `The database server runs with ${settings}: if ${event}, changes ${which} can be lost after they were answered, and their numbers issued again. Set ${variable} = 1.`
+  return `The database server runs with ${settings}: if ${event}, changes ${which} can be lost after their results were returned, and their numbers reissued. Set ${variable} = 1.`
 }

@@ -1,9 +1,9 @@
 /**
- * The error numbers of MySQL and MariaDB that Nth reacts to, by their names in the servers' manuals, and by what they
- * mean. Both servers' lists were gone through: what is in none of these classes is a fault of a statement or a table.
+ * Error numbers of MySQL and MariaDB that Nth handles, named as in the servers' manuals and grouped by meaning. Both
+ * servers' lists were reviewed: any other number is a fault of a statement or a table.
  */
 
-/** Rolled back in favour of somebody else. */
+/** Rolled back in favour of another transaction. */
 export const CONFLICTS = {
   CHECKREAD: 1020,
   LOCK_WAIT_TIMEOUT: 1205,
@@ -14,7 +14,7 @@ export const CONFLICTS = {
   LOCK_NOWAIT: 3572,
 } as const
 
-/** The server is not, or no longer, one to write to: another may be, at the same address. */
+/** The server doesn't accept writes (any more). Another one at the same address may. */
 export const SWITCHOVERS = {
   OPEN_AS_READONLY: 1036,
   /** A Galera node that has left its cluster. */
@@ -31,7 +31,7 @@ export const SWITCHOVERS = {
   SCHEMA_READ_ONLY: 3989,
 } as const
 
-/** A disk is full, or can't be written to. The first three are of the servers' own libraries. */
+/** A disk is full, or can't be written to. The first three are from the servers' own libraries. */
 export const FULL_DISKS = {
   CANTCREATEFILE: 1,
   WRITE: 3,
@@ -47,7 +47,7 @@ export const FULL_DISKS = {
   DISK_FULL_NOWAIT: 3675,
 } as const
 
-/** Too much at once, or somebody stopped it. */
+/** A limit is reached, or the statement was interrupted. */
 export const SHORTAGES = {
   LIBRARY_OUTOFMEMORY: 5,
   OUT_OF_FILERESOURCES: 23,
@@ -71,7 +71,7 @@ export const SHORTAGES = {
   MDL_OUT_OF_RESOURCES: 3985,
 } as const
 
-/** The server doesn't let this user in: at the start a wrong setting, later a password or an account that was changed. */
+/** The server denies access: at startup a wrong setting, later a changed password or account. */
 export const LOCKOUTS = {
   DBACCESS_DENIED: 1044,
   ACCESS_DENIED: 1045,
@@ -91,7 +91,7 @@ export const LOCKOUTS = {
   ACCOUNT_HAS_BEEN_LOCKED: 4151,
 } as const
 
-/** The connection ends. Those above 2000 are a client's, which a proxy may pass on. */
+/** The connection is lost. Numbers from 2000 to 2999 are errors of clients, which a proxy may pass on. */
 export const LOSSES = {
   FORCING_CLOSE: 1080,
   ABORTING_CONNECTION: 1152,
@@ -116,7 +116,7 @@ export const LOSSES = {
   CLIENT_INTERACTION_TIMEOUT: 4031,
 } as const
 
-/** What single statements are looked at for. */
+/** Errors that only specific statements check for. */
 const OTHERS = {
   BAD_NULL_ERROR: 1048,
   DUP_FIELDNAME: 1060,
@@ -125,10 +125,9 @@ const OTHERS = {
   SUBQUERY_NO_1_ROW: 1242,
 } as const
 
-/** All classes. */
 export const CLASSES = { CONFLICTS, SWITCHOVERS, FULL_DISKS, SHORTAGES, LOCKOUTS, LOSSES, OTHERS } as const
 
-/** All that have a name here. */
+/** All named error numbers. */
 export const ER = {
   ...CONFLICTS,
   ...SWITCHOVERS,

@@ -2,15 +2,15 @@ import { CONFLICTS, FULL_DISKS, LOCKOUTS, LOSSES, SHORTAGES, SWITCHOVERS } from 
 
 export { ER } from './errorNumbers.ts'
 
-/** What an error from the database or its driver means for the work that met it. */
+/** What an error of the database or its driver means for the work that got it. */
 export type Failure =
-  /** Rolled back in favour of somebody else, or never sent: try again. */
+  /** Rolled back in favour of another transaction, or never sent: retry. */
   | 'conflict'
   /** The server can't do it now; nothing was done. */
   | 'refused'
-  /** The connection ended, so the answer will never come: it may have been done. */
+  /** The connection was lost before the answer: it may have been done. */
   | 'lost'
-  /** None of these: a fault of ours, or of the tables. */
+  /** None of these: a fault of Nth, or of the tables. */
   | 'fault'
 
 const failures = new Map<number, Failure>([
@@ -31,56 +31,56 @@ interface DriverError extends Error {
   fatal?: boolean
 }
 
-/** The answer to something that was sent will not come: it was not there in time, or could not be read. */
+/** An answer did not arrive in time, or could not be read. */
 export class LostAnswerError extends Error {
   override readonly name = 'LostAnswerError'
 }
 
-/** What an error means, be it the server's, the driver's or a socket's. */
+/** Classifies an error of the server, the driver or a socket. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof LostAnswerError) return 'lost'
   if (isServersWord(error)) return failures.get(error.errno) ?? 'fault'
   if (!(error instanceof Error)) return 'fault'
   const { errno, code, fatal }: DriverError = error
-  // mysql2 refuses a statement on a connection that is known to be closed, without a code: it was never sent.
+  // On a connection known to be closed, mysql2 rejects a statement without an error code: it was never sent.
   if (fatal && code === undefined) return 'conflict'
   return fatal || errno !== undefined || code !== undefined ? 'lost' : 'fault'
 }
 
-/** Whether the server said no, and did nothing of the statement that it said it to. */
+/** Whether the server rejected a statement, without executing any of it. */
 export function isRefusal(error: unknown): boolean {
   return isServersWord(error) && failureOf(error) !== 'lost'
 }
 
-/** Whether it is an exception of our own, which neither the server nor the connection has caused. */
+/** Whether it is an exception of our own, not caused by the server or the connection. */
 export function isOwnFault(error: unknown): boolean {
   return failureOf(error) === 'fault' && !isServersWord(error)
 }
 
 /**
- * Whether the connection is to be used after an error: the server refused something, and goes on listening. Not one
- * to a server that no longer takes writes: it would never learn that another has taken over.
+ * Whether the connection is still usable after an error: the server rejected something, and keeps listening. Not if it
+ * no longer accepts writes: the connection would stay with it after another server has taken over.
  */
 export function leavesConnection(error: unknown): boolean {
   return isRefusal(error) && !isSwitchover(error) && !isLockout(error)
 }
 
-/** Whether the server is not, or no longer, one to write to: the next connection may lead to another. */
+/** Whether the server doesn't accept writes (any more). The next connection may lead to another one. */
 export function isSwitchover(error: unknown): boolean {
   return isOf(switchovers, error)
 }
 
-/** Whether nothing can be written now, by anybody, though the database may answer reads. */
+/** Whether nobody can write now, though the database may answer reads. */
 export function isUnwritable(error: unknown): boolean {
   return isSwitchover(error) || isOf(fullDisks, error)
 }
 
-/** Whether the server doesn't let this user in, which waiting doesn't change when a service is just started. */
+/** Whether the server denies access. At startup, waiting doesn't change that. */
 export function isLockout(error: unknown): boolean {
   return isOf(lockouts, error)
 }
 
-/** A packet of the server carries its error number, which is positive; errors of sockets have negative ones. */
+/** Error numbers from the server are positive; those of sockets are negative. */
 function isServersWord(error: unknown): error is DriverError & { errno: number } {
   return error instanceof Error && ((error as DriverError).errno ?? 0) > 0
 }
@@ -89,7 +89,7 @@ export function hasErrorNumber(error: unknown, errno: number): boolean {
   return error instanceof Error && (error as DriverError).errno === errno
 }
 
-/** Why, in a few words for an operator. Some errors of sockets have no message. */
+/** A short reason for an operator. Some socket errors have no message. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { message, code }: DriverError = error

@@ -89,8 +89,8 @@ export async function hasCommitted(
 /**
  * Reads `seq` of the last transaction that committed; `undefined` if the row is gone.
  *
- * It writes the row as well. So it waits for a transaction that is still in flight, and on a cluster it conflicts with one
- * that another node still has to apply: once it has committed, no transaction that it did not see can commit any more.
+ * It writes the row as well. So it waits for a transaction that is still in flight, and on a cluster it conflicts with
+ * one that another node still has to apply: once it has committed, no transaction that it did not see can commit.
  *
  * @throws the error that keeps it from committing; then nothing is known
  */
@@ -108,7 +108,7 @@ async function fenceAndRead(session: Session, { id }: Fence): Promise<number | u
   return answers.flatMap(rowsOf).find((row) => 'seq' in row)?.seq
 }
 
-/** Fails with "more than one row" unless a condition is true. A select *from* the row would pass if the row is missing. */
+/** Fails with "more than one row" unless a condition is true. A select *from* the row would pass if it is missing. */
 function failUnless(condition: string): string {
   return `select if(${condition}, 0, (select 1 union select 2))`
 }

@@ -5,13 +5,13 @@ import type { Finds, FlushText } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 
 export interface FlushFound extends Pick<Finds, 'first'> {
-  /** Undefined: the answers don't tell of every key whether it was used. */
+  /** Undefined: an idempotency key was neither claimed nor found. */
   found: Found | undefined
-  /** Whether a trigger kept a value out of its answer. */
+  /** Whether a trigger hid a value from its answer. */
   isKeptBack: boolean
 }
 
-/** Reads what the first trip of a flush has found, and asks for what its answers didn't tell. */
+/** Reads the answers of a flush's first round trip, and queries the values that they don't contain. */
 export async function readFound(
   session: Session,
   text: FlushText,
@@ -35,7 +35,7 @@ export async function readFound(
   if (again.statements.length > 0) {
     const unsure = before.flatMap((value, index) => (value === 'unsure' ? [index] : []))
     again.read(await session.send(again.statements), finds)
-    // One that is 0 looks the same in the answer.
+    // A value of 0 gives the same answer as a hidden one.
     isKeptBack = unsure.some((index) => before[index] !== 0)
   }
   const values = before.map((value) => (value === 'unsure' ? undefined : value))

@@ -25,7 +25,7 @@ import {
 import type { StoredRow } from './storedRow.ts'
 
 /**
- * Writes what a flush changes or locks. Every process touches keys and rows in this one order, so that flushes
+ * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock.
  */
 export function writeFlush(
@@ -48,9 +48,7 @@ export function writeFlush(
   ])
 }
 
-/**
- * Reads again, under their locks, the rows whose answers didn't tell: they hold what was added already.
- */
+/** Reads locked rows whose value the answer did not show. They already include the addition. */
 export function readAgain(counters: readonly CounterRun<CountingRow>[], { before }: Finds): FlushText {
   const unsure = counters
     .map((run, index) => ({ run, index }))
@@ -86,7 +84,7 @@ function claimSteps(claims: readonly Claim[], at: Date, { onePerStatement }: Flu
   ]
 }
 
-/** What is changed for the first time is written in the second trip, where it is decided, and is to be told by then. */
+/** Reads the initial revision of rows that only the second round trip writes, as results need it before. */
 function firstRevisionSteps(
   { counters, groups }: Pick<FlushBody<StoredRow>, 'counters' | 'groups'>,
   form: FlushForm,
@@ -106,7 +104,7 @@ function firstRevisionSteps(
   ]
 }
 
-/** Reads the revisions of rows that are changed already, where somebody asks. */
+/** Reads the revisions of rows that are already changed, where wanted. */
 function revisionSteps(members: readonly Member[]): Step[] {
   const asked = members.filter(({ run }) => run.withRevision && run.coalesced)
   if (asked.length === 0) return []
@@ -127,7 +125,7 @@ function revisionSteps(members: readonly Member[]): Step[] {
   ]
 }
 
-/** All that is to be waited for is waited for before COMMIT is sent: an error after it would leave a doubt. */
+/** All lock waits come before COMMIT is sent: after it, an error would leave the outcome unknown. */
 function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
   return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
 }

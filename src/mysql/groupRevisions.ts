@@ -5,16 +5,16 @@ import { raisedRevision } from './revisions.ts'
 import { type Answer, rowsOf } from './session.ts'
 import { type Finds, MARK, ownerOf, type Step } from './steps.ts'
 
-/** A group whose revision is to be raised. */
+/** A sequence group whose revision is to be raised. */
 interface Raised {
   run: NumberedRun
   raise: number
 }
 
 /**
- * Raises the revisions of groups, after their numbers of the running period are locked or changed.
+ * Raises the revisions of sequence groups, after their numbers of the current period are locked or changed.
  *
- * @param first what a group begins with in which nothing was done yet, if that is known
+ * @param first initial revision of an unused sequence group, if known
  */
 export function raiseStep(raised: readonly Raised[], first?: number): Step {
   const ids = raised.map(({ run }) => integer(run.row.id))
@@ -31,13 +31,13 @@ export function raiseStep(raised: readonly Raised[], first?: number): Step {
   }
 }
 
-/** Reads the revisions of groups that this transaction has raised, and says what they were before. */
+/** Reads the revisions of sequence groups that this transaction has raised, and computes those before. */
 export function readRaised(raised: readonly (Raised & { index: number })[]): Step[] {
   const asked = raised.filter(({ run }) => run.withRevision)
   return readSteps(asked, '', (row, { raise }) => Number(row.revision) - raise)
 }
 
-/** Locks groups that this transaction may raise: what is waited for is waited for before COMMIT is sent. */
+/** Locks sequence groups that this transaction may raise, so that no lock wait comes after COMMIT is sent. */
 export function lockRevisions(members: readonly { run: NumberedRun; index: number }[]): Step[] {
   return readSteps(members, 'for update', (row, { run }, { first }) => {
     if (!run.withRevision) return undefined
@@ -62,7 +62,7 @@ function readSteps<One extends { run: NumberedRun; index: number }>(
       const row = found.get(one.run.row.id)
       const own = row && before(row, one, finds)
       if (!position || own === undefined) continue
-      // The definitions of its sequence count as well: those are known already.
+      // The number of its sequence's definitions, which was read before, is part of the revision.
       finds.positions[one.index] = { ...position, revision: own + (position.revision ?? 0) }
     }
   }

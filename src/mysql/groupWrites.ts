@@ -6,7 +6,7 @@ import { closeReservation, insertReservations, takeFree } from './reservations.t
 import { bytesOrNull, integerOrNull } from './sequenceColumns.ts'
 import { type FlushForm, ownerOf, type Step, together } from './steps.ts'
 
-/** Writes what was decided of groups. */
+/** The statements that write sequence groups. */
 export function groupWriteSteps(
   groups: readonly NumberedRun[],
   writes: readonly (GroupWrite | undefined)[],
@@ -34,7 +34,7 @@ export function groupWriteSteps(
   ]
 }
 
-/** Notes of groups that issued what the next flush need not do again. */
+/** Caches for sequence groups what the next flush need not write again. */
 export function noteDealt(groups: readonly NumberedRun[], writes: readonly (GroupWrite | undefined)[]): void {
   for (const [index, { row, periodKey, state }] of groups.entries()) {
     if (state && writes[index]?.isIssued) row.issuedIn = { periodKey, definition: state.definition }
@@ -70,7 +70,7 @@ function isNews({ row, periodKey, state }: NumberedRun, { isIssued }: GroupWrite
   return isIssued && (issuedIn?.periodKey !== periodKey || issuedIn.definition !== state?.definition)
 }
 
-/** Of another process whose clock is behind, the later period stays the latest. */
+/** If this process's clock is behind another's, the later period stays the latest. */
 function noteLatest({ row, periodKey }: NumberedRun): string {
   const { id, version, definition } = row
   return `update sequence_group

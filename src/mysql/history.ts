@@ -6,7 +6,7 @@ import { bytes, instant } from './literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 import { selectByParent } from './selecting.ts'
 
-/** What was added in the periods that begin in some stretches of time, by one statement. */
+/** Reads the totals of the periods that begin within stretches of time, in one statement. */
 export async function readHistory(
   connection: Connection,
   stretches: readonly HistoryStretch[],
@@ -43,7 +43,7 @@ export async function readHistory(
 
 function of(asked: readonly HistoryStretch[], index: number): HistoryStretch {
   const stretch = asked[index]
-  if (!stretch) throw new RangeError(`There is no stretch ${index}`)
+  if (!stretch) throw new RangeError(`Unknown stretch ${index}`)
   return stretch
 }
 

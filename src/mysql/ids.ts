@@ -6,16 +6,16 @@ import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './errors.ts'
 import { bytes } from './literals.ts'
 import type { Origin } from './origin.ts'
 
-/** How many rows a process remembers: about 30 MB at most. */
+/** Maximum cached rows of a process: about 30 MB. */
 const REMEMBERED = 100_000
-/** The most that are looked for, or made, at once. */
+/** Maximum rows that are read or created at once. */
 const BATCH = 250
 
 export interface RowsOptions<Key, R> {
   textOf: (key: Key) => string
-  /** Reads the rows that exist, by the text of their key, in an incarnation of the database. */
+  /** Reads the existing rows, by the text of their key, in an incarnation of the database. */
   find: (connection: Connection, keys: readonly Key[], incarnation: number) => Promise<Map<string, R>>
-  /** Runs in a transaction of its own. */
+  /** Runs in its own transaction. */
   make: (connection: Connection, keys: readonly Key[], at: Date) => Promise<void>
 }
 
@@ -25,7 +25,7 @@ interface Creation<Key> {
   at: Date
 }
 
-/** Finds the rows behind names, and makes those that aren't there: all that are asked for in one turn together. */
+/** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
 export function openRows<Key, R extends { incarnation: number }>(
   database: Database,
   origin: Origin,
@@ -42,7 +42,7 @@ export function openRows<Key, R extends { incarnation: number }>(
     ({ key }) => textOf(key),
     async (asked) => keep(await database.repeatable((connection) => makeMissing(connection, asked))),
   )
-  /** Those that could not be made with others, and who waits for them: somebody else has just made them, or holds them. */
+  /** Rows being created alone, after a batch failed: another session has just created or locked one of them. */
   const apart = new Map<string, Promise<R | undefined>>()
 
   function keep(rows: Map<string, R>): Map<string, R> {
@@ -50,7 +50,7 @@ export function openRows<Key, R extends { incarnation: number }>(
     return rows
   }
 
-  /** Makes what is missing, if all of it can be made at once. Returns what is there then. */
+  /** Creates missing rows, if all can be created at once. Returns those that exist afterwards. */
   async function makeMissing(
     connection: Connection,
     asked: Map<string, Creation<Key>>,
@@ -65,9 +65,9 @@ export function openRows<Key, R extends { incarnation: number }>(
         const keys = missing.map(({ key }) => key)
         await inTransaction(connection, () => make(connection, keys, first.at))
       } catch (error) {
-        // Somebody else may make one at the same time: one succeeds, and the next look finds it.
+        // Another session may have created one at the same time; then the next read finds it.
         if (hasErrorNumber(error, ER.DUP_ENTRY)) continue
-        // One that can't be had must not keep the others from being made.
+        // A row that fails must not keep the others from being created.
         if (missing.length > 1 && leavesConnection(error)) return found
         throw error
       }
@@ -99,7 +99,7 @@ export function openRows<Key, R extends { incarnation: number }>(
       if (found) return found
       const isApart = apart.has(textOf(key))
       const row = (isApart ? undefined : await makeTogether({ key, at })) ?? (await makeApart({ key, at }))
-      if (!row) throw new Error(`There is no row for ${JSON.stringify(key)}, though it was made`)
+      if (!row) throw new Error(`No row for ${JSON.stringify(key)} after creating it`)
       return row
     },
 
@@ -112,8 +112,8 @@ export function openRows<Key, R extends { incarnation: number }>(
 type Found<Value> = { value: Value } | { error: unknown }
 
 /**
- * Makes one piece of work of what is asked for in one turn of the event loop, in one order of the keys' texts. What
- * can't be understood of one fails that one only.
+ * Works on all keys requested in one tick together, in the order of their texts. If an exception of our own fails a
+ * batch, its keys are retried one by one, so that only those at fault fail.
  */
 export function openTurns<Key, Value>(
   textOf: (key: Key) => string,
@@ -123,7 +123,7 @@ export function openTurns<Key, Value>(
   let done: Promise<Map<string, Found<Value>>>
 
   async function workAll(all: Map<string, Key>): Promise<Map<string, Found<Value>>> {
-    // Of two processes that make the same at the same time, one waits for the other.
+    // One order, so that two processes that create the same rows don't deadlock.
     const ordered = [...all].sort(([a], [b]) => (a < b ? -1 : 1))
     const found = new Map<string, Found<Value>>()
     for (let from = 0; from < ordered.length; from += BATCH) {
@@ -160,13 +160,13 @@ export function openTurns<Key, Value>(
   }
 }
 
-/** A namespace, made if it isn't there. Runs within a transaction that makes something in it. */
+/** Reads a namespace, and creates it if it doesn't exist. */
 export async function openNamespace(connection: Connection, name: string): Promise<RowDataPacket> {
   const select = `select id, time_zone, periods from namespace where name = ${bytes(name)}`
   const [rows] = await connection.query<RowDataPacket[]>(select)
   if (rows[0]) return rows[0]
   await connection.query(`insert into namespace (name) values (${bytes(name)})`)
   const [[made]] = await connection.query<RowDataPacket[]>(select)
-  if (!made) throw new Error(`There is no namespace ${JSON.stringify(name)}, though it was made`)
+  if (!made) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
   return made
 }

@@ -5,19 +5,19 @@ import { openScheduledJob } from './scheduledJob.ts'
 import { sweepSequences } from './sequenceSweep.ts'
 import { sweepPeriods, timeOf } from './sweeping.ts'
 
-/** Between two sweeps of old idempotency keys. */
+/** Interval between sweeps of old idempotency keys. */
 const SWEEP_EVERY_MS = 60_000
-/** Between two sweeps of counters' periods, and of what sequences have left. */
+/** Interval between sweeps of counters' periods, and of sequences. */
 const SWEEP_ALL_EVERY_S = 3600
 
 export interface JobsOptions {
-  /** How old what was done under an idempotency key is when it is swept, in milliseconds. */
+  /** Age at which results under idempotency keys are swept, in milliseconds. */
   keyTtlMs: number
-  /** Told of failures that an operator should see. */
+  /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
 
-/** What a process does in the background: it sweeps what is no longer to be kept, by the database's clock. */
+/** Background jobs of a process: sweeps of expired data, by the database's clock. */
 export function openJobs(database: Database, { keyTtlMs, onFault }: JobsOptions): { close(): Promise<void> } {
   const keySweeper = setInterval(
     () => void sweepKeys(database, keyTtlMs).catch(report),
@@ -27,7 +27,7 @@ export function openJobs(database: Database, { keyTtlMs, onFault }: JobsOptions)
     name: 'sweep periods',
     everyS: SWEEP_ALL_EVERY_S,
     work: async (mayGoOn) => sweepPeriods(database, await timeOf(database), mayGoOn),
-    // Also that it took too long, which nobody else would tell.
+    // Including timeouts, which are reported nowhere else.
     onFailure: onFault,
   })
   const sequenceSweeper = openScheduledJob(database, {
@@ -38,7 +38,7 @@ export function openJobs(database: Database, { keyTtlMs, onFault }: JobsOptions)
   })
 
   function report(error: unknown): void {
-    // Where the database is out of reach, others say so.
+    // An unreachable database is reported elsewhere.
     if (!(error instanceof NthError)) onFault(error)
   }
 

@@ -5,7 +5,7 @@ import type { SequenceResult } from '../core/numberState.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
 
-/** Claims keys that nobody has used. Waits for a transaction that has claimed one of them. */
+/** Claims unused keys. Waits for a transaction that has claimed one of them. */
 export function claim(claims: readonly Claim[], at: Date): string {
   const values = inOrder(claims).map(
     ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
@@ -14,12 +14,12 @@ export function claim(claims: readonly Claim[], at: Date): string {
 }
 
 /**
- * Reads what was done under keys that were used before. A locking read: a plain one may not see yet what `claim`
- * has just met, as InnoDB lets go of a transaction's locks a moment before it shows its rows to new snapshots.
- * (With two processes at it, that was missed once in some 60 000 keys.)
+ * Reads the results under used keys. A locking read: a plain one may miss what `claim` has just found, as InnoDB
+ * releases a transaction's locks a moment before it shows its rows to new snapshots. (With two processes, a plain read
+ * missed about one in 60 000 keys.)
  */
 export function readDone(claims: readonly Claim[]): string {
-  // Without the index named, a small table is read, and locked, from one end to the other.
+  // Without `force index`, a server may scan, and lock, all of a small table.
   return `select hash, fingerprint, done_at, answers,
        timestampdiff(microsecond, coalesce(claimed_at, done_at), utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
@@ -28,12 +28,12 @@ export function readDone(claims: readonly Claim[]): string {
   lock in share mode`
 }
 
-/** What one operation did, as it is written: for a counter as a list, of which there may be a thousand. */
+/** A result as stored: a list for a counter, as a key may have a thousand. */
 type Written =
   | SequenceResult
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
-/** What `readDone` found. */
+/** Parses the rows of `readDone`. */
 export function rememberedIn(rows: readonly RowDataPacket[]): Earlier[] {
   return rows.map(({ hash, fingerprint, done_at, answers, age_us }) => ({
     claim: {
@@ -47,7 +47,7 @@ export function rememberedIn(rows: readonly RowDataPacket[]): Earlier[] {
   }))
 }
 
-/** Writes what was done under keys that are claimed. */
+/** Stores results under claimed keys. */
 export function remember(done: readonly Remembered[]): string {
   const values = done.map(({ claim: { hash, fingerprint }, at, answers }) => {
     const text = JSON.stringify(answers.map(written))
@@ -68,25 +68,25 @@ function answerIn(written: Written): OperationResult {
 }
 
 function written(answer: OperationResult): Written {
-  // What the revision was is of no use to a repeat, which is told of the present.
+  // The old revision is of no use to a repeat, which returns the current one.
   if ('kind' in answer) return 'revision' in answer ? { ...answer, revision: undefined } : answer
   const { value, previousValue, appliedDelta, valuesIn } = answer
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]
 }
 
-/** Gives back a key under which nothing was done. Alone, as with several the server may go through all there are. */
+/** Releases a key without a result. One per statement: with several, the server may scan all keys. */
 export function giveBack({ hash }: Claim): string {
   return `delete from idempotency_key where hash = ${digest(hash)}`
 }
 
-/** How many keys one transaction of the sweep removes: it takes some milliseconds. */
+/** Keys that one transaction of the sweep deletes: takes a few milliseconds. */
 const BATCH = 500
 
 /**
- * Removes the keys that are older than so many milliseconds by the database's clock, in batches. A writer waits for one
- * only if it uses an old key anew at that very time.
+ * Deletes, in batches, the keys older than `ageMs` by the database's clock. A writer only waits for one if it reuses an
+ * old key at that moment.
  *
- * @returns how many were removed
+ * @returns the number of deleted keys
  */
 export async function sweepKeys(database: Database, ageMs: number): Promise<number> {
   const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
@@ -100,7 +100,7 @@ export async function sweepKeys(database: Database, ageMs: number): Promise<numb
           limit ${integer(BATCH)}`,
       )
       if (rows.length === 0) return 0
-      // In the order of the primary key, so that it is found by that. One that was used anew meanwhile is younger.
+      // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
       await connection.query(
         `delete from idempotency_key
           where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
@@ -115,7 +115,7 @@ export async function sweepKeys(database: Database, ageMs: number): Promise<numb
   }
 }
 
-/** The order in which every process claims keys: none waits for another that waits for it. */
+/** The order in which every process claims keys, so that they don't deadlock. */
 export function inOrder(claims: readonly Claim[]): Claim[] {
   return claims.toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
 }

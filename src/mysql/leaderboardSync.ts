@@ -8,13 +8,13 @@ import { within } from './within.ts'
 
 /**
  * Keeps the table `counter_rank` up to date, which holds counters sorted by value and by last change. Changed rows are
- * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make each
- * change 10 to 30 % more expensive.
+ * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make
+ * each change 10 to 30 % more expensive.
  *
- * Each process scans all counters at startup and about every ten minutes, which finds rows that a killed process did not
- * copy.
+ * Each process scans all counters at startup and about every ten minutes, which finds rows that a killed process did
+ * not copy.
  *
- * At most one copy runs and one waits. Everyone who asks in the meantime shares the waiting one.
+ * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  */
 export interface LeaderboardSync {
   /** Marks changed rows for the next copy. */
@@ -141,8 +141,8 @@ export function openLeaderboardSync(
 }
 
 /**
- * Copies counters' rows. Where two copies run at once, the newer state wins; for equal states the later `updated_at`, as
- * a change by 0 does not raise the revision.
+ * Copies counters' rows. If two copies run at once, the newer state wins; for equal states the later `updated_at`, as a
+ * change by 0 does not raise the revision.
  */
 async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
@@ -180,7 +180,7 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
   return rows.map(({ id }) => id)
 }
 
-/** Removes copies of deleted counters, which a copy running at the time of the delete brings back. */
+/** Removes copies of deleted counters: a copy that runs during the delete may recreate them. */
 async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
   const [rows] = await connection.query<RowDataPacket[]>(
     `select r.counter_id as id

@@ -5,11 +5,11 @@ import type { Note } from './reachability.ts'
 import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
 import type { Target } from './target.ts'
 
-/** A session that is opened again whenever it is lost. */
+/** A session that is reopened whenever it is lost. */
 export interface Line {
-  /** @throws the reason why there is none */
+  /** @throws the reason why it can't be opened */
   session(): Promise<Session>
-  /** The session, if there is one now. */
+  /** The session, if one is open. */
   present(): Session | undefined
   close(): Promise<void>
 }
@@ -57,15 +57,15 @@ export function openLine(target: Target, options: LineOptions): Line {
 }
 
 /**
- * Ends a lost session on the server, which may not have noticed, and would keep its locks. Connections are
- * numbered anew with each run of a server, so it must be certain that it is the same run.
+ * Ends a lost session on the server, which may not have noticed the loss, and would keep its locks. Each run of a
+ * server numbers its connections from the start, so it must be certain that it is the same run.
  */
 async function endOnServer(session: Session, lost: Place): Promise<void> {
   if (!isSurelySameRun(lost, session.place)) return
   try {
     await session.send([`kill ${integer(lost.connectionId)}`])
   } catch (error) {
-    // It is gone already, or this user may not end it: then the server ends it when it has been idle for long enough.
+    // It is gone already, or this user may not end it: then the server ends it at its idle limit.
     if (!(error instanceof FailedStatement)) throw error
   }
 }

@@ -1,6 +1,6 @@
 /**
- * How values stand in the text of a statement: as integers, as hexadecimal strings and as instants made of
- * digits, never as quoted text. So no name can end a literal, under any `sql_mode` or character set.
+ * Literals in SQL text: integers, hexadecimal strings and instants made of digits, never quoted text. So no name can
+ * end a literal, under any `sql_mode` or character set.
  */
 
 export function integer(value: number): string {
@@ -9,14 +9,14 @@ export function integer(value: number): string {
   return String(value)
 }
 
-/** A name, as its bytes in UTF-8. */
+/** A text as its UTF-8 bytes. */
 export function bytes(text: string): string {
   return `x'${Buffer.from(text, 'utf8').toString('hex')}'`
 }
 
 const SHA256 = /^[0-9a-f]{64}$/
 
-/** A SHA-256 hash that is written in hexadecimal digits. */
+/** A SHA-256 hash in hexadecimal digits. */
 export function digest(hash: string): string {
   if (!SHA256.test(hash)) throw new RangeError(`${hash} is not a SHA-256 hash`)
   return `x'${hash}'`

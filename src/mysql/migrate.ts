@@ -10,12 +10,11 @@ import type { Target } from './target.ts'
 const MIGRATIONS = new URL('../../schema/migrations/', import.meta.url)
 
 /**
- * Brings a database to the tables of this version: each file of `schema/migrations` that it has not seen,
- * in order. Any number of processes may start at once; one migrates, the others wait for it.
+ * Migrates a database to this version: applies each new file of `schema/migrations`, in order. Any number of processes
+ * may start at once; one migrates, the others wait for it.
  *
- * DDL commits by itself, so a file holds one statement, and one that may meet its own work: a process that
- * ended between a statement and the note of it does no harm. The same helps on a cluster, where the lock
- * holds on one node only.
+ * DDL commits implicitly, so each file has one statement, which may run again: a process may end between a statement
+ * and the record of it. That also helps on a cluster, where the lock holds on one node only.
  *
  * @returns the names of the files that were applied
  */
@@ -63,14 +62,14 @@ function migrator(connection: Connection, migrations: { name: string; statement:
         )
       },
       async unlogMigration() {
-        throw new Error('Migrations only go forward')
+        throw new Error('Migrations are forward-only')
       },
     },
     logger: undefined,
   })
 }
 
-/** MySQL can't be told to add a column only where it is missing, or to drop it only where it is there. */
+/** MySQL can't add a column only if it is missing, or drop one only if it exists. */
 function unlessDone(error: unknown): void {
   const isDone = [ER.DUP_FIELDNAME, ER.CANT_DROP_FIELD_OR_KEY].some((errno) => hasErrorNumber(error, errno))
   if (!isDone) throw error

@@ -4,7 +4,7 @@ import { integer } from './literals.ts'
 import { sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 
-/** How long one starting process waits for another that is migrating, in seconds. */
+/** How long a starting process waits for another that is migrating, in seconds. */
 const LOCK_WAIT_S = 60
 /** How long the session that holds the lock may be idle: as long as a statement of a migration may take. */
 const IDLE_LIMIT_S = 7 * 86_400
@@ -12,26 +12,27 @@ const IDLE_LIMIT_S = 7 * 86_400
 /**
  * Runs work while no other process runs such work on the same database.
  *
- * The lock is a row that a transaction holds, as clusters deny GET_LOCK. It is held by a connection of its own, because
- * DDL commits the transaction of its connection; the server frees it when that connection ends, however that comes. On
+ * The lock is a row lock held by a transaction, as clusters deny GET_LOCK. It has its own connection, because DDL
+ * commits the transaction of its connection; the server releases it when that connection ends, for whatever reason. On
  * Galera a row is locked on one node only.
  *
- * @throws {Error} if others hold it for too long
+ * @throws {Error} if another process holds it for too long
  */
 export async function withMigrationLock<T>(target: Target, work: () => Promise<T>): Promise<T> {
   const holder = await openMigrationSession(target)
-  // A lost lock does not stop the work: it may meet that of others. Unheard, this would end the process.
+  // A lost lock does not stop the work: it may overlap with that of another process. Without a listener, this would end
+  // the process.
   holder.on('error', () => undefined)
   try {
     await lock(holder)
     return await work()
   } finally {
-    // Takes the transaction back, and so frees the row.
+    // Rolls back, which releases the row.
     await holder.end().catch(() => holder.destroy())
   }
 }
 
-/** A session that depends on no setting of the server. */
+/** A session that doesn't depend on the server's settings. */
 export async function openMigrationSession(target: Target): Promise<Connection> {
   const connection = await createConnection(target)
   try {
@@ -50,11 +51,11 @@ export async function openMigrationSession(target: Target): Promise<Connection> 
 }
 
 async function lock(holder: Connection): Promise<void> {
-  // No DDL where it is not needed: a cluster aborts transactions in its way, such as the one that holds the lock.
+  // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
   const [tables] = await holder.query<RowDataPacket[]>("show tables like 'migration_lock'")
   if (tables.length === 0) await createLock(holder)
   while (!(await lockRow(holder))) {
-    // Committed before it is locked: many who wait for a row that is then taken back run into deadlocks.
+    // Committed before it is locked: processes that wait for a row whose insert is rolled back run into deadlocks.
     await holder.query('insert ignore into migration_lock (id) values (1)')
   }
 }

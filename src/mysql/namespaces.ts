@@ -45,7 +45,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
 
     define: (name, change) =>
       definitions.repeatable(async (connection) => {
-        // Made on its own first: several may make it at the same time.
+        // Created on its own first: another session may create it at the same time.
         await openNamespace(connection, name).catch((error) => {
           if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
         })
@@ -53,7 +53,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
           const [[row]] = await connection.query<RowDataPacket[]>(
             `select id, name, time_zone, periods from namespace where name = ${bytes(name)} for update`,
           )
-          if (!row) throw new Error(`There is no namespace ${JSON.stringify(name)}, though it was made`)
+          if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
           const retention = change(stateIn(row).retention)
           await connection.query(
             `update namespace

@@ -4,21 +4,21 @@ import type { SequenceDefinition } from '../core/sequenceDefinition.ts'
 import type { GroupRow } from '../core/writer.ts'
 import { sequenceDefinitionIn } from './sequenceColumns.ts'
 
-/** A group of a sequence, as a flush names it. */
+/** A sequence group, as a flush identifies it. */
 export interface NumberedRow extends GroupRow {
   id: number
   sequenceId: number
-  /** Drawn when it was made: an id that a failover has given to another group has another one. */
+  /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
   identity: number
-  /** Of the origin, when it was looked up. */
+  /** Incarnation of the origin when the row was read. */
   incarnation: number
-  /** Of the sequence, as it was looked up or found since. */
+  /** Version of the sequence, as last read. */
   version: number
-  /** The period of which it is known that its row is there, and noted as the latest; and how it was numbered then. */
+  /** The period whose row is known to exist and is stored as the latest, and its definition then. */
   issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
 
-/** A group, by what its sequence is in some version. */
+/** A sequence group under one version of its sequence. */
 export function numberedRow(
   given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
   group: string,
@@ -35,12 +35,12 @@ export function numberedRow(
   }
 }
 
-/** Where that is the same, the same statements read the same rows. */
+/** With the same key, the same statements read the same rows. */
 function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }: SequenceDefinition): string {
   return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
 }
 
-/** Takes over what the sequence of a group is now. Returns whether that is enough. */
+/** Applies its sequence's current definition. False: it needs other rows or statements. */
 export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
   const definition = sequenceDefinitionIn(found)
   if (keyOf(group.id, found.version, definition) !== group.key) return false
@@ -51,7 +51,7 @@ export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
 
 export type NumberedRun = GroupRun<NumberedRow>
 
-/** By period, then by group: that is how their rows are locked. */
+/** Lock order of the rows: by period, then by sequence group. */
 export function inOrder({ run: a }: { run: NumberedRun }, { run: b }: { run: NumberedRun }): number {
   return a.periodKey - b.periodKey || a.row.id - b.row.id
 }

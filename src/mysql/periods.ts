@@ -4,13 +4,13 @@ import type { CountingRow } from './counting.ts'
 import { instant, integer } from './literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 
-/** How much is to be added in the running periods of a counter. */
+/** What to add to the totals of a counter's current periods. */
 export interface Addition {
   run: CounterRun<CountingRow>
   added: bigint
 }
 
-/** The key of a period's row, but for the counter and the slot. */
+/** The primary key of a period's row, without the counter and the slot. */
 interface Frame {
   period: number
   /** As a literal. */
@@ -18,8 +18,7 @@ interface Frame {
 }
 
 /**
- * Writes the keys of the periods that are running at an instant. Most counters share their definition, so it is
- * done once for each of those.
+ * Computes the keys of the periods that contain an instant, once for each definition, as most counters share theirs.
  */
 export function openFrames(at: Date): (row: CountingRow) => Frame[] {
   const frames = new Map<unknown, Frame[]>()
@@ -36,7 +35,7 @@ export function openFrames(at: Date): (row: CountingRow) => Frame[] {
   }
 }
 
-/** Puts the counters together whose running periods are the same. */
+/** Groups counters by their current periods. */
 export function byFrames(
   runs: readonly CounterRun<CountingRow>[],
   framesOf: (row: CountingRow) => Frame[],
@@ -51,20 +50,20 @@ export function byFrames(
   return [...groups]
 }
 
-/** How far from 0 a row of a period may come by additions that are not looked at; undefined: these are. */
+/** Maximum absolute value of a total that is changed without being read; undefined: it was read. */
 export function guardOf({ wantsPeriodValues }: CounterRun<CountingRow>): number | undefined {
   return wantsPeriodValues ? undefined : Number.MAX_SAFE_INTEGER - SMALL_SUM
 }
 
 /**
- * Adds in the running periods of counters whose rows of all time are locked: who holds that lock is the only one
- * to touch the rows of its slot.
+ * Adds to the totals of the current periods of counters whose all-time rows are locked: only the holder of that lock
+ * touches the other rows of its slot.
  *
- * What would leave the safe range, or come near its end, is refused without a look at what is there, null being no
- * value; unless it was looked at, and decided on.
+ * With a guard, a total outside the safe range or near its end becomes null, so the statement fails. Without one, the
+ * totals were read and checked before.
  *
- * Measured on MariaDB 10.11, 64 counters with three periods in a transaction, for each counter: 13 µs of the
- * server's time without periods, 28 by this statement, and 20 by one UPDATE of rows that are known to be there.
+ * Measured on MariaDB 10.11, 64 counters with three periods in a transaction, server time for each counter: 13 µs
+ * without periods, 28 with this statement, and 20 with one UPDATE of rows that are known to exist.
  */
 export function addInPeriods(
   additions: readonly Addition[],
@@ -82,7 +81,7 @@ values ${rows.join(',')}
 on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between ${-guard} and ${guard}, ${sum}, null)`}`
 }
 
-/** Reads what was added so far in the running periods of counters that have the same ones, and no slots. */
+/** Locks and reads the totals of the current periods, for counters without slots that have the same ones. */
 export function readPeriods(rows: readonly CountingRow[], frames: readonly Frame[]): string {
   return `select counter_id as id, period, value
   from counter_value force index (primary)
@@ -90,7 +89,7 @@ export function readPeriods(rows: readonly CountingRow[], frames: readonly Frame
    for update`
 }
 
-/** Reads the same of a counter with slots: their sum, as far as others have let it be seen, or under all their locks. */
+/** The same for a counter with slots: the sum, either as committed by other sessions or under all locks. */
 export function sumPeriods({ id }: CountingRow, frames: readonly Frame[], isLocked: boolean): string {
   return `select counter_id as id, period, cast(sum(value) as signed) as value
   from counter_value force index (primary)

@@ -1,23 +1,23 @@
 import type { RowDataPacket } from 'mysql2'
 
-/** Where a session is: as which connection to which run of which server. */
+/** Identifies a session: its connection, its server, and the run of that server. */
 export interface Place {
   connectionId: number
-  /** What identifies the server: its own id, where it has one, and where it runs. Empty: unknown. */
+  /** Identifies the server: its own id, where it has one, and where it runs. Empty: unknown. */
   server: string
   /** When the server started, by its own clock, in milliseconds since 1970. NaN: unknown. */
   startedAt: number
-  /** For how long it had been running when it was asked, in milliseconds. NaN: unknown. */
+  /** The server's uptime when the session was opened, in milliseconds. NaN: unknown. */
   uptimeMs: number
-  /** The state of the Galera cluster that the server is a node of. Empty: it is none. */
+  /** State id of the Galera cluster that the server is a node of. Empty: not in a cluster. */
   cluster: string
 }
 
 const IDENTITY = ['server_uuid', 'server_uid', 'hostname', 'port', 'datadir']
 
 /**
- * Asks where a session is. Variables in this form, as not every server has each: MySQL has `server_uuid`, MariaDB
- * `server_uid` from 10.11 on.
+ * Statements that identify a session. Variables in this form, as not every server has each: MySQL has `server_uuid`,
+ * MariaDB has `server_uid` since 10.11.
  */
 export const ASK_PLACE = [
   'select connection_id() as id, 1000 * unix_timestamp(now(3)) as now',
@@ -25,7 +25,7 @@ export const ASK_PLACE = [
   "show global status where variable_name in ('Uptime', 'wsrep_gcomm_uuid', 'wsrep_cluster_state_uuid')",
 ]
 
-/** The place that the rows found by `ASK_PLACE` tell. */
+/** Parses the answers to `ASK_PLACE`. */
 export function placeIn([identity, variables, status]: readonly RowDataPacket[][]): Place {
   const [known] = identity ?? []
   const variable = valuesIn(variables)
@@ -42,20 +42,20 @@ export function placeIn([identity, variables, status]: readonly RowDataPacket[][
   }
 }
 
-/** Servers tell their uptime in whole seconds. */
+/** Tolerance: servers report their uptime in whole seconds. */
 const ROUNDED_MS = 2000
 
-/** Whether two sessions are of one run of one server, as far as that can be told. */
+/** Whether two sessions appear to be on the same run of the same server. */
 export function isSameRun(one: Place, other: Place): boolean {
   return isSameServer(one, other) && Math.abs(one.startedAt - other.startedAt) <= ROUNDED_MS
 }
 
-/** Whether that is certain: only then do their connection ids compare. A very young run is like the next one. */
+/** Whether that is certain: only then are connection ids comparable. A very short run can resemble the next. */
 export function isSurelySameRun(one: Place, other: Place): boolean {
   return isSameRun(one, other) && one.uptimeMs > 2 * ROUNDED_MS
 }
 
-/** Whether what was committed in one place is certainly known in the other: they are one server, or one cluster. */
+/** Whether a commit in one place is certain to be visible in the other: same server, or same cluster. */
 export function isSameDatabase(one: Place, other: Place): boolean {
   return isSameServer(one, other) || (one.cluster !== '' && one.cluster === other.cluster)
 }

@@ -1,18 +1,18 @@
 import { isSwitchover } from './errors.ts'
 
-/** Told whether something could just be done with the database, and if not, why. */
+/** Called with whether an attempt to use the database succeeded, and if not, why. */
 export type Note = (isReachable: boolean, reason?: unknown) => void
 
 /**
- * What is noted apart: a database that is read-only, or whose disk is full, can be reached all the time. Only a
- * change that was made says that changes can be made again.
+ * Reported separately: a database that is read-only, or has a full disk, is still reachable. Only a successful change
+ * shows that changes are possible again.
  */
 export interface Notes {
   connecting: Note
   writing: Note
 }
 
-/** Makes of many notes a word for an operator whenever the whole changes: with a reason when the database goes out of reach. */
+/** Calls `onReachable` whenever the overall state changes: with a reason when the database becomes unreachable. */
 export function openNotes(onReachable: (reason?: unknown) => void): Notes {
   const failing = new Set<keyof Notes>()
 
@@ -29,8 +29,8 @@ export function openNotes(onReachable: (reason?: unknown) => void): Notes {
 }
 
 /**
- * Notes of a server that is no longer to be written to only when a second one says so, too: the first may just have been
- * replaced, and the connection to it is the last that leads there.
+ * Reports a server that rejects writes only on the second rejection in a row: on the first, the server may just have
+ * been replaced, and this may be the last connection that leads to it.
  */
 export function afterSwitchover(note: Note): Note {
   let isSecond = false

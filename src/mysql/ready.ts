@@ -8,7 +8,7 @@ import { describeTarget, type Target } from './target.ts'
 export interface ReadyOptions {
   say: (message: string) => void
   signal: AbortSignal
-  /** How long to wait for a server that doesn't answer, in milliseconds. */
+  /** Maximum wait for a server that doesn't answer, in milliseconds. */
   patienceMs?: number
 }
 
@@ -17,10 +17,10 @@ const POLL_MS = 500
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Waits until a database can be used, makes it if the server lacks it, and looks at whether the server is
- * one that Nth works with.
+ * Waits until the server answers, creates the database if it doesn't exist, and checks that Nth supports the server and
+ * its settings.
  *
- * @throws {Error} saying what is wrong and what to do
+ * @throws {Error} stating what is wrong and what to do
  */
 export async function untilReady(target: Target, options: ReadyOptions): Promise<void> {
   const connection = await connect(target, options)
@@ -32,7 +32,7 @@ export async function untilReady(target: Target, options: ReadyOptions): Promise
   }
 }
 
-/** Connects to the server, which may not have the database yet. */
+/** Connects without selecting the database, which may not exist yet. */
 async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
   const { say, signal, patienceMs = PATIENCE_MS } = options
   const where = describeTarget({ ...server, database })
@@ -67,7 +67,7 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
     if (!hasErrorNumber(error, ER.BAD_DB)) throw error
     await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
       throw new Error(
-        `There is no database ${name} on the server, and it can't be made: ${reasonOf(cause)}.`,
+        `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`,
         {
           cause,
         },
@@ -80,7 +80,7 @@ async function inspect(connection: Connection, say: (message: string) => void): 
   const [rows] = await connection.query<RowDataPacket[]>('select version() as version')
   const version = String(rows[0]?.version)
   if (!isSupported(version)) {
-    throw new Error(`The database server is ${version}; Nth needs MySQL 8.0 or MariaDB 10.6, or later.`)
+    throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
   }
   const settings = await readDurabilitySettings(connection)
   assertWritable(settings)

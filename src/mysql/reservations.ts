@@ -3,13 +3,13 @@ import type { ReservationState, StoredReservation } from '../core/numberState.ts
 import { isDescending, type SequenceDefinition } from '../core/sequenceDefinition.ts'
 import { bytes, instant, integer } from './literals.ts'
 
-/** How states are numbered in the database. */
+/** States by their code in the database. */
 export const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
 
 const OPEN = codeOf('RESERVED')
 const EXPIRED = codeOf('EXPIRED')
 
-/** A group in a period. */
+/** A sequence group in a period. */
 export interface Place {
   id: number
   periodKey: number
@@ -17,11 +17,11 @@ export interface Place {
 }
 
 /**
- * Reads the numbers of a running round that were released, and those that have expired, by the database's clock: of
- * each those that are to be issued first. Locked, this and all below is for who holds the lock on the group's row.
+ * Reads the released numbers of the current generation, and the expired ones by the database's clock: of each, those to
+ * be reissued first. Locking reads and writes here require the lock on the sequence group's row.
  *
- * Those that have expired are looked for among all that are open, in the order of their numbers, and only if there
- * are any: so a great many of them take no longer than one.
+ * Expired numbers are searched for among all open ones, in the order of the numbers, and only if there are any: so a
+ * large number of them takes no longer than one.
  */
 export function readFree(place: Place, count: number): string[] {
   return [
@@ -37,12 +37,12 @@ union all
 (${freeIn(place, 'reservation_held', expired(place), { count: 1, lock: '' })})`
 }
 
-/** The numbers of which each is to be issued before those behind it. */
+/** Numbers in the order in which they are issued. */
 export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
   return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
 }
 
-/** The round is asked for like this, as the server finds the order of a join's rows by no index. */
+/** The generation is a subquery: with a join, the server would not use an index for the order. */
 function freeIn(
   { id, periodKey, definition }: Place,
   index: string,
@@ -69,7 +69,7 @@ function expired({ id }: Place): string {
          where o.group_id = ${integer(id)} and o.state = ${OPEN}) <= utc_timestamp(3)`
 }
 
-/** Reads reservations, locked. */
+/** Locks and reads reservations. */
 export function readTokens(tokens: readonly string[]): string {
   return `select token, period_label, round, value, formatted, state, is_free, expires_at
   from reservation force index (primary)
@@ -78,7 +78,7 @@ export function readTokens(tokens: readonly string[]): string {
    for update`
 }
 
-/** Reads reservations as they stand now, those of sequences that are there. */
+/** Reads the current state of reservations whose sequences exist. */
 export function readPresent(tokens: readonly string[]): string {
   return `select r.token, r.period_label, r.round, r.value, r.formatted, r.is_free, r.expires_at,
        if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state
@@ -88,7 +88,7 @@ export function readPresent(tokens: readonly string[]): string {
  where r.token in (${tokens.map(literal).join(', ')})`
 }
 
-/** Notes that free numbers are reissued: those who held them have lost them. */
+/** Marks free numbers as reissued: their previous holders have lost them. */
 export function takeFree({ id, periodKey }: Place, round: number, values: readonly number[]): string {
   return `update reservation force index (reservation_held)
    set closed_at = coalesce(closed_at, expires_at),
@@ -99,7 +99,7 @@ export function takeFree({ id, periodKey }: Place, round: number, values: readon
    and value in (${values.map(integer).join(', ')})`
 }
 
-/** Writes reservations that were made, and perhaps are closed again. */
+/** Writes new reservations, which may already be closed again. */
 export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
   const values = made.map((one) => {
     const { token, periodKey, round, value, formatted, state, isFree, expiresAt } = one
@@ -112,7 +112,7 @@ export function insertReservations(groupId: number, made: readonly StoredReserva
 values ${values.join(', ')}`
 }
 
-/** Writes what has become of a reservation. */
+/** Writes the final state of a reservation. */
 export function closeReservation({ token, state, isFree }: StoredReservation): string {
   return `update reservation
    set state = ${codeOf(state)},
@@ -121,7 +121,7 @@ export function closeReservation({ token, state, isFree }: StoredReservation): s
  where token = ${literal(token)}`
 }
 
-/** A reservation as a statement has read it. */
+/** Parses a row of a reservation. */
 export function reservationIn(row: RowDataPacket): StoredReservation {
   return {
     kind: 'reservation',
@@ -138,7 +138,7 @@ export function reservationIn(row: RowDataPacket): StoredReservation {
 
 const TOKEN = /^[0-9a-f]{32}$/
 
-/** What names a reservation. */
+/** A reservation's token as a literal. */
 export function literal(token: string): string {
   if (!TOKEN.test(token)) throw new RangeError(`${token} is not a token`)
   return `x'${token}'`

@@ -1,20 +1,20 @@
 /**
- * What orders the states of a counter or group: the higher revision is the newer state. A new row carries the time at
- * which it was made, in microseconds since 2020 by the database's clock. Its first change replaces that by the time
- * then, from which on each applied call adds 1, but for those that add 0.
+ * Orders the states of a counter or sequence group: the higher revision is the newer state. A new row has the time of
+ * its creation, in microseconds since 2020 by the database's clock. Its first change replaces that with the time of the
+ * change. From then on each applied call adds 1, except those that add 0.
  *
- * A name without a row reads the time of reading. Who reads it before the row is committed gets an earlier time than
- * that of the first change, which comes after that commit; and what is made anew after a deletion has a later one than
- * what was deleted, as no row is changed a million times a second.
+ * A name without a row has the time of reading. A read before the row is committed returns an earlier time than that of
+ * the first change, which comes after the commit. What is recreated after a deletion has a higher revision than what
+ * was deleted, as no row is changed a million times a second.
  */
 export const REVISION_OF_NOW = "timestampdiff(microsecond, timestamp'2020-01-01 00:00:00', utc_timestamp(6))"
 
 /**
- * Sets the column `revision` of a row where it is raised.
+ * The assignment that raises the column `revision`.
  *
- * @param isNew the condition that a row was never changed
- * @param raise a number, or an expression
- * @param first what a row begins with that was never changed
+ * @param isNew condition: the row was never changed
+ * @param raise a number or an expression
+ * @param first initial revision of a row that was never changed
  */
 export function raisedRevision(
   isNew: string,
@@ -24,5 +24,5 @@ export function raisedRevision(
   return `revision = if(${isNew}, ${first}, revision) + ${raise}`
 }
 
-/** The statement that reads what rows begin with that are changed for the first time in this transaction. */
+/** Reads the initial revision of rows that are changed for the first time in this transaction. */
 export const READ_FIRST_REVISION = `select ${REVISION_OF_NOW} as first`

@@ -5,27 +5,27 @@ import { bytes, integer } from './literals.ts'
 import { within } from './within.ts'
 
 export interface ScheduledJob {
-  /** Lets go of it: what is under way ends soon. */
+  /** Stops it. A run in progress ends soon. */
   close(): Promise<void>
 }
 
 export interface ScheduledJobOptions {
   name: string
-  /** How often it is done, in seconds, by any of the processes that share the database. */
+  /** Interval in seconds, across all processes that share the database. */
   everyS: number
-  /** Asks between its steps whether it may go on. */
+  /** Calls `mayGoOn` between its steps; false: stop. */
   work: (mayGoOn: () => boolean) => Promise<void>
   onFailure: (error: unknown) => void
 }
 
-/** How often a process looks whether it is time, in parts of the time between. */
+/** Checks per interval by each process. */
 const LOOKS = 4
-/** Processes that were started together look apart. */
+/** Spread of the first checks of processes started together. */
 const LOOK_APART_MS = 2000
-/** How long who closes it waits for what is under way. */
+/** Maximum wait for a run in progress, on closing. */
 const PATIENCE_MS = 1000
 
-/** Does something from time to time that one of all processes is to do, whichever looks first when it is due. */
+/** Runs a job regularly in one of all processes: whichever checks first when it is due. */
 export function openScheduledJob(
   database: Database,
   { name, everyS, work, onFailure }: ScheduledJobOptions,
@@ -59,7 +59,7 @@ export function openScheduledJob(
   }
 }
 
-/** Whether something is to be done now, by who asks: nobody else is told so until it is due again. */
+/** Whether a job is due. Returns true to one caller only, until it is due again. */
 export function isDue(database: Database, name: string, everyS: number): Promise<boolean> {
   return database.repeatable(async (connection) => {
     await connection.query(`insert ignore into chore (name, begun_at) values (${bytes(name)}, ${BEGINNING})`)

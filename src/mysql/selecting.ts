@@ -1,7 +1,6 @@
 /**
- * One statement for keys of any number of parents: a `select` for the keys of each, joined by `union all`.
- * A parent of its own in each `select` lets the server find the keys by index, which it doesn't do for
- * `(parent, name) in (…)` over two tables.
+ * One statement for keys of any number of parents: one `select` per parent, joined by `union all`. With a single parent
+ * in each `select` the server finds the keys by index, which it doesn't do for `(parent, name) in (…)` over two tables.
  */
 export function selectByParent<Key>(
   keys: readonly Key[],

@@ -20,10 +20,10 @@ import { firstVersion } from './versions.ts'
 type Change = Parameters<SequenceStore<never>['define']>[1]
 
 /**
- * Changes what a sequence is, under an exclusive lock on its row: who issues numbers holds a shared one, so all numbers
- * that were issued before are known, and none is numbered by the old definition after.
+ * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
+ * all numbers issued before are known, and none is issued by the old definition afterwards.
  *
- * The same transaction notes that it was done: one whose COMMIT got no answer is not done again.
+ * The same transaction stores that the change was applied, so one whose COMMIT got no answer is not applied twice.
  */
 export function defineSequence(
   database: Database,
@@ -34,7 +34,7 @@ export function defineSequence(
   const note = claimOf(key.namespace, randomUUID(), [])
   return unlessDoubtful((doubt) =>
     database.repeatable(async (connection) => {
-      // Found done, it is not judged once more by what has become of the sequence since.
+      // Already applied: not checked again against changes of the sequence since then.
       if (doubt.state && (await isDone(connection, note))) return doubt.state
       while (true) {
         const id = await made(connection, key, at, () => change(UNUSED))
@@ -42,18 +42,18 @@ export function defineSequence(
           id &&
           (await inTransaction(connection, () => define(connection, { id, key, change, note, at, doubt })))
         if (state) return state
-        // Somebody else has made it, or deleted it, at the same time.
+        // Another session has created or deleted it at the same time.
       }
     }, deadline),
   )
 }
 
-/** Removes a sequence for good: its id is never used again. Its groups are left to the sweep. */
+/** Deletes a sequence for good: its id is never reused. The sweep deletes its sequence groups. */
 export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
   let id: number | undefined
   return unlessDoubtful((doubt) =>
     database.repeatable(async (connection) => {
-      // One that was made anew after an attempt whose outcome is not known is left alone.
+      // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
       id ??= await idOf(connection, key)
       const known = id
       if (known === undefined) return
@@ -66,7 +66,7 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
   )
 }
 
-/** A sequence that isn't there. */
+/** A sequence that does not exist. */
 const UNUSED: History = {
   definition: defaultSequenceDefinition('UTC'),
   formatHistory: [],
@@ -74,10 +74,10 @@ const UNUSED: History = {
   isUsedSince: false,
 }
 
-/** Whether a COMMIT was sent and not answered. */
+/** Whether a COMMIT may have been sent without an answer. */
 interface Doubt {
   isCommitting: boolean
-  /** What the definition was to become by an attempt whose outcome is not known. */
+  /** The new state, if the outcome of an attempt is unknown. */
   state?: SequenceState
 }
 
@@ -89,12 +89,12 @@ async function unlessDoubtful<T>(work: (doubt: Doubt) => Promise<T>): Promise<T>
     const isOpen = doubt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
     if (!isOpen) throw cause
     const message =
-      'The database did not say in time whether it made this change: it may be done. Send it again; that does no harm.'
+      'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
     throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
   }
 }
 
-/** A sequence's id, made if it isn't there. Runs within a transaction that makes something in it. */
+/** A sequence's id, created if it doesn't exist. Runs within a transaction. */
 export async function sequenceIn(connection: Connection, key: SequenceKey, at: Date): Promise<number> {
   const found = await idOf(connection, key)
   if (found !== undefined) return found
@@ -107,7 +107,7 @@ export async function sequenceIn(connection: Connection, key: SequenceKey, at: D
   return insertId
 }
 
-/** Makes a sequence that isn't there, unless `check` throws. */
+/** A sequence's id, created unless `check` throws. Undefined: another session created it. */
 async function made(
   connection: Connection,
   key: SequenceKey,
@@ -139,7 +139,7 @@ interface DefineRequest {
   id: number
   key: SequenceKey
   change: Change
-  /** What says that it was done. */
+  /** The claim that marks it as applied. */
   note: Claim
   at: Date
   doubt: Doubt
@@ -198,10 +198,10 @@ async function isClustered(connection: Connection): Promise<boolean> {
   return row?.Value === 'ON'
 }
 
-/** The most groups that a sequence may have to be defined anew on a cluster: all of them are written in one transaction. */
+/** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
 const MOST_GROUPS = 10_000
 
-/** Has a change conflict with whoever issues numbers at another node of a cluster, where no lock of this one is seen. */
+/** Makes a change conflict with flushes on other nodes of a cluster, where this node's locks have no effect. */
 async function writePositions(connection: Connection, id: number): Promise<void> {
   const [[counted]] = await connection.query<RowDataPacket[]>(
     `select count(*) as groups_found
@@ -210,7 +210,7 @@ async function writePositions(connection: Connection, id: number): Promise<void>
   if (counted?.groups_found > MOST_GROUPS) {
     throw new NthError(
       'BAD_USER_INPUT',
-      `This sequence has more than ${MOST_GROUPS} groups: on a cluster its definition can't be changed any more. Use a new sequence for new groups. Nothing was changed.`,
+      `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
       { argument: 'definition', limit: MOST_GROUPS },
     )
   }
@@ -223,15 +223,15 @@ async function writePositions(connection: Connection, id: number): Promise<void>
   )
 }
 
-/** Waits for an attempt that is still under way, on a connection that was lost. */
+/** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
 async function isDone(connection: Connection, note: Claim): Promise<boolean> {
   const [rows] = await connection.query<RowDataPacket[]>(readDone([note]))
   return rows.length > 0
 }
 
-/** A locking read: a plain one may not see yet what a transaction has written that has just let go of its locks. */
+/** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
 async function hasDealt(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
-  // Without the index named, a small table is read, and locked, from one end to the other.
+  // Without `force index`, a server may scan, and lock, all of a small table.
   const [rows] = await connection.query<RowDataPacket[]>(
     `select id
        from sequence_group force index (${index})

@@ -19,7 +19,7 @@ import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './sequenceColumns.ts'
 
 const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}`
 
-/** A sequence is there for readers once it is defined, or one of its groups has issued a number. */
+/** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */
 export const IS_THERE = `(s.is_defined or exists (
               select 1
                 from sequence_group u
@@ -75,7 +75,7 @@ const LATEST = `g.id, g.latest_label, g.format as latest_format, g.time_zone as 
 
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_label = g.latest_label'
 
-/** Reads groups that were asked for, also those that aren't there of sequences that are. */
+/** Reads sequence groups by key, including missing ones of existing sequences. */
 export async function readGroups(
   connection: Connection,
   keys: readonly GroupKey[],
@@ -123,7 +123,7 @@ export async function listGroups(
   return groupsFrom(connection, rows, now)
 }
 
-/** A group as it was read, and where it stands in the running period. */
+/** A sequence group as read, with its current and its latest period. */
 interface Standing {
   id: number | null
   periodKey: number
@@ -171,7 +171,7 @@ function standingIn(row: RowDataPacket, now: Date): Standing {
   }
 }
 
-/** Of groups that have issued their latest number in another period, or were told to begin elsewhere before any. */
+/** For sequence groups whose latest number is of another period, or that were restarted before their first. */
 async function readPositions(connection: Connection, standings: readonly Standing[]): Promise<void> {
   const others = standings.filter(
     ({ id, periodKey, latestPeriodKey }) => id !== null && periodKey !== latestPeriodKey,

@@ -4,21 +4,21 @@ import { type Connection, type Database, inTransaction } from './database.ts'
 import { instant, integer } from './literals.ts'
 import { literal, STATES } from './reservations.ts'
 
-/** How many rows one transaction removes: it takes some milliseconds. */
+/** Rows that one transaction deletes: takes a few milliseconds. */
 const BATCH = 500
 const DAY_MS = 86_400_000
-/** For how long it is remembered what became of a number that was given back, in days. */
+/** Retention of released and expired reservations without a number of their own, in days. */
 const KEPT_DAYS = 30
 
 const GIVEN_BACK: readonly ReservationState[] = ['RELEASED', 'EXPIRED']
 
 /**
- * Removes the rows of deleted sequences, and reservations that ended long ago without a number of their own. Runs in
- * batches, each in its own transaction, over rows that nobody writes any more. Each row is addressed by its full primary
- * key: otherwise a server may scan, and lock, all of a small table.
+ * Deletes the rows of deleted sequences, and reservations that ended long ago without a number of their own. Runs in
+ * batches, each in its own transaction, over rows that nobody writes any more. Each row is addressed by its full
+ * primary key: otherwise a server may scan, and lock, all of a small table.
  *
  * @param now by the database's clock
- * @param mayGoOn asked between batches
+ * @param mayGoOn called between batches; false: stop
  */
 export async function sweepSequences(database: Database, now: Date, mayGoOn: () => boolean): Promise<void> {
   const before = new Date(now.getTime() - KEPT_DAYS * DAY_MS)
@@ -42,7 +42,7 @@ export async function sweepSequences(database: Database, now: Date, mayGoOn: () 
   }
 }
 
-/** The groups last: by them the others are found. */
+/** Sequence groups last: their other rows are found by their ids. */
 async function removeGroups(database: Database, mayGoOn: () => boolean, sequenceId: number): Promise<void> {
   while (mayGoOn()) {
     const [groups] = await database.repeatable((connection) =>
@@ -67,7 +67,7 @@ async function removeGroups(database: Database, mayGoOn: () => boolean, sequence
   }
 }
 
-/** Removes what a statement finds, until it finds less than a full batch. */
+/** Deletes the rows that a statement finds, until it finds less than a full batch. */
 async function removeAll(
   database: Database,
   mayGoOn: () => boolean,

@@ -72,7 +72,7 @@ async function findGroups(
   return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row, incarnation)]))
 }
 
-/** Makes groups, and each one's sequence if this is its first. */
+/** Creates sequence groups, and their sequences where missing. */
 async function makeGroups(connection: Connection, keys: readonly GroupKey[], at: Date): Promise<void> {
   for (const { namespace, sequence, group } of keys) {
     const id = await sequenceIn(connection, { namespace, name: sequence }, at)
@@ -83,7 +83,7 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
   }
 }
 
-/** Finds the groups of reservations, as they are known by their names if they are. */
+/** Finds the sequence groups of reservations. Uses rows that are cached by name. */
 function openReservationRows(
   database: Database,
   origin: Origin,
@@ -121,7 +121,7 @@ function openReservationRows(
   }
 }
 
-/** The groups of reservations. */
+/** Reads the sequence groups of reservations. */
 async function readByToken(connection: Connection, tokens: readonly string[]): Promise<RowDataPacket[]> {
   const [rows] = await connection.query<RowDataPacket[]>(
     `select r.token, ${IDENTITY}

@@ -6,10 +6,10 @@ import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { within } from './within.ts'
 
-/** What a server answers to one statement. */
+/** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
 
-/** A connection of which nobody else makes use. */
+/** A connection that is not shared. */
 export interface Session {
   place: Place
   /** Whether the server is one node of a Galera cluster. */
@@ -18,28 +18,28 @@ export interface Session {
   /**
    * Sends statements as one text, and returns the answer to each.
    *
-   * @throws {FailedStatement} what the server says; the statements before that one were done, none after it. The
-   *   session is closed if the server takes no more writes
-   * @throws {LostAnswerError} or an error of the socket: nobody knows what was done, and the session is closed
+   * @throws {FailedStatement} if a statement fails: those before it were executed, those after it were not. The session
+   *   is closed if the server accepts no more writes
+   * @throws {LostAnswerError} or a socket error: it is not known what was executed, and the session is closed
    */
   send(statements: readonly string[]): Promise<Answer[]>
-  /** Takes leave of the server. */
+  /** Closes it with a QUIT command. */
   close(): Promise<void>
-  /** Closes it at once, answered or not. */
+  /** Closes it at once, even if an answer is outstanding. */
   drop(): void
 }
 
 export interface SessionOptions {
-  /** How long connecting, or an answer, may take, in milliseconds. */
+  /** Time limit for connecting, and for each answer, in milliseconds. */
   timeLimitMs: number
-  /** For how long the server keeps an idle session, and what it has locked, in seconds. */
+  /** How long the server keeps an idle session and its locks, in seconds. */
   idleLimitS: number
 }
 
-/** The server's refusal of one of several statements. */
+/** The error of one of several statements. */
 export class FailedStatement extends Error {
   override readonly name = 'FailedStatement'
-  /** Which one. */
+  /** Index of the statement. */
   readonly index: number
   override readonly cause: Error
 
@@ -52,7 +52,7 @@ export class FailedStatement extends Error {
 
 const LOCK_WAIT_S = 1
 
-/** @throws the reason why there is none */
+/** @throws the reason why it can't be opened */
 export async function openSession(target: Target, options: SessionOptions): Promise<Session> {
   const { timeLimitMs, idleLimitS } = options
   const connection = createConnection({
@@ -63,7 +63,7 @@ export async function openSession(target: Target, options: SessionOptions): Prom
   const note = () => {
     isOpen = false
   }
-  // Not destroyed here: the driver has yet to fail what was sent.
+  // Not destroyed here: the driver still has to reject what is in flight.
   connection.on('error', note)
   connection.on('end', note)
   const drop = () => {
@@ -88,7 +88,7 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     ])
     const place = placeIn(answers.slice(-ASK_PLACE.length).map(rowsOf))
     const isClustered = place.cluster !== ''
-    // There a flush ends its transactions itself, and the server repeats nothing of them.
+    // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
     if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
     return {
       place,
@@ -122,12 +122,12 @@ function query(connection: Connection, statements: readonly string[]): Promise<A
     let begun = 0
     const sent = connection.query(statements.join(';\n'), (error, answers) => {
       if (error) return reject(isRefusal(error) ? new FailedStatement(failedIndex(), error) : error)
-      // The driver gives a list of answers for several statements, and the answer itself for one.
+      // The driver returns a list of answers for several statements, and the answer itself for one.
       resolve((statements.length === 1 ? [answers] : answers) as Answer[])
     })
     sent.on('fields', () => begun++)
 
-    /** A select can fail after its answer has begun; anything else fails instead of answering. */
+    /** A select can fail after its answer has begun; other statements fail without an answer. */
     function failedIndex(): number {
       return /^select/.test(statements[begun - 1] ?? '') ? begun - 1 : begun
     }

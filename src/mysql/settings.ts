@@ -3,8 +3,8 @@ import { integer } from './literals.ts'
 import type { Target } from './target.ts'
 
 /**
- * What every session relies on, whatever the server's defaults: strict arithmetic, UTC, READ COMMITTED, short lock waits,
- * and that a statement outside of a transaction is one of its own.
+ * Settings of every session, whatever the server's defaults: strict SQL mode, UTC, READ COMMITTED, short lock waits and
+ * autocommit.
  */
 export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
   return [
@@ -13,21 +13,21 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
        time_zone = '+00:00',
        innodb_lock_wait_timeout = ${integer(lockWaitS)},
        autocommit = 1`,
-    // By this form, because the variable's name differs between MySQL and MariaDB.
+    // Not in the statement above: the variable's name differs between MySQL and MariaDB.
     'set session transaction isolation level read committed',
   ]
 }
 
-/** Silent for so long, the other end is asked whether it is there; a router on the way doesn't forget the connection. */
+/** Idle time after which TCP probes the peer, which also keeps routers from dropping the connection. */
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-/** How every connection is opened. */
+/** Options of every connection. */
 export function connectionOptions(target: Target, connectTimeoutMs: number) {
   return {
     ...target,
     connectTimeout: connectTimeoutMs,
     enableKeepAlive: true,
-    // Left out it is the system's, often two hours.
+    // The default is that of the system, often two hours.
     keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS,
     timezone: 'Z',
     supportBigNumbers: true,

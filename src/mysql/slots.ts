@@ -2,10 +2,10 @@ import { allTime, BEGINNING, type CountingRow, type Marks, times } from './count
 import { instant, integer } from './literals.ts'
 import { REVISION_OF_NOW } from './revisions.ts'
 
-/** Stands in for the sum of the others while they are put together: no counter has so many slots. */
+/** Temporary slot for the sum of the others: no counter has so many slots. */
 const SPARE_SLOT = 65_535
 
-/** Adds to one slot of a counter. Its revision is the sum of those of its slots, of which only the first holds a time. */
+/** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */
 export function addToSlot(
   { id, version }: CountingRow,
   slot: number,
@@ -19,12 +19,12 @@ export function addToSlot(
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
-/** The rest of the key of a slot's row of all time, or of those of all slots. */
+/** The rest of the primary key of a slot's all-time row, or of those of all slots. */
 export function ofSlot(slot: number | undefined): string {
   return slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
 }
 
-/** Locks a slot of a counter, or all of them in order, and reads what they hold. */
+/** Locks a slot of a counter, or all of them in order, and reads their values. */
 export function lockSlots({ id }: CountingRow, slot: number | undefined): string {
   return `select version, value, revision
   from counter_value force index (primary)
@@ -33,14 +33,14 @@ export function lockSlots({ id }: CountingRow, slot: number | undefined): string
    for update`
 }
 
-/** Reads what all slots hold together, as far as others have let it be seen. */
+/** Reads the sum of all slots, as far as other sessions have committed it. */
 export function sumSlots({ id }: CountingRow): string {
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
 }
 
-/** Sets the sum of a counter's slots, which are locked. */
+/** Sets the sum of a counter's locked slots. */
 export function setSlots({ id }: CountingRow, to: number, { at, raise }: Marks): string {
   return `update counter_value
    set revision = revision + if(slot = 0, ${raise}, 0),
@@ -49,7 +49,7 @@ export function setSlots({ id }: CountingRow, to: number, { at, raise }: Marks):
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
 }
 
-/** Gives a counter whose slots are locked another number of them. The first one holds the sum. */
+/** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
 export function spread(
   id: number,
   slots: number,
@@ -79,18 +79,18 @@ values ${rows.join(', ')}`,
 }
 
 export interface Gathering {
-  /** What the row is of that the sum is put in, in slot 0: the number of a period, and a literal. */
+  /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
   period: number
   startsAt: string
-  /** The conditions of the rows that are summed up. */
+  /** Conditions of the rows that are summed. */
   from: readonly string[]
-  /** The condition of those that go. */
+  /** Condition of the rows that are deleted. */
   replaced: string
   version?: string
   notes?: string
 }
 
-/** Puts rows of a counter together in one. A sum beyond the safe range is refused: null is no value. */
+/** Replaces rows of a counter with one that has their sum. One beyond the safe range fails, as null. */
 export function gathered(
   id: number,
   { period, startsAt, from, replaced, version = '0', notes = '0, null, null' }: Gathering,
@@ -100,7 +100,7 @@ export function gathered(
   const row = `counter_id = ${integer(id)} and period = ${integer(period)} and starts_at = ${startsAt}`
   const of = from.length > 0 ? from.map((part) => `(${part})`).join(' or ') : 'false'
   return [
-    // A locking read: a plain one may not see yet what was committed by who has just given up its locks.
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
     `insert into counter_value
   (counter_id, period, starts_at, slot, version, value, revision, created_at, updated_at)
 select ${integer(id)}, ${integer(period)}, ${startsAt}, ${SPARE_SLOT}, ${version},

@@ -2,7 +2,7 @@ import { type Answer, firstRow } from './session.ts'
 import { addToSlot, lockSlots, sumSlots } from './slots.ts'
 import { type Finds, MARK, type Member, type Step } from './steps.ts'
 
-/** Adds to a slot, or locks it, or all of them; and reads their sum. */
+/** Adds to a slot, or locks one or all of them, and reads their sum. */
 export function slotSteps({ run, index }: Member, at: Date): Step[] {
   const { row, slot, coalesced, raise } = run
   const owner = row.key
@@ -37,7 +37,7 @@ export function slotSteps({ run, index }: Member, at: Date): Step[] {
   }
 }
 
-/** A slot may hold what is beyond the safe range, where their sum isn't. */
+/** A slot may be beyond the safe range although the sum is not. */
 function sumOf(values: readonly (number | string)[]): number {
   return Number(values.reduce((sum, value) => sum + BigInt(value), 0n))
 }

@@ -9,33 +9,33 @@ export interface FlushText {
   statements: string[]
   /** The key of the only row or claim that the statement of an index is for. */
   ownerAt(index: number): string | undefined
-  /** Notes what the flush finds. */
+  /** Stores what the answers contain. */
   read(answers: readonly Answer[], finds: Finds): void
 }
 
 /** What a flush finds. */
 export interface Finds {
-  /** What each counter held before; `undefined`: there is no such row; `unsure`: the answer doesn't tell. */
+  /** Each counter's value before; `undefined`: there is no such row; `unsure`: the answer doesn't show it. */
   before: (number | undefined | 'unsure')[]
-  /** What was added before in the running periods of those counters where it is asked, in the order of their definitions. */
+  /** Totals of the current periods before, for counters where wanted, in the order of their definitions. */
   periodTotals: (number[] | undefined)[]
-  /** The revision before of those counters where it is asked, and of some others. */
+  /** Revisions before, for counters where wanted and some others. */
   revisions: (number | undefined)[]
-  /** The revision that rows begin with which are changed for the first time, where it is asked. */
+  /** Initial revision of rows that are changed for the first time, if wanted. */
   first: number | undefined
-  /** What each group has issued before; undefined: there is no such group. */
+  /** State of each sequence group before; undefined: it does not exist. */
   positions: (GroupFound | undefined)[]
   remembered: Earlier[]
-  /** How many keys were claimed, as nobody had used them. */
+  /** Number of unused keys that were claimed. */
   claimed: number
 }
 
 export interface FlushForm {
-  /** Whether each row and claim has statements of its own, so that a failure has a failingKey. */
+  /** Whether each row and claim has its own statements, so that a failure shows the failing key. */
   onePerStatement: boolean
-  /** Whether a trigger on counters keeps the value out of the answer. */
+  /** Whether a trigger on counters hides their values from the answers. */
   isTriggered: boolean
-  /** The ids of groups whose last number the answer doesn't tell: a trigger keeps it back, or it was 0. */
+  /** Ids of sequence groups whose last number the answer lacks: a trigger hides it, or it was 0. */
   hidden: Set<number>
   /** Whether the server is one node of a Galera cluster. */
   isClustered: boolean
@@ -53,10 +53,10 @@ export interface Step {
   read?: (answer: Answer, finds: Finds) => void
 }
 
-/** Up to so many rows of a kind, a statement for each is quicker than locking all and then changing all. */
+/** Maximum rows of a kind for which one statement each is faster than locking all, then changing all. */
 export const NARROW = 8
 
-/** Rows as statements take them: all by one, or each by one of its own. */
+/** Splits rows by statement: one for all, or one for each. */
 export function together<One>(
   some: readonly One[],
   { onePerStatement }: Pick<FlushForm, 'onePerStatement'>,
@@ -65,7 +65,7 @@ export function together<One>(
   return some.length > 0 ? [[...some]] : []
 }
 
-/** Stands behind a select, so that it is known whether that one failed or what follows. */
+/** Follows a select, to show whether that failed or the statement after it. */
 export const MARK = 'do 0'
 
 export function textOf(steps: readonly Step[]): FlushText {
@@ -82,7 +82,7 @@ export function hasSlots({ row }: CounterRun<CountingRow>): boolean {
   return row.definition.slots > 1
 }
 
-/** The key, if there is one only. */
+/** The key, if there is only one. */
 export function ownerOf(keys: readonly string[]): string | undefined {
   return keys.length === 1 ? keys[0] : undefined
 }

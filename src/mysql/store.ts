@@ -11,28 +11,28 @@ import type { StoredRow } from './storedRow.ts'
 import type { Target } from './target.ts'
 import { openWriter } from './writer.ts'
 
-/** How long the server keeps the locks of a process that is frozen, or whose machine was lost, in seconds. */
+/** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
 const IDLE_LIMIT_S = 3
-/** Twice what waiting for a lock takes at most: InnoDB looks at its waiters once a second. */
+/** Time limit of a round trip: twice the longest lock wait, as InnoDB checks its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
-/** How many definitions of sequences and namespaces are changed at a time. */
+/** Maximum concurrent changes of sequence and namespace definitions. */
 const DEFINITIONS_AT_ONCE = 2
 
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
-  /** Told with the reason when the database goes out of reach, and without one when it is back. */
+  /** Called with a reason when the database becomes unreachable, and without one when it is back. */
   onReachable: (reason?: unknown) => void
-  /** Told of failures that an operator should see. */
+  /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
-  /** How old what was done under an idempotency key is when it is swept, in milliseconds. */
+  /** Age at which results under idempotency keys are swept, in milliseconds. */
   keyTtlMs: number
   /**
-   * Whether this process takes part in what is done from time to time: sweeping, and looking for what others have left
-   * to be listed by value. By the database's clock, so not where another clock is tried. On if left out.
+   * Whether this process runs scheduled jobs: sweeps, and scans for leaderboard rows that others did not copy. They use
+   * the database's clock, so not for tests with another clock. Default: true.
    */
   runsJobs?: boolean | undefined
 }
 
-/** Everything that Nth keeps in a database. What was opened from it is closed first. */
+/** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
@@ -40,7 +40,7 @@ export function openStore(
   const notes = openNotes(onReachable)
   const origin = openOrigin(onFault)
   const database = openDatabase(target, { ...limits, notes, origin })
-  // Apart from the others: who waits for a definition that somebody has locked must not keep readers waiting.
+  // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(target, {
     ...limits,
     notes,

@@ -1,5 +1,5 @@
 import type { CountingRow } from './counting.ts'
 import type { NumberedRow } from './numberedRow.ts'
 
-/** What a flush is about, as the database has it. */
+/** A row of a flush, as stored in the database. */
 export type StoredRow = CountingRow | NumberedRow

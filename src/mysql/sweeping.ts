@@ -5,34 +5,34 @@ import { type Connection, type Database, inTransaction } from './database.ts'
 import { instant, integer } from './literals.ts'
 import { PERIOD_CODES, retentionIn } from './retention.ts'
 
-/** How many counters one statement looks at: it takes some milliseconds. */
+/** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
-/** How many rows one transaction removes or puts together: it takes some milliseconds. */
+/** Rows that one transaction deletes or folds: takes a few milliseconds. */
 const BATCH = 500
 const DAY_MS = 86_400_000
-/** How far back it is looked for slots that lie apart: so many times as long as the period, and so many days at least. */
+/** How far back slots are folded: this many times the period's length, but at least this many days. */
 const FOLDED_PERIODS = 4
 const FOLDED_DAYS = 8
 /** No period begins later. */
 const END_OF_TIME = '99991231000000'
 
-/** Counters of which the same is kept. */
+/** Counters that keep the same periods. */
 interface Family {
   ids: number[]
   periods: readonly TrackedPeriod[]
-  /** Whether any of them ever had slots. */
+  /** Whether they ever had more than one slot. */
   isSpread: boolean
 }
 
 /**
- * Removes what is no longer to be kept of counters' periods, and puts the slots of past periods together. In batches,
- * each a transaction of its own, of rows that nobody writes any more: so no writer waits. Periods that ended less
- * than a day ago are left alone.
+ * Deletes totals of periods whose retention has ended, and folds the slots of past periods into one. Runs in batches,
+ * each in its own transaction, over rows that nobody writes any more, so no writer waits. Periods that ended less than
+ * a day ago are left alone.
  *
- * What fails doesn't keep it from the others.
+ * After a failure it continues with the other counters.
  *
- * @param mayGoOn asked between batches
- * @throws the first failure
+ * @param mayGoOn called between batches; false: stop
+ * @throws the first failure, at the end
  */
 export async function sweepPeriods(database: Database, now: Date, mayGoOn: () => boolean): Promise<void> {
   const failures: unknown[] = []
@@ -49,7 +49,7 @@ export async function sweepPeriods(database: Database, now: Date, mayGoOn: () =>
   if (failures.length > 0) throw failures[0]
 }
 
-/** The present time by the clock that all processes share: one that is ahead must not remove what is to be kept. */
+/** The time of the database's clock: a process whose clock is ahead must not delete totals too early. */
 export async function timeOf(database: Database): Promise<Date> {
   const [[row]] = await database.repeatable((connection) =>
     connection.query<RowDataPacket[]>('select utc_timestamp(3) as now'),
@@ -68,7 +68,7 @@ async function countersAfter(connection: Connection, id: number): Promise<RowDat
   return rows
 }
 
-/** What can't be understood of one counter doesn't keep the others from being swept. */
+/** Groups counters by what they keep. Reports and skips those whose periods can't be parsed. */
 function familiesOf(counters: readonly RowDataPacket[], onFault: (error: unknown) => void): Family[] {
   const families = new Map<string, Family>()
   for (const { id, periods, most_slots } of counters) {
@@ -116,12 +116,12 @@ async function sweepFamily(
   }
 }
 
-/** The instant before which those periods began that ended so many days ago, in any time zone. */
+/** A period that began before this instant ended at least this many days ago, in any time zone. */
 function endedBefore(period: Period, now: Date, days: number): string {
   return instant(new Date(Math.max(0, now.getTime() - days * DAY_MS - LONGEST_MS[period])))
 }
 
-/** Repeats work until it finds less than a full batch. */
+/** Repeats work until it returns less than a full batch. */
 async function inBatches(
   database: Database,
   mayGoOn: () => boolean,
@@ -147,7 +147,7 @@ async function removeOld(
   return rows.length
 }
 
-/** Each by its whole key: a server may read, and lock, a small table from one end to the other otherwise. */
+/** Each by its full primary key: otherwise a server may scan, and lock, all of a small table. */
 async function removeRows(
   connection: Connection,
   period: Period,
@@ -163,10 +163,10 @@ async function removeRows(
 }
 
 /**
- * Moves what is in the other slots of past periods to the first. A writer that is very late may add to another slot
- * of such a period: then the next sweep moves that.
+ * Adds the other slots of past periods to slot 0, and deletes them. If a very late writer adds to another slot of such
+ * a period, the next sweep folds that.
  *
- * @returns how many rows it moved, and the counter of the last one
+ * @returns the number of rows folded, and the counter of the last one
  */
 async function fold(
   connection: Connection,
@@ -201,7 +201,7 @@ async function fold(
   })
 }
 
-/** Removes the periods of counters that are deleted. Nobody writes to them: their ids are not used again. */
+/** Deletes the totals of deleted counters. Nobody writes them: ids are not reused. */
 async function sweepDeleted(database: Database, mayGoOn: () => boolean): Promise<void> {
   while (mayGoOn()) {
     const [deleted] = await database.repeatable((connection) =>

@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from 'mysql2'
 
-/** Where a database is, and as whom to use it. */
+/** Address of a database, and the user to connect as. */
 export interface Target
   extends Pick<ConnectionOptions, 'host' | 'port' | 'socketPath' | 'user' | 'password' | 'ssl'> {
   database: string
@@ -9,11 +9,11 @@ export interface Target
 const DEFAULT_PORT = 3306
 
 /**
- * Reads `mysql://user:password@host:3306/database`. After it may stand `?ssl=true`, for an encrypted
- * connection whose certificate is checked, or `?socketPath=/run/mysqld/mysqld.sock`, for a server on this
- * machine; the host is of no account then.
+ * Parses `mysql://user:password@host:3306/database`. Optional parameters: `?ssl=true` encrypts the connection and
+ * verifies the certificate; `?socketPath=/run/mysqld/mysqld.sock` connects to a server on this machine, and ignores the
+ * host.
  *
- * @throws {Error} with the rest of a sentence that begins with the setting's name
+ * @throws {Error} whose message continues a sentence that begins with the setting's name
  */
 export function parseTarget(text: string): Target {
   const url = parseUrl(text)
@@ -28,7 +28,7 @@ export function parseTarget(text: string): Target {
   const { socketPath, ssl } = parseParameters(url.searchParams)
   if (socketPath !== undefined) return { socketPath, ...user, database }
   return {
-    // An IPv6 address stands in brackets in a URL, but not for a socket.
+    // An IPv6 address has brackets in a URL, but not in a socket address.
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port === '' ? DEFAULT_PORT : Number(url.port),
     ...user,
@@ -49,13 +49,15 @@ function parseParameters(parameters: URLSearchParams): { ssl?: string; socketPat
   for (const [name, value] of parameters) {
     const isKnown = (name === 'ssl' && ['true', 'false'].includes(value)) || name === 'socketPath'
     if (!isKnown) {
-      throw new Error(`has the parameter "${name}=${value}"; there are ssl=true, ssl=false and socketPath=…`)
+      throw new Error(
+        `has the unknown parameter "${name}=${value}"; supported: ssl=true, ssl=false, socketPath=…`,
+      )
     }
   }
   return Object.fromEntries(parameters)
 }
 
-/** A target as a person names it, without its password. */
+/** A target as shown to an operator, without its password. */
 export function describeTarget({ host, port, socketPath, database }: Target): string {
   return socketPath ? `${database} at ${socketPath}` : `${database} at ${host}:${port}`
 }

@@ -10,20 +10,20 @@ import { ofSlot } from './slots.ts'
 import { MARK } from './steps.ts'
 import type { StoredRow } from './storedRow.ts'
 
-/** Statements that lock without waiting. One that fails tells by its owner what somebody else holds locked. */
+/** Statements that lock without waiting. One that fails shows by its owner what another session has locked. */
 export interface LockAttempt {
   statements: string[]
   ownerAt(index: number): string | undefined
-  /** The keys of the counters that are locked by others, or gone. */
+  /** Keys of the counters that are locked by another session, or gone. */
   missing(answers: readonly Answer[]): string[]
 }
 
-/** MySQL knows this lock by one name and MariaDB by another, and each reads only its own of these comments. */
+/** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
 
 /**
- * Locks the rows of a flush that nobody else holds, in the order in which it touches them. Of counters, which are
- * known to be there, it skips those that it can't have. Of claims and groups it fails at the first one: those may also
+ * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters
+ * are known to exist, so locked ones are skipped. It fails at the first locked claim or sequence group: those may also
  * be missing, and a reservation must not skip a number.
  */
 export function tryLocks({ counters, groups, claims }: FlushBody<StoredRow>): LockAttempt {
@@ -50,7 +50,7 @@ export function tryLocks({ counters, groups, claims }: FlushBody<StoredRow>): Lo
   }
 }
 
-/** Tells of counters that could not be locked which of them are there, and so locked by others. */
+/** Splits counters that could not be locked: locked by another session, or gone. */
 export function readMissing({ counters }: FlushBody<StoredRow>, keys: readonly string[]) {
   const missing = counters.filter(({ row }) => keys.includes(row.key))
   return {

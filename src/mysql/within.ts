@@ -1,6 +1,6 @@
 import { LostAnswerError } from './errors.ts'
 
-/** @throws {LostAnswerError} when a promise isn't settled in time; it goes on by itself */
+/** @throws {LostAnswerError} if a promise isn't settled in time; its work continues */
 export async function within<T>(timeLimitMs: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => {

@@ -141,7 +141,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer<Store
     return { kind: 'stale' }
   }
 
-  /** Removes rows from a flush that are locked by others or gone. */
+  /** Removes rows from a flush that are locked by another session or gone. */
   async function withoutMissing(
     session: Session,
     flush: Flush<StoredRow>,
@@ -183,7 +183,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer<Store
     }
     await rollBack(session)
     const { cause } = error
-    // NULL stands for a sum that is too large. Where all totals were read, it comes from a trigger.
+    // NULL means a sum that is too large. Where all totals were read, it comes from a trigger.
     const mayBeFull = flush.counters.some(
       ({ wantsPeriodValues, isForDefinition }) => !wantsPeriodValues || isForDefinition,
     )

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { exists } from './files.ts'
 import { isRunning, type ProcessIdentity, thisProcess } from './processes.ts'
 
-/** A directory that this process alone uses until it gives it back. */
+/** A directory that only this process uses until it is released. */
 export interface HeldDirectory {
   path: string
   giveBack(): Promise<void>
@@ -14,13 +14,13 @@ interface Holder extends ProcessIdentity {
 }
 
 /**
- * Takes a data directory for this process, making it if needed. A holder that was killed is recognised by
- * its process being gone, so the directory is free again at once.
+ * Locks a data directory for this process, and creates it if needed. If the holder was killed, its process no longer
+ * exists, so the directory is free again at once.
  *
- * The lock is a file that appears complete, under its name, for one process only (link fails if the name is
- * taken), and that is moved aside before it is judged dead for good: of several that find it dead, one moves it.
+ * The lock is a file that appears complete, under its name, for one process only (link fails if the name is taken). A
+ * stale lock is renamed before the final check: of several processes that find it, only one renames it.
  *
- * @throws {Error} saying who holds it, or why it can't be used
+ * @throws {Error} stating which process holds it, or why it can't be used
  */
 export async function holdDirectory(path: string): Promise<HeldDirectory> {
   try {
@@ -32,7 +32,7 @@ export async function holdDirectory(path: string): Promise<HeldDirectory> {
   }
 }
 
-/** What an error of the file system means for whoever chose the directory. Other errors say it themselves. */
+/** Explains a file system error to whoever chose the directory. Other errors are returned unchanged. */
 export function unusable(path: string, error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const { syscall = '', message }: NodeJS.ErrnoException = error
@@ -41,7 +41,7 @@ export function unusable(path: string, error: unknown): unknown {
   return new Error(text, { cause: error })
 }
 
-/** Not by mkdir's option `recursive`: it never ends where nothing can be made, as in /proc. */
+/** Without mkdir's option `recursive`, which never returns where nothing can be created, as in /proc. */
 async function makeDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 })
@@ -55,18 +55,18 @@ async function makeDirectory(path: string): Promise<void> {
   }
 }
 
-/** Whoever may write to the directory can have this process, and its database, run and overwrite what they like. */
+/** Anyone who can write to the directory can make this process, and its database, run or overwrite anything. */
 async function assertPrivate(path: string): Promise<void> {
   const { mode, uid } = await stat(path)
   const self = process.getuid?.()
   if (self !== undefined && uid !== self) {
     throw new Error(
-      `The data directory ${path} belongs to another user (id ${uid}; this process runs as ${self}). Give it to this one (chown ${self} ${path}), or choose another directory with NTH_DATA_DIR.`,
+      `The data directory ${path} belongs to another user (id ${uid}; this process runs as ${self}). Change its owner (chown ${self} ${path}), or choose another directory with NTH_DATA_DIR.`,
     )
   }
   if ((mode & 0o022) !== 0) {
     throw new Error(
-      `Other users may write to the data directory ${path}. Forbid it (chmod go-w ${path}), or choose another directory with NTH_DATA_DIR.`,
+      `Other users can write to the data directory ${path}. Remove that permission (chmod go-w ${path}), or choose another directory with NTH_DATA_DIR.`,
     )
   }
 }
@@ -83,7 +83,7 @@ async function hold(path: string): Promise<HeldDirectory> {
       if (holder && (await isRunning(holder))) throw new Error(inUse(path, holder))
       await rename(file, aside).catch(unlessMissing)
       const moved = await readHolder(aside)
-      // Somebody took it between the two looks: it is given back to them.
+      // Another process locked it between the two checks: restore its lock.
       if (moved && (await isRunning(moved))) await linked(aside, file)
       await rm(aside, { force: true })
     }
@@ -94,7 +94,7 @@ async function hold(path: string): Promise<HeldDirectory> {
 }
 
 function inUse(path: string, { pid, since }: Holder): string {
-  return `${path} is in use by another Nth, process ${pid}, running since ${since}. Stop that one, or choose another directory with NTH_DATA_DIR.`
+  return `${path} is in use by another Nth, process ${pid}, running since ${since}. Stop it, or choose another directory with NTH_DATA_DIR.`
 }
 
 async function linked(from: string, to: string): Promise<boolean> {
@@ -112,7 +112,7 @@ async function readHolder(file: string): Promise<Holder | undefined> {
   try {
     return text === undefined ? undefined : JSON.parse(text)
   } catch {
-    // Cut short when the machine failed: its writer is gone, too.
+    // Truncated when the machine failed: its writer is gone, too.
     return undefined
   }
 }
@@ -122,6 +122,6 @@ function unlessMissing(error: NodeJS.ErrnoException): undefined {
 }
 
 function codeOf(error: unknown): string | undefined {
-  // What the system adds to its errors.
+  // System errors have a code.
   return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
 }

@@ -7,22 +7,22 @@ import { exists } from './files.ts'
 const SERVER = 'mariadb-server-core'
 const APT = '/usr/bin/apt-get'
 
-/** What to do where no server can be found or fetched, as the end of a message. */
-export const OTHER_WAYS = `Three ways on:
+/** Alternatives to a server that was not found or could not be downloaded, as the end of a message. */
+export const OTHER_WAYS = `Alternatives:
   - install a server: sudo apt-get install mariadb-server-core (or brew install mariadb), then start again;
   - run one in a container: docker run --rm -d -p 127.0.0.1:3306:3306 -e MARIADB_ALLOW_EMPTY_ROOT_PASSWORD=1 -e MARIADB_DATABASE=nth mariadb:11, and set DATABASE_URL=mysql://root@127.0.0.1:3306/nth;
-  - use one you have: set DATABASE_URL=mysql://user:password@host:3306/nth.`
+  - use an existing server: set DATABASE_URL=mysql://user:password@host:3306/nth.`
 
 /**
- * Has apt fetch the distribution's own signed MariaDB server, or another package, with what this machine lacks of its
- * libraries, and unpacks it under `root`. Works as any user: apt gets folders of its own, and nothing is installed.
+ * Downloads the distribution's own signed MariaDB server, or another package, with the libraries that this machine
+ * lacks, and unpacks it under `root`. Works as any user: apt uses its own folders here, and nothing is installed.
  *
- * @throws {Error} saying why it could not, and what to do instead
+ * @throws {Error} stating why it failed, and the alternatives
  */
 export async function fetchServer(root: string, signal: AbortSignal, name = SERVER): Promise<void> {
   if (!(await exists(APT))) {
     throw new Error(
-      `There is no MariaDB or MySQL server on this machine, and no apt to fetch one. ${OTHER_WAYS}`,
+      `No MariaDB or MySQL server was found on this machine, and there is no apt to download one. ${OTHER_WAYS}`,
     )
   }
   const work = `${root}.partial`
@@ -62,13 +62,13 @@ export async function fetchServer(root: string, signal: AbortSignal, name = SERV
     await rename(join(work, 'root'), root)
   } catch (error) {
     if (signal.aborted) throw error
-    throw new Error(`apt could not fetch ${name}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
+    throw new Error(`apt could not download ${name}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
   } finally {
     await rm(work, { recursive: true, force: true })
   }
 }
 
-/** The first complaint of apt, which begins with `E:`. */
+/** The first error of apt, a line that begins with `E:`. */
 function reasonOf(error: unknown): string {
   const { stderr, message } = error as { stderr?: string; message: string }
   return stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message

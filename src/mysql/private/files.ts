@@ -7,15 +7,15 @@ export async function exists(path: string): Promise<boolean> {
   )
 }
 
-/** What a new server takes: 110 MB (MariaDB 10.11) to 190 MB (MySQL 9.7), and room to grow. */
+/** Disk space for a new server: 110 MB (MariaDB 10.11) to 190 MB (MySQL 9.7), and room to grow. */
 const NEW_SERVER_MB = 256
 
-/** A server's failure to start in a directory, which begins with the likely reason where hardly any room is left. */
+/** A server's start error. If the file system is nearly full, its message begins with that. */
 export async function withFreeSpace(error: unknown, directory: string): Promise<unknown> {
   const space = await statfs(directory).catch(() => undefined)
   if (!space || !(error instanceof Error)) return error
   const freeMb = Math.floor((space.bavail * space.bsize) / 1e6)
   if (freeMb >= NEW_SERVER_MB) return error
-  const text = `The file system of ${directory} is nearly full: ${freeMb} MB are free, and a new database takes up to ${NEW_SERVER_MB} MB. ${error.message}`
+  const text = `The file system of ${directory} is nearly full: ${freeMb} MB are free; a new database needs up to ${NEW_SERVER_MB} MB. ${error.message}`
   return new Error(text, { cause: error })
 }

@@ -6,21 +6,21 @@ import { exists } from './files.ts'
 
 export type ServerKind = 'mariadb' | 'mysql'
 
-/** A database server's program, and what it needs to run from where it lies. */
+/** A database server's program, and what it needs to run from its location. */
 export interface ServerProgram {
   kind: ServerKind
   path: string
-  /** The words that run it, to be followed by options. */
+  /** The command that runs it; options follow. */
   command: [string, ...string[]]
-  /** Options that tell it where its own files are. */
+  /** Options with the locations of its own files. */
   options: string[]
-  /** The SQL files that make MariaDB's system tables, in order; none were found where it is empty. MySQL needs none. */
+  /** SQL files that create MariaDB's system tables, in order; empty if none were found. MySQL needs none. */
   systemTables: string[]
 }
 
 const NAMES = ['mariadbd', 'mysqld']
 
-/** Where packages put servers, beside what PATH says: an ordinary user's PATH often lacks the first. */
+/** Folders in which packages install servers, searched after PATH: a user's PATH often lacks the first. */
 const FOLDERS = [
   '/usr/sbin',
   '/usr/local/sbin',
@@ -73,7 +73,7 @@ async function describe(path: string, launcher: string[]): Promise<ServerProgram
       systemTables: await findSystemTables(prefix),
     }
   } catch {
-    // Not there, or not a server that runs here.
+    // Missing, or not a server that runs here.
     return undefined
   }
 }
@@ -91,7 +91,7 @@ async function findSystemTables(prefix: string): Promise<string[]> {
   return []
 }
 
-/** The setting that makes programs look for their libraries under `root` first. */
+/** The environment variable that makes programs search for libraries under `root` first. */
 function libraryPath(root: string): string {
   const triplets: Partial<Record<string, string>> = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }
   const triplet = triplets[process.arch] ?? ''

@@ -5,10 +5,10 @@ import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
 
 /**
- * Makes the files of a new server under `path`, unless they are there. They appear under that name only
- * when they are complete, so an interrupted start leaves nothing half made.
+ * Creates the data files of a new server under `path`, unless they exist. They get that name only when complete, so an
+ * interrupted start leaves no incomplete files there.
  *
- * Its user `root` has no password: the server listens on a socket only, in a directory of its owner's.
+ * Its user `root` has no password: the server only listens on a socket, in a directory private to its owner.
  */
 export async function initialise(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
   if (await exists(path)) return
@@ -33,13 +33,13 @@ async function makeSystemTables(program: ServerProgram, path: string, signal: Ab
 }
 
 /**
- * The options that every start of a server on these files needs. The first one must stay the first.
+ * Options for every start of a server on these files. The first one must stay first.
  *
- * Temporary files go beside the data: a MariaDB that starts removes those that it finds in its folder for
- * them, and in a shared one they would be another server's.
+ * Temporary files are stored beside the data: on start, MariaDB deletes the temporary files in its folder for them, and
+ * in a shared one they would be another server's.
  */
 export function commonOptions(program: ServerProgram, path: string): string[] {
-  // Run by root, a server wants to be told that it shall be root.
+  // As root, a server only runs with this option.
   const user = process.getuid?.() === 0 ? ['--user=root'] : []
   return [
     '--no-defaults',
@@ -61,7 +61,7 @@ function temporaryFolder(path: string): string {
 async function systemTables({ path, systemTables }: ServerProgram): Promise<string> {
   if (systemTables.length === 0) {
     throw new Error(
-      `The server ${path} comes without the files that make its system tables (mariadb_system_tables.sql). Install its whole package, or set DATABASE_URL.`,
+      `The server ${path} lacks the files that create its system tables (mariadb_system_tables.sql). Install its complete package, or set DATABASE_URL.`,
     )
   }
   const texts = await Promise.all(systemTables.map((file) => readFile(file, 'utf8')))
@@ -75,7 +75,7 @@ function run(program: ServerProgram, args: string[], input: string, signal: Abor
   child.stderr.on('data', (chunk) => {
     complaints += chunk
   })
-  // It may end before it has read everything; why is in its exit code and its complaints.
+  // It may exit before it has read everything; exit code and stderr show why.
   child.stdin.on('error', () => undefined)
   child.stdin.end(input)
   return new Promise((resolve, reject) => {
@@ -83,12 +83,12 @@ function run(program: ServerProgram, args: string[], input: string, signal: Abor
     child.on('close', (code) => {
       if (code === 0) return resolve()
       const reason = errorLines(complaints).join('\n')
-      reject(new Error(`${program.path} could not make a new database (exit ${code}):\n${reason}`))
+      reject(new Error(`${program.path} could not create a new database (exit ${code}):\n${reason}`))
     })
   })
 }
 
-/** The lines of a server's log that say what went wrong; all of it where none is marked as an error. */
+/** The errors in a server's log; all lines if none is marked as an error. */
 function errorLines(log: string): string[] {
   const lines = log.trim().split('\n')
   const errors = lines.filter((line) => line.includes('[ERROR]'))

@@ -10,7 +10,7 @@ import { startPrivateServer } from './server.ts'
 
 export interface PrivateDatabase {
   target: Target
-  /** The program that serves it. */
+  /** The program of its server. */
   program: ServerProgram
   close(): Promise<void>
 }
@@ -18,18 +18,18 @@ export interface PrivateDatabase {
 export interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
   directory: string
-  /** Where a fetched server lies, or is to lie; by default in the directory. */
+  /** Folder of a downloaded server; default: within the directory. */
   programs?: string
-  /** Where to look for an installed server: a list of folders as in PATH. */
+  /** Folders to search for an installed server: a list as in PATH. */
   path: string
-  /** Told what takes time, as sentences. */
+  /** Called with a sentence before each slow step. */
   say: (message: string) => void
   signal: AbortSignal
 }
 
 const DATABASE = 'nth'
 
-/** Opens the private database in a directory: finds or fetches a server, makes its files, runs it. */
+/** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
   const directory = resolve(options.directory)
   try {
@@ -48,7 +48,8 @@ async function openIn(directory: string, options: PrivateDatabaseOptions): Promi
     kinds,
   })
   const data = dataFolder(directory, program.kind)
-  if (!(await exists(data))) say(`Making a new database in ${data}. This takes a few seconds, once.`)
+  if (!(await exists(data)))
+    say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
   await initialise(program, data, signal)
   const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
   try {
@@ -66,7 +67,7 @@ function dataFolder(directory: string, kind: ServerKind): string {
   return join(directory, `data-${kind}`)
 }
 
-/** The kinds of server that can read what a directory holds: the files of one are nothing to the other. */
+/** The kinds of server that can read a directory's data: neither kind reads the other's files. */
 async function kindsFor(directory: string): Promise<ServerKind[]> {
   const kinds: ServerKind[] = ['mariadb', 'mysql']
   for (const kind of kinds) {
@@ -76,12 +77,12 @@ async function kindsFor(directory: string): Promise<ServerKind[]> {
 }
 
 export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say' | 'signal' | 'path'> {
-  /** Where a fetched server lies. */
+  /** Folder of a downloaded server. */
   root: string
   kinds: ServerKind[]
 }
 
-/** The installed server, else one that was fetched before, else one fetched now. */
+/** The installed server, else one downloaded before, else one downloaded now. */
 export async function serverProgram({
   root,
   kinds,
@@ -92,15 +93,17 @@ export async function serverProgram({
   const installed = await findServer(path, kinds)
   if (installed) return installed
   if (!kinds.includes('mariadb')) {
-    throw new Error(`The data here was made by MySQL, and there is no mysqld on this machine. ${OTHER_WAYS}`)
+    throw new Error(
+      `The data in this directory is from MySQL, but no mysqld was found on this machine. ${OTHER_WAYS}`,
+    )
   }
   const unpacked = await findUnpackedServer(root)
   if (unpacked) return unpacked
   say(
-    `No database server on this machine: apt fetches Debian's mariadb-server-core (7 MB) to ${root}. Nothing is installed.`,
+    `No database server found on this machine: downloading Debian's mariadb-server-core (7 MB) to ${root} with apt. Nothing is installed.`,
   )
   await fetchServer(root, signal)
   const fetched = await findUnpackedServer(root)
   if (fetched) return fetched
-  throw new Error(`The server that was fetched to ${root} does not run on this machine. ${OTHER_WAYS}`)
+  throw new Error(`The server that was downloaded to ${root} does not run on this machine. ${OTHER_WAYS}`)
 }

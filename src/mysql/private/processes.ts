@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
-/** A process id together with what tells it from a later process of the same id. */
+/** A process id, and what distinguishes it from a later process with the same id. */
 export interface ProcessIdentity {
   pid: number
-  /** When it began, in the kernel's words; empty where the system doesn't tell. */
+  /** Its start time as reported by the system; empty if unknown. */
   beganAt: string
 }
 
@@ -15,7 +15,7 @@ export async function thisProcess(): Promise<ProcessIdentity> {
 }
 
 export async function isRunning({ pid, beganAt }: ProcessIdentity): Promise<boolean> {
-  // A process that was killed stays as a zombie until its parent asks for it, which some never do.
+  // A killed process stays a zombie until its parent waits for it, which some parents never do.
   return isAlive(pid) && !(await isZombie(pid)) && (await beginning(pid)) === beganAt
 }
 
@@ -31,7 +31,7 @@ export async function commandLine(pid: number): Promise<string | undefined> {
 
 const POLL_MS = 20
 
-/** Ends a process: politely at first, by force if it still runs after `patienceMs`. */
+/** Ends a process with SIGTERM, then with SIGKILL if it still runs after `patienceMs`. */
 export async function end(pid: number, patienceMs: number): Promise<void> {
   signal(pid, 'SIGTERM')
   const deadline = performance.now() + patienceMs
@@ -46,7 +46,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // It runs, but belongs to somebody else.
+    // It runs, as another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
@@ -70,7 +70,7 @@ async function beginning(pid: number): Promise<string> {
   return fields?.[START_TIME] ?? (await ask('ps', '-o', 'lstart=', '-p', String(pid))) ?? ''
 }
 
-/** The fields of Linux's /proc/pid/stat from the state on; the name before it may hold anything. */
+/** The fields of Linux's /proc/pid/stat from the state on; the name before it may contain anything. */
 async function statFields(pid: number): Promise<string[] | undefined> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')

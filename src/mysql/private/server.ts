@@ -14,7 +14,7 @@ import { commandLine, end } from './processes.ts'
 /** A database server that runs as a child of this process. */
 export interface PrivateServer {
   target: Omit<Target, 'database'>
-  /** Ends it, and waits until it has ended. */
+  /** Stops it, and waits until it has exited. */
   stop(): Promise<void>
 }
 
@@ -24,7 +24,7 @@ export interface PrivateServerOptions {
   directory: string
   /** The folder that holds its data. */
   data: string
-  /** Told when it ended by itself and is started again. */
+  /** Called when it has exited by itself and is restarted. */
   onRestart: (message: string) => void
   signal: AbortSignal
 }
@@ -32,19 +32,18 @@ export interface PrivateServerOptions {
 const READY_WITHIN_MS = 60_000
 const STOPPED_WITHIN_MS = 20_000
 const POLL_MS = 20
-/** Between the end of a server and its next start; twice as long after each start that failed. */
+/** Pause between the exit of a server and its restart; doubled after each failed start. */
 const SHORTEST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
 const SOCKET = 'server.sock'
-/** What the system allows for a socket's path, with its final zero byte. */
+/** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
 const LONGEST_SOCKET_PATH = 107
 
 /**
- * Starts a server on files that `initialise` made, and starts it again whenever it ends by itself, until it
- * is stopped. The caller holds the directory, so a server that still runs on it is one whose parent was
- * killed: it is ended first.
+ * Starts a server on files that `initialise` created, and restarts it whenever it exits by itself, until it is stopped.
+ * The caller holds the directory, so a server that still runs on it is one whose parent was killed: it is ended first.
  *
- * On Linux the kernel ends the server when this process ends, however that comes (PR_SET_PDEATHSIG).
+ * On Linux the kernel ends the server when this process ends, for whatever reason (PR_SET_PDEATHSIG).
  */
 export async function startPrivateServer(options: PrivateServerOptions): Promise<PrivateServer> {
   const { program, directory, data, onRestart, signal } = options
@@ -67,9 +66,9 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     await endOrphan(pidFile, data)
     if (isStopping) return
     await makeTemporaryFolder(data)
-    // Away from the terminal's process group: Ctrl-C is for this process, which ends the server last.
+    // Not in the terminal's process group: Ctrl-C is for this process, which stops the server last.
     child = spawn(command, args, { stdio: 'ignore', detached: true })
-    child.once('exit', (code, by) => void restart(`ended by itself (${by ?? `exit ${code}`})`))
+    child.once('exit', (code, by) => void restart(`exited unexpectedly (${by ?? `exit ${code}`})`))
     child.once('error', (error) => void restart(`could not be started (${error.message})`))
     await untilReady(target, child, signal)
     pauseMs = SHORTEST_PAUSE_MS
@@ -77,10 +76,10 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
 
   async function restart(why: string): Promise<void> {
     if (isStopping || !isReady) return
-    onRestart(`The database server ${why}; starting it again.`)
+    onRestart(`The database server ${why}; restarting it.`)
     await pause(pauseMs)
     pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
-    // A failure shows as another exit, and comes back here.
+    // A failed start is another exit, which calls this again.
     if (!isStopping) await start().catch(() => undefined)
   }
 
@@ -110,7 +109,7 @@ function serverOptions(kind: ServerProgram['kind']): string[] {
     '--character-set-server=utf8mb4',
     '--skip-log-bin',
     '--performance-schema=OFF',
-    // Enough for as many workers as there may be, 64, with 10 connections each.
+    // Enough for the maximum of 64 workers, with 10 connections each.
     '--max-connections=1000',
     '--innodb-flush-log-at-trx-commit=1',
     '--innodb-buffer-pool-size=128M',
@@ -126,8 +125,8 @@ async function commandFor(program: ServerProgram, args: string[]): Promise<[stri
 }
 
 /**
- * A socket in a folder that only this user may enter, as anyone can connect to the socket itself: in the
- * directory, or under a shorter path where that is too long.
+ * A socket in a folder that only this user can enter, as anyone can connect to the socket itself. The folder is in the
+ * directory, or under a shorter path if that is too long.
  */
 async function placeForSocket(directory: string) {
   const near = join(directory, 'run')
@@ -143,7 +142,7 @@ async function placeForSocket(directory: string) {
   }
 }
 
-/** Ends a server that was left on these files, if the process of that id is one. */
+/** Ends a server left running on these files, if the process with the stored id is one. */
 async function endOrphan(pidFile: string, data: string): Promise<void> {
   const pid = Number(await readFile(pidFile, 'utf8').catch(() => ''))
   if (!pid) return
@@ -167,7 +166,7 @@ async function untilReady(
       const { pid, exitCode, signalCode } = child
       if (pid === undefined) throw new Error('its program could not be run')
       if (exitCode !== null || signalCode !== null) {
-        throw new Error(`it ended (${signalCode ?? `exit ${exitCode}`})`)
+        throw new Error(`it exited (${signalCode ?? `exit ${exitCode}`})`)
       }
       if (performance.now() > deadline) {
         throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
@@ -184,7 +183,7 @@ async function explained(error: unknown, directory: string): Promise<Error> {
   const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
   const { message } = error as Error
   return new Error(
-    `The database server could not be started: ${message}. Its log, ${file}, ends:\n${lines.join('\n')}`,
+    `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`,
     {
       cause: error,
     },
