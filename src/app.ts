@@ -12,44 +12,44 @@ import { describeTarget, type Target } from './mysql/target.ts'
 import { openWorkers } from './workers.ts'
 
 export interface App {
-  /** Where it can be reached. */
+  /** URL of the server. */
   url: string
-  /** How many processes serve it. */
+  /** Number of processes that serve. */
   workers: number
-  /** Where its data lies, in words. */
+  /** Location of its data, for display. */
   data: string
-  /** Ends everything in order, the database last. */
+  /** Shuts everything down in order, the database last. */
   close(): Promise<void>
 }
 
 export interface AppOptions extends ServerOptions {
-  /** Ends the start. */
+  /** Aborts the startup. */
   signal: AbortSignal
 }
 
 export interface ServerOptions {
   config: Config
-  /** Told what takes time and what an operator should know, as sentences. */
+  /** Called with progress and notices for the operator, as sentences. */
   say: (message: string) => void
-  /** Told what keeps the service from its work, and that it is over, as sentences. */
+  /** Called with the beginning and the end of outages, as sentences. */
   warn: (message: string) => void
-  /** Told of failures that should not be, with their cause. */
+  /** Called with unexpected errors, with their cause. */
   onFault: (error: unknown) => void
-  /** Whether it does, beside its work for callers, what is to be done from time to time. On if left out. */
+  /** Whether it also runs the scheduled jobs. Default: true. */
   runsJobs?: boolean
 }
 
-/** What callers reach. It holds its address from the start, and answers once it is given a database. */
+/** The HTTP front. It listens from the start, and serves once it has a database. */
 export interface Front {
   url: string
   serve(target: Target): Promise<void>
-  /** Takes no more requests, and waits until those under way are answered. */
+  /** Accepts no more requests, and waits until those in flight are answered. */
   close(): Promise<void>
 }
 
 /**
- * Starts everything, in the order in which it can fail for outside reasons: what is cheap to find out comes
- * first. What was opened is closed again in reverse if a later step fails.
+ * Starts everything. Steps that can fail for external reasons come first, the cheapest ones before the others. If a
+ * step fails, what was opened is closed in reverse order.
  */
 export async function startApp(options: AppOptions): Promise<App> {
   const { config, signal } = options
@@ -68,7 +68,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     signal.throwIfAborted()
     await migrate(target)
 
-    // Opened first, and so closed last; but once it serves it must be closed before what it serves from.
+    // It was opened first, so it would be closed last. Once it serves, it must be closed before the database.
     closers.push(front.close)
     await front.serve(target)
     signal.throwIfAborted()
@@ -79,7 +79,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   }
 }
 
-/** The front in this process: all of it, or what each worker has. */
+/** Opens the front of this process: the only one, or that of a worker. */
 export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions): Promise<Front> {
   const server = await listen({ ...config, warn })
   const closers: Closer[] = []
@@ -93,7 +93,7 @@ export async function openServer({ config, warn, onFault, runsJobs }: ServerOpti
       runsJobs,
       onFault,
       onReachable: (reason) =>
-        warn(reason ? `The database is out of reach: ${reasonOf(reason)}.` : 'The database is back.'),
+        warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),
     })
     closers.push(store.close)
     const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, onFault })
@@ -105,7 +105,7 @@ export async function openServer({ config, warn, onFault, runsJobs }: ServerOpti
 }
 
 function openToOthers(host: string): string {
-  return `HOST=${host}: other machines may reach this server, and there is no authentication: whoever can connect can read, change and delete everything.`
+  return `HOST=${host}: other machines may reach this server, and there is no authentication: anyone who can connect can read, change and delete everything.`
 }
 
 async function openFront(options: ServerOptions): Promise<Front> {
@@ -128,11 +128,11 @@ async function openTarget(
   return { target: server.target, data: config.dataDir }
 }
 
-/** Closes what was opened, last first, each even if the one before it failed. */
+/** Closes what was opened in reverse order, even if some fail. */
 async function closeAll(closers: Closer[]): Promise<void> {
   const failures: unknown[] = []
   for (const close of closers.splice(0).reverse()) {
     await close().catch((error) => failures.push(error))
   }
-  if (failures.length > 0) throw new AggregateError(failures, 'Not everything could be closed')
+  if (failures.length > 0) throw new AggregateError(failures, 'Some resources could not be closed')
 }

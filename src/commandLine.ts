@@ -4,23 +4,23 @@ import { parseArgs } from 'node:util'
 
 const USAGE = `Usage: node dist/main.js [--help | --version]
 
-Starts Nth: counters and sequences over GraphQL and MySQL. It is configured by environment variables:
+Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables, with defaults in parentheses:
 
-  HOST                       address to listen at (127.0.0.1)
-  PORT                       port to listen at; 0 takes any that is free (4000)
-  WORKERS                    how many processes serve, or auto for one a core (1)
+  HOST                       address to listen on (127.0.0.1)
+  PORT                       port to listen on; 0 for any free port (4000)
+  WORKERS                    number of processes that serve, or auto for one per core (1)
   DATABASE_URL               mysql://user:password@host:port/database (a private server)
   NTH_DATA_DIR               directory of the private server (.nth)
-  NTH_ALLOWED_ORIGINS        origins whose pages may call, with commas between them, or * (none)
-  NTH_WRITE_TIMEOUT_MS       how long a caller waits at most, in milliseconds (10000)
-  NTH_MAX_PENDING            how many changes may wait in one process (10000)
-  NTH_IDEMPOTENCY_TTL_HOURS  for how many hours an idempotency key holds (24)
+  NTH_ALLOWED_ORIGINS        origins allowed to call, separated by commas, or * (none)
+  NTH_WRITE_TIMEOUT_MS       maximum wait of a call, in milliseconds (10000)
+  NTH_MAX_PENDING            maximum waiting changes per process (10000)
+  NTH_IDEMPOTENCY_TTL_HOURS  how long idempotency keys are valid, in hours (24)
 `
 
 /**
- * What the command line asks to be printed, in place of a start; undefined: it asks for a start.
+ * The text to print instead of starting the service; undefined: start it.
  *
- * @throws {Error} for an argument that is unknown
+ * @throws {Error} for an unknown argument
  */
 export function answerTo(args: readonly string[]): string | undefined {
   const { values } = parseArgs({

@@ -6,19 +6,19 @@ import { parseTarget, type Target } from './mysql/target.ts'
 export interface Config {
   host: string
   port: number
-  /** How many processes serve. */
+  /** Number of processes that serve. */
   workers: number
   /** The database to use; without one, Nth runs a private server on `dataDir`. */
   target?: Target
   dataDir: string
   allowedOrigins: string[]
-  /** How long a caller waits at most for its change, in milliseconds. */
+  /** Maximum wait of a caller for its change, in milliseconds. */
   writeTimeoutMs: number
-  /** How many changes may wait at a time. */
+  /** Maximum waiting changes per process. */
   maxPending: number
-  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
-  /** Where installed programs are: PATH. */
+  /** PATH, where installed programs are found. */
   path: string
 }
 
@@ -45,9 +45,9 @@ const settings = z.object({
 })
 
 /**
- * Reads the configuration. An empty variable counts as one that isn't set.
+ * Reads the configuration. An empty variable counts as unset.
  *
- * @throws {Error} with a line for each variable that has a wrong value
+ * @throws {Error} with a line for each invalid variable
  */
 export function readConfig(environment: Environment = process.env): Config {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
@@ -72,7 +72,7 @@ export function readConfig(environment: Environment = process.env): Config {
   }
 }
 
-/** A whole number within bounds, both included. */
+/** A whole number within inclusive bounds. */
 function whole(lowest: number, highest: number) {
   const rule = `must be a whole number from ${lowest} to ${highest}`
   return z
@@ -83,7 +83,7 @@ function whole(lowest: number, highest: number) {
 }
 
 function portRule(): string {
-  return 'must be a port from 0 to 65535; 0 takes any that is free'
+  return 'must be a port from 0 to 65535; 0 for any free port'
 }
 
 const MAX_WORKERS = 64
@@ -92,10 +92,10 @@ function parseWorkers(text: string): number {
   if (text === 'auto') return Math.min(availableParallelism(), MAX_WORKERS)
   const count = /^\d{1,2}$/.test(text) ? Number(text) : 0
   if (count >= 1 && count <= MAX_WORKERS) return count
-  throw new Error(`must be a number of processes from 1 to ${MAX_WORKERS}, or auto for one a core`)
+  throw new Error(`must be a number of processes from 1 to ${MAX_WORKERS}, or auto for one per core`)
 }
 
-/** Makes a parser that throws one that zod can use. */
+/** Adapts a parser that throws to zod. */
 function tried<T>(parse: (text: string) => T) {
   return (text: string, context: z.RefinementCtx): T => {
     try {
@@ -111,10 +111,10 @@ function parseOrigins(text: string): string[] {
   const origins = text.split(',').map((origin) => origin.trim())
   return origins.filter(Boolean).map((origin) => {
     if (origin === '*') return origin
-    // An origin as browsers send it: no path, no slash at its end, no default port.
+    // An origin as browsers send it: no path, no trailing slash, no default port.
     if (URL.canParse(origin) && new URL(origin).origin === origin) return origin
     throw new Error(
-      `must list origins such as https://shop.example, with commas between them, or be *; "${origin}" is none`,
+      `must be * or a comma-separated list of origins such as https://shop.example; "${origin}" is not an origin`,
     )
   })
 }

@@ -16,7 +16,7 @@ async function main(): Promise<void> {
   console.log(greeting(app))
   await untilEnding()
   await app.close()
-  // A connection that node:cluster has lost sight of must not keep the process.
+  // A connection that node:cluster has lost track of must not keep the process alive.
   process.exit()
 }
 
@@ -39,11 +39,11 @@ async function start(): Promise<App | undefined> {
   }
 }
 
-/** Within this time a second signal is the first one again: npm hands on a Ctrl-C that the process got itself. */
+/** Time in which a second signal counts as the first: npm forwards a Ctrl-C that the process also received itself. */
 const SAME_SIGNAL_MS = 500
 let signalledAt = 0
 
-/** The first signal ends everything in order; another ends the process at once, and the kernel its database. */
+/** The first signal shuts down in order. Another one ends the process at once; the kernel then ends its database. */
 function onSignal(): void {
   if (!ending.signal.aborted) {
     signalledAt = performance.now()
@@ -73,11 +73,11 @@ Try it:
 `
 }
 
-/** What the system's errors mean for whoever started this. Others say it themselves. */
+/** Adds advice to system errors. Other messages stay unchanged. */
 function explained(error: unknown): string {
   const { code, message, syscall = '' } = error as NodeJS.ErrnoException
   if (code === 'EADDRINUSE') {
-    return `${message}: something else uses this port. Choose another with PORT, or 0 for any that is free.`
+    return `${message}: the port is in use. Choose another with PORT, or 0 for any free port.`
   }
   if (['listen', 'bind', 'getaddrinfo'].includes(syscall)) return `${message}. Choose another HOST or PORT.`
   return message
@@ -85,7 +85,7 @@ function explained(error: unknown): string {
 
 function serveAsWorker(): Promise<void> {
   return runWorker({
-    // The primary has found it sound.
+    // The primary has validated it.
     config: readConfig(),
     say: (message) => console.log(`Worker ${process.pid}: ${message}`),
     warn: (message) => console.error(`Worker ${process.pid}: ${message}`),

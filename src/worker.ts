@@ -2,12 +2,12 @@ import { type Front, openServer, type ServerOptions } from './app.ts'
 import type { Order, Report } from './workerProcess.ts'
 
 /**
- * Serves as one of several processes, by the primary's orders, until it is told to end.
+ * Serves as one of several processes, controlled by the primary, until it is ordered to end.
  *
- * If the primary itself ends, however that comes, node:cluster ends this process at once.
+ * If the primary itself ends for any reason, node:cluster ends this process at once.
  */
 export async function runWorker(options: ServerOptions): Promise<void> {
-  // A Ctrl-C in a terminal reaches every process of the group: this one ends in order, by the primary's word.
+  // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's order.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
   let server: Front | undefined
 
@@ -29,13 +29,13 @@ export async function runWorker(options: ServerOptions): Promise<void> {
   }
 }
 
-/** Says why it can't go on. The primary ends it then. */
+/** Reports why the worker can't continue. The primary then ends it. */
 function reportFailure(error: unknown): void {
   const { message, code, syscall } = error as NodeJS.ErrnoException
   report({ state: 'failed', message, code, syscall })
 }
 
 function report(report: Report): void {
-  // If it doesn't arrive, the primary has ended, and this process is about to.
+  // If it can't be delivered, the primary has ended, and this process is about to end.
   process.send?.(report, () => undefined)
 }

@@ -2,33 +2,33 @@ import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
 import type { Target } from './mysql/target.ts'
 
-/** What a worker tells its primary. */
+/** A message from a worker to the primary. */
 export type Report =
   | { state: 'listening' | 'serving'; url: string }
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
-/** What the primary tells a worker. */
+/** A message from the primary to a worker. */
 export type Order = { to: 'serve'; target: Target } | { to: 'end' }
 
-/** A worker as its primary sees it. */
+/** A worker, seen from the primary. */
 export interface Worker {
   pid: number | undefined
   ageMs(): number
-  /** Waits until it has come to a state, and returns its address; fails when it fails or ends. */
+  /** Waits until it reports a state, and returns its URL. Rejects if it fails or ends first. */
   reported(state: 'listening' | 'serving'): Promise<string>
   serve(target: Target): Promise<void>
-  /** Has it take no more connections, finish what it has and end; by force if it doesn't. */
+  /** Makes it accept no more connections, finish its requests and end. Kills it if it doesn't. */
   end(): Promise<void>
-  /** Ends it at once. */
+  /** Kills it at once. */
   kill(): void
-  /** Why it has ended, when it has. */
+  /** Resolves with the reason when it has ended. */
   ended: Promise<string>
 }
 
-/** Longer than a server waits for requests under way when it closes. */
+/** Time until an ending worker is killed: longer than a closing server waits for requests in flight. */
 const ENDED_WITHIN_MS = 15_000
 
-/** Forks a worker of this program, with these variables beside the primary's own. */
+/** Forks a worker of this program, with variables in addition to the primary's own. */
 export function forkWorker(environment: Record<string, string>): Worker {
   const beganAt = performance.now()
   const worker = cluster.fork(environment)
@@ -40,7 +40,7 @@ export function forkWorker(environment: Record<string, string>): Worker {
   })
   const ended = new Promise<string>((resolve) => {
     worker.on('exit', (code, signal) => resolve(failure ?? signal ?? `exit ${code}`))
-    worker.on('error', (error) => pid === undefined && resolve(`it could not be run: ${error.message}`))
+    worker.on('error', (error) => pid === undefined && resolve(`it could not be started: ${error.message}`))
   })
 
   function reported(state: 'listening' | 'serving'): Promise<string> {
@@ -58,7 +58,7 @@ export function forkWorker(environment: Record<string, string>): Worker {
   }
 
   function order(order: Order): void {
-    // One that has just ended takes no order; that it has ended is heard of elsewhere.
+    // A worker that has just ended gets no order. Its end is handled elsewhere.
     if (worker.isConnected()) worker.send(order, () => undefined)
   }
 
@@ -76,8 +76,8 @@ export function forkWorker(environment: Record<string, string>): Worker {
 
     async end() {
       order({ to: 'end' })
-      // From here on no connection is assigned to it. It would hand those back that come after the order, and
-      // node:cluster keeps what is handed back by the last worker, open and unanswered.
+      // From here on it is assigned no connections. It would return those that arrive after the order, and
+      // node:cluster keeps what the last worker returns, open and unanswered.
       worker.disconnect()
       const force = setTimeout(kill, ENDED_WITHIN_MS)
       await ended
@@ -87,16 +87,16 @@ export function forkWorker(environment: Record<string, string>): Worker {
 }
 
 /**
- * Closes, when a worker has ended, the connection that was on its way to it. node:cluster would keep it open
- * for ever, waiting for the worker to say that it has it, and its caller would wait as long. A worker that
- * froze or ran out of memory mostly leaves one.
+ * When a worker has ended, closes the connection that was in transit to it. node:cluster would keep it open forever,
+ * waiting for the worker to acknowledge it, and its caller would wait as well. A worker that froze or ran out of memory
+ * usually leaves one.
  *
- * It is the last handle that was sent, as only one at a time is on its way. To close one that had arrived does
- * nothing: the primary's own copy has been closed then.
+ * It is the last handle that was sent, as only one is in transit at a time. Closing one that had arrived has no effect:
+ * the primary's own copy is already closed then.
  */
 function closeOnExit(worker: ClusterWorker): void {
   const { process: child } = worker
-  // It could not be run, and has no channel.
+  // It could not be started, and has no channel.
   if (!child.connected) return
   let last: unknown
   child.send = new Proxy(child.send, {

@@ -7,40 +7,40 @@ import { forkWorker, type Worker } from './workerProcess.ts'
 
 /** Processes that share one address and one database. */
 export interface Workers {
-  /** Where they can be reached: one address for all. */
+  /** Their URL, the same for all. */
   url: string
-  /** Has them serve; until then they answer that Nth is starting. */
+  /** Makes them serve. Until then they respond that Nth is starting. */
   serve(target: Target): Promise<void>
-  /** Has them take no more requests, and waits until they have answered those under way and ended. */
+  /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
   close(): Promise<void>
 }
 
 export interface WorkersOptions {
   count: number
   host: string
-  /** The port they share; 0 is any that is free. */
+  /** The port they share; 0: any free port. */
   port: number
-  /** Told of workers that ended by themselves. */
+  /** Called when a worker ended by itself. */
   say: (message: string) => void
 }
 
 /**
  * Forks workers of this program, which run `runWorker`, and waits until all of them listen.
  *
- * A worker is forked → listening → serving → ended. Until all serve, the end of one is the failure of the
- * start; from then on each that ends has another take its place, until they are closed.
+ * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
+ * on, each worker that ends is replaced, until they are closed.
  *
- * @throws the system's error if the address can't be had, such as EADDRINUSE
+ * @throws the system's error if the address is not available, such as EADDRINUSE
  */
 export async function openWorkers({ count, host, port, say }: WorkersOptions): Promise<Workers> {
   const living = new Set<Worker>()
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
-  // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 that came at once, two idle workers took 62
-  // and 2, four of them 55, 8, 1 and 0 (Node 20, two cores), and connections are kept for long.
+  // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 simultaneous ones, two idle workers took
+  // 62 and 2, four took 55, 8, 1 and 0 (Node 20, two cores), and connections are long-lived.
   cluster.schedulingPolicy = cluster.SCHED_RR
 
-  // Those that serve end by themselves when this process is gone; those that are ending finish first.
+  // When this process ends, serving workers end by themselves. Those that are ending would finish first, so kill all.
   process.once('exit', () => {
     for (const worker of living) worker.kill()
   })
@@ -60,7 +60,7 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
       if (ending.signal.aborted) return
       pauseMs = pauseBeforeNext(worker.ageMs(), pauseMs)
       const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
-      say(`Worker ${worker.pid} ended (${reason}); another takes its place ${when}.`)
+      say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
       await pause(pauseMs, undefined, ending).catch(() => undefined)
       if (ending.signal.aborted) return
       worker = fork()
@@ -93,34 +93,34 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
 
 const SHORTEST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
-/** What a worker met that lived for longer isn't what the next one meets at once. */
+/** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
 const SOUND_AFTER_MS = 10_000
 
-/** How long to wait before a worker is replaced: longer each time, if they don't live. In milliseconds. */
+/** Pause before a worker is replaced, in milliseconds: longer each time if they are short-lived. */
 export function pauseBeforeNext(livedMs: number, lastPauseMs: number): number {
   if (livedMs > SOUND_AFTER_MS) return 0
   return Math.min(Math.max(lastPauseMs * 2, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS)
 }
 
-/** Has a worker serve as soon as it can, and ends one that can't, so that another is tried. */
+/** Makes a worker serve as soon as it can. Ends one that can't, so that another is tried. */
 async function start(worker: Worker, target: Target): Promise<void> {
   try {
     await worker.reported('listening')
     await worker.serve(target)
   } catch {
-    // The reason is that of its end, which is said when it has ended.
+    // The reason is reported when it has ended.
     await worker.end()
   }
 }
 
 /**
- * Finds out whether an address can be had, before any process is made for it, and returns its port: a number
- * that all workers can ask for, also those that come when all others have ended.
+ * Checks that an address is available before any process is forked, and returns its port: a number that all workers can
+ * request, including those that start when all others have ended.
  */
 async function probe(host: string, port: number): Promise<number> {
   const server = createServer().listen(port, host)
   await once(server, 'listening')
-  // What it is bound to: a port and an address, not the path of a socket.
+  // It is bound to a port and an address, not to the path of a socket.
   const address = server.address() as AddressInfo
   server.close()
   await once(server, 'close')

@@ -7,16 +7,16 @@ import type { Decision, Found, Row } from './writer.ts'
 
 export interface ApplyOptions {
   at: Date
-  /** Takes the keys of rows that are to be decided one by one, under lock, from then on. */
+  /** Receives the keys of rows that take the locked path from then on. */
   lockedPath: Set<string>
-  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
 }
 
 /**
- * Issues every call its answer, in order of arrival: that is the order in which they take effect. Not to be
- * committed is what was sent although a row is gone, or an operation of a coalesced row is refused: that row is
- * lockedPath from then on.
+ * Applies all calls in order of arrival, and sets their results. Returns `false`, to roll back, if a row is gone, or if
+ * a statement was sent that the results don't confirm, such as one with a refused operation: its row takes the locked
+ * path from then on.
  */
 export function applyBatch<R extends Row>(
   batch: Batch<R>,
@@ -56,7 +56,7 @@ export function applyBatch<R extends Row>(
     }
     call.result = applyCall(call, own, at)
     if (call.result instanceof NthError) {
-      // A coalesced row would not hold what it is to hold without this call.
+      // The coalesced statement included this call, so the row would have a wrong value.
       for (const { row } of own.filter(isCounter).filter(({ coalesced }) => coalesced)) {
         lockedPath.add(row.key)
         isAgreed = false

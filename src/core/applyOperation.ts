@@ -4,69 +4,69 @@ import { changedDefinition, type Definition, type DefinitionChange } from './def
 import { NthError } from './errors.ts'
 import type { GroupOperation, SequenceResult } from './numberState.ts'
 
-/** What one caller asks of one row. */
+/** An operation on one row. */
 export type Operation = CounterOperation | GroupOperation
 
-/** What one caller asks of one counter. */
+/** An operation on one counter. */
 export type CounterOperation =
   | ValueOperation
-  /** Changes what it is, never the value. */
+  /** Changes the definition, never the value. */
   | { kind: 'define'; change: DefinitionChange }
-  /** Ends the row: what comes after it counts in a new one. */
+  /** Deletes the row. Later operations count in a new one. */
   | { kind: 'delete' }
 
-/** An operation that several callers can ask for together, as one. */
+/** An operation that can be coalesced with others. */
 export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
 
-/** What one operation did. */
+/** Result of an operation. */
 export type OperationResult = CounterResult | SequenceResult
 
-/** What one operation on a counter did. */
+/** Result of an operation on a counter. */
 export interface CounterResult {
   value: number
   previousValue: number
-  /** What was added; null for anything else than an addition. */
+  /** The amount added; null unless it is an addition. */
   appliedDelta: number | null
-  /** What was added in each running period that is kept, this operation included; undefined: nobody has asked. */
+  /** Totals of the tracked current periods, including this operation; undefined: not requested. */
   valuesIn?: PeriodValues | undefined
-  /** What the row is after it; undefined: it is not known any more. */
+  /** Definition of the row afterwards; undefined: no longer known. */
   definition?: Definition | undefined
-  /** That of the row after it; undefined: nobody has asked. */
+  /** Revision of the row afterwards; undefined: not requested. */
   revision?: number | undefined
 }
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-/** What the current period has counted. */
+/** The total of a current period. */
 export interface PeriodTotal {
   period: Period
   value: number
 }
 
-/** What a row holds, while operations are issued one after another. */
+/** State of a counter's row while operations are applied to it in order. */
 export interface RowState {
   value: number
   definition: Definition
-  /** One for each period that is kept; undefined: not read, as no caller wants them. */
+  /** One for each tracked period; undefined: not read, as they are not needed. */
   periodTotals: PeriodTotal[] | undefined
-  /** How many operations have added to its value or set it. */
+  /** Number of operations that added to its value or set it. */
   counted: number
-  /** What they have added together: also where that is beyond the safe range, as one was set in between. */
+  /** Sum of the additions. It may leave the safe range if the value was set in between. */
   added: bigint
-  /** Before all operations; undefined: it is not known, as nobody asks. */
+  /** Revision before all operations; undefined: not requested. */
   revision: number | undefined
-  /** By how much the operations raise it. */
+  /** How much the operations raise it. */
   raised: number
   isDefined: boolean
   isDeleted: boolean
 }
 
-/** Whether an operation is one on a counter. */
+/** Whether it is an operation on a counter. */
 export function isForCounter(operation: Operation): operation is CounterOperation {
   return ['add', 'set', 'define', 'delete'].includes(operation.kind)
 }
 
-/** Two operations, one after the other, as one; undefined where no such one fits every row. */
+/** One operation with the effect of two, in order; undefined: it would leave the safe range. */
 export function coalesce(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
   if (second.kind === 'set') return second
   if (first.kind === 'set') {
@@ -77,7 +77,7 @@ export function coalesce(first: ValueOperation, second: ValueOperation): ValueOp
   return Number.isSafeInteger(delta) ? { kind: 'add', delta } : undefined
 }
 
-/** Does an operation on what a row holds, at an instant. If it is refused, nothing changes. */
+/** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
 export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
   switch (operation.kind) {
     case 'add':
@@ -93,8 +93,8 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
 }
 
 /**
- * Does several additions, each on the row of the same index, all or none of them. A refusal tells the index
- * of the one that is refused, and the value of its row before all of them.
+ * Applies several additions, each to the row with the same index: all or none. The error has the index of the refused
+ * one, and the value of its row before all of them.
  */
 export function applyAll(
   rows: readonly RowState[],
@@ -104,7 +104,7 @@ export function applyAll(
   const answers: CounterResult[] = []
   for (const [index, row] of rows.entries()) {
     const operation = operations[index]
-    if (!operation) throw new Error('A row without an operation')
+    if (!operation) throw new Error('No operation for a row')
     const answer = apply(row, operation, at)
     if (answer instanceof NthError) {
       takeBack(rows, answers)
@@ -115,7 +115,7 @@ export function applyAll(
   return answers
 }
 
-/** Undoes what was answered, last first: a row may be there several times. */
+/** Reverts applied additions, last first: a row may occur several times. */
 function takeBack(rows: readonly RowState[], answers: readonly CounterResult[]): void {
   for (const [index, { previousValue, appliedDelta }] of [...answers.entries()].toReversed()) {
     const row = rows[index]
@@ -137,7 +137,7 @@ function add(row: RowState, delta: number): CounterResult | NthError {
     if (bounds.overflow === 'REJECT') return limitReached(`${previous} plus ${delta}`, beyond, previous)
     return addWithin(row, limit, limit - previous)
   }
-  // A sum that leaves the safe range is rounded, but never back into it, unless it began outside.
+  // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
 }
@@ -187,7 +187,7 @@ function become(row: RowState, value: number, appliedDelta: number | null): Coun
   }
 }
 
-/** By how much an operation raises the revision: what adds nothing changes only when the counter was updated. */
+/** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
 export function raiseBy(appliedDelta: number | null): number {
   return appliedDelta === 0 ? 0 : 1
 }
@@ -205,13 +205,13 @@ function valuesIn(periodTotals: readonly PeriodTotal[]): PeriodValues {
 function outOfRange(what: string, value: number): NthError {
   return new NthError(
     'OUT_OF_RANGE',
-    `${what} would leave the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}; nothing was changed.`,
+    `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`,
     { value },
   )
 }
 
 function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
-  const bound = side === 'maxValue' ? 'highest' : 'lowest'
-  const message = `${what} would cross the ${bound} value allowed, ${limit}; nothing was changed.`
+  const bound = side === 'maxValue' ? 'above the maximum' : 'below the minimum'
+  const message = `Limit reached: ${what} is ${bound} of ${limit}. Nothing was changed.`
   return new NthError('LIMIT_REACHED', message, { limit, value })
 }

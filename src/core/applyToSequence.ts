@@ -13,7 +13,7 @@ import type {
 import { type Block, beyondBounds, blockAt, nextNumber } from './numbers.ts'
 import { isDescending } from './sequenceDefinition.ts'
 
-/** Does an operation on a group, at an instant. If it is refused, nothing changes. */
+/** Applies an operation to a sequence group at an instant. If it is refused, nothing changes. */
 export function applyToSequence(
   state: NumberState,
   operation: GroupOperation,
@@ -37,14 +37,14 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
   const { format, timeZone, gapless } = definition
   if (gapless) {
     return wrongMutation(
-      'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was taken.',
+      'This sequence is gapless. Use reserveInSequence and confirmReservation. Nothing was issued.',
     )
   }
   const block = advance(state, count)
   if (block instanceof NthError) return block
   const { value, lastValue, step, ring } = block
   state.raised += 1
-  // Each part by itself: with copies by `...`, here and above, 64 connections were answered about a fifth less often.
+  // No spread: with it, here and above, throughput with 64 connections was about a fifth lower.
   return {
     kind: 'numbers',
     value,
@@ -78,12 +78,12 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   const value = nextValue ?? definition.startValue
   const limit = beyondBounds(definition, value)
   if (limit !== undefined) {
-    const message = `${value} is not within the bounds of this sequence: the limit is ${limit}. Nothing was changed.`
+    const message = `${value} is outside the bounds of this sequence: the limit is ${limit}. Nothing was changed.`
     return new NthError('LIMIT_REACHED', message, { argument: 'nextValue', limit })
   }
   state.next = value
   state.isMoved = true
-  // What was given back until now, or will be, is of a round that is over.
+  // Numbers reserved before, released or not, belong to an earlier generation.
   state.round += 1
   state.free = []
   state.raised += 1
@@ -91,14 +91,14 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   return { kind: 'restart', nextValue: value, nextFormatted, revision: revisionOf(state) }
 }
 
-/** The refusal of a reservation where numbers are taken. */
+/** The error of a reservation in a sequence that is not gapless. */
 export function notGapless(): NthError {
   return wrongMutation(
     'This sequence is not gapless. Use nextInSequence, or make it gapless with defineSequence. Nothing was reserved.',
   )
 }
 
-/** Holds the number to be issued first: one that was given back, or else the next one. */
+/** Reserves the first free number, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
   const { definition, group, periodKey, round, now, reservations, free } = state
   if (!definition.gapless) return notGapless()
@@ -134,10 +134,10 @@ function takeFree(state: NumberState, value: number): { value: number } {
   return { value }
 }
 
-/** Makes a number final, or gives it back. Once more is answered as at first. */
+/** Confirms or releases a reservation. A repeat returns the same result. */
 function close(state: NumberState, { kind, token }: CloseOperation): Reservation | NthError {
   const reservation = state.reservations.get(token)
-  if (!reservation) return new NthError('NOT_FOUND', 'There is no such reservation.')
+  if (!reservation) return new NthError('NOT_FOUND', 'No such reservation.')
   const wanted = kind === 'confirm' ? 'CONFIRMED' : 'RELEASED'
   if (reservation.state === wanted) return answerOf(reservation)
   if (reservation.state !== 'RESERVED') return closedAlready(reservation)
@@ -153,7 +153,7 @@ function giveBack(state: NumberState, reservation: StoredReservation): void {
   const { definition, free } = state
   const { value } = reservation
   reservation.isFree = true
-  // Numbers of past periods are not issued any more.
+  // Numbers of past periods or generations, or outside the bounds, are not reissued.
   if (!isOfRound(reservation, state) || beyondBounds(definition, value) !== undefined) return
   const place = free.findIndex((other) => (isDescending(definition) ? other < value : other > value))
   free.splice(place < 0 ? free.length : place, 0, value)
@@ -171,12 +171,12 @@ function closedAlready({ formatted, state }: Reservation): NthError {
   const what = {
     RESERVED: 'is open',
     CONFIRMED: 'was confirmed',
-    RELEASED: 'was given back',
+    RELEASED: 'was released',
     EXPIRED: 'has expired',
   }
   return new NthError(
     'RESERVATION_CLOSED',
-    `The reservation of ${formatted} ${what[state]}; nothing was changed.`,
+    `The reservation of ${formatted} ${what[state]}. Nothing was changed.`,
     { state },
   )
 }

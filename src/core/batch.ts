@@ -142,7 +142,7 @@ export function runOf<R extends Row>(
   const operation = call.operations[index]
   if (isGroupRow(row)) return groupRunOf(call, operation, row, at)
   if (isCounterRow(row)) return counterRunOf(call, operation, row, slots)
-  throw new Error('A row of no kind')
+  throw new Error('Unknown kind of row')
 }
 
 export function isCounter<R extends Row>(run: Run<R>): run is CounterRun<R & CounterRow> {

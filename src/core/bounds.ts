@@ -1,35 +1,35 @@
 import { NthError } from './errors.ts'
 
-/** What a counter's value may be. */
+/** Allowed values of a counter. */
 export interface Bounds {
-  /** The lowest value allowed; null: none. */
+  /** Lowest value allowed; null: unbounded. */
   minValue: number | null
-  /** The highest value allowed; null: none. */
+  /** Highest value allowed; null: unbounded. */
   maxValue: number | null
   overflow: Overflow
 }
 
-/** What an addition that would cross a bound does: it is refused, or applied as far as it fits. */
+/** Effect of an addition that would cross a bound: it is refused, or applied up to the bound. */
 export type Overflow = 'REJECT' | 'SATURATE'
 
-/** What is to change; undefined: stays as it is; null: back to the default. */
+/** A change of bounds. Undefined: unchanged; null: reset to the default. */
 export type BoundsChange = { [Part in keyof Bounds]?: Bounds[Part] | null | undefined }
 
 export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 
-/** A bound that a value is beyond. */
+/** A bound that a value crosses. */
 export interface Crossed {
   side: 'minValue' | 'maxValue'
   limit: number
 }
 
-/** The bound that a value is beyond; undefined: none. */
+/** The bound that a value crosses; undefined: none. */
 export function crossed({ minValue, maxValue }: Bounds, value: number): Crossed | undefined {
   if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
   return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
 }
 
-/** The bounds after a change of them; an error if they leave no value. */
+/** The bounds after a change; an error if they exclude every value. */
 export function changedBounds(present: Bounds = UNBOUNDED, change: BoundsChange): Bounds | NthError {
   const bounds: Bounds = {
     minValue: change.minValue === undefined ? present.minValue : change.minValue,
@@ -41,12 +41,12 @@ export function changedBounds(present: Bounds = UNBOUNDED, change: BoundsChange)
   const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
   return new NthError(
     'BAD_USER_INPUT',
-    `The lowest value allowed, ${minValue}, would be above the highest, ${maxValue}; nothing was changed.`,
+    `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`,
     { argument },
   )
 }
 
-/** Why a value doesn't fit bounds that it is to have; undefined: it does. */
+/** The error for a value outside new bounds; undefined: it is inside. */
 export function misfit(bounds: Bounds, value: number): NthError | undefined {
   const beyond = crossed(bounds, value)
   if (!beyond) return undefined
@@ -54,7 +54,7 @@ export function misfit(bounds: Bounds, value: number): NthError | undefined {
   const word = side === 'maxValue' ? 'above' : 'below'
   return new NthError(
     'LIMIT_REACHED',
-    `The value is ${value}, ${word} a ${side} of ${limit}: reset it first, or choose another bound. Nothing was changed.`,
+    `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`,
     { argument: `definition.${side}`, limit, value },
   )
 }

@@ -5,7 +5,7 @@ export const PERIODS = ['HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'] as const
 
 export type Period = (typeof PERIODS)[number]
 
-/** The finer periods of which a period consists, coarsest first. Weeks don't fit into months and years. */
+/** The finer periods that make up a period, coarsest first. Weeks don't fit into months and years. */
 export const PARTS: Record<Period, readonly Period[]> = {
   HOUR: [],
   DAY: ['HOUR'],
@@ -14,30 +14,30 @@ export const PARTS: Record<Period, readonly Period[]> = {
   YEAR: ['MONTH', 'DAY', 'HOUR'],
 }
 
-/** A period of a calendar: from its first instant until the first one after it, in milliseconds since 1970. */
+/** A calendar period: its first instant, and the first one after it, in milliseconds since 1970. */
 export interface Bucket {
   start: number
   end: number
 }
 
 /**
- * The periods of a time zone. They follow one another without a gap, whatever is done to the clock:
+ * The periods of a time zone. They are contiguous, also across clock changes:
  *
- * - A day lasts from the first instant of its date until the first one of the next date that there is, so it has
- *   23 or 25 hours where the clock is changed. Weeks, months and years are made of days.
- * - An hour ends when the clock shows a full hour, or is changed. So a day of 25 hours has 25, and where the clock
- *   is changed by half an hour some are shorter.
+ * - A day lasts from the first instant of its date to the first instant of the next date that exists, so a day with a
+ *   clock change has 23 or 25 hours. Weeks, months and years consist of days.
+ * - An hour ends when the clock shows a full hour, or changes. So a day of 25 hours has 25 hour periods, and a clock
+ *   change of half an hour makes some shorter.
  */
 export interface Calendar {
-  /** The period that an instant is in. */
+  /** The period that contains an instant. */
   bucketAt(period: Period, at: number): Bucket
-  /** What the clock shows at an instant, written as if it were UTC, in milliseconds. */
+  /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
   clockAt(at: number): number
 }
 
 /**
- * How far calendars reach: a `datetime` of the database can't hold what is earlier, and each change of a clock takes
- * its time when it is looked at first.
+ * Range of calendars: a `datetime` of the database can't hold earlier instants, and each clock change is slow to
+ * compute the first time.
  */
 export const FIRST_INSTANT = Date.UTC(1000, 0, 2)
 export const LAST_INSTANT = Date.UTC(2100, 0, 1)
@@ -45,7 +45,7 @@ export const LAST_INSTANT = Date.UTC(2100, 0, 1)
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** What the longest of each period lasts, in milliseconds: a week with a clock put back, a leap year. */
+/** Maximum length of each period, in milliseconds: a week with the clock put back, a leap year. */
 export const LONGEST_MS: Record<Period, number> = {
   HOUR: HOUR_MS,
   DAY: DAY_MS + 3 * HOUR_MS,
@@ -54,7 +54,7 @@ export const LONGEST_MS: Record<Period, number> = {
   YEAR: 366 * DAY_MS + 3 * HOUR_MS,
 }
 
-/** From the start of each period to its middle, more or less, in milliseconds. */
+/** Approximate time from the start of each period to its middle, in milliseconds. */
 export const HALF_MS: Record<Period, number> = {
   HOUR: HOUR_MS / 2,
   DAY: DAY_MS / 2,
@@ -63,20 +63,20 @@ export const HALF_MS: Record<Period, number> = {
   YEAR: 182 * DAY_MS,
 }
 
-/** More than a clock was ever behind or ahead of UTC, with the day that it skipped. */
+/** More than any offset from UTC, plus a day that the clock skipped. */
 const FURTHEST_OFFSET_MS = 48 * HOUR_MS
 
-/** A stretch of time without a change of the clock. */
+/** A stretch of time without a clock change. */
 interface Stretch {
   from: number
   until: number
-  /** How far the clock is ahead of UTC. */
+  /** How far the clock is ahead of UTC, in milliseconds. */
   offset: number
 }
 
 const calendars = new Map<string, Calendar>()
 
-/** The calendar of an IANA time zone, as `timeZoneNamed` gives it. */
+/** The calendar of an IANA time zone, named as returned by `timeZoneNamed`. */
 export function calendarOf(timeZone: string): Calendar {
   const known = calendars.get(timeZone)
   if (known) return known
@@ -85,17 +85,17 @@ export function calendarOf(timeZone: string): Calendar {
   return opened
 }
 
-/** Whether a time zone was met before: its first calendar takes some milliseconds. */
+/** Whether the calendar of a time zone is cached: to open one takes some milliseconds. */
 export function isOpened(timeZone: string): boolean {
   return calendars.has(timeZone)
 }
 
-/** More than any zone's name has. Temporal looks at the whole of a longer one, several times. */
+/** More than the length of any zone name. Temporal scans longer ones in full, several times. */
 const LONGEST_NAME = 100
 
-/** The IANA name that is meant, as the database of zones writes it; undefined: there is no such zone. */
+/** The IANA name of a zone as spelled in the time zone database; undefined: no such zone. */
 export function timeZoneNamed(name: string): string | undefined {
-  // Fixed offsets and some old names, which Temporal takes for zones, are not of that database.
+  // Temporal also accepts fixed offsets and some old names, which are not in that database.
   if (name.length > LONGEST_NAME || !/^[a-z]/i.test(name) || /^systemv/i.test(name)) return undefined
   try {
     return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name).timeZoneId
@@ -127,13 +127,13 @@ function openCalendar(timeZone: string): Calendar {
     while (true) {
       const next = nextDate[period](date)
       const end = beginningOf(next)
-      // Where the clock was put back over midnight, the next date had begun already.
+      // If the clock was put back across midnight, the next date had already begun.
       if (at < end) return { start: beginningOf(date), end }
       date = next
     }
   }
 
-  /** The first instant at which the clock shows a date, or a later one if it skips that. */
+  /** The first instant at which the clock shows a date, or a later date if it skips this one. */
   function beginningOf(date: number): number {
     let stretch = stretchAt(date - FURTHEST_OFFSET_MS)
     while (date - stretch.offset >= stretch.until) stretch = stretchAt(stretch.until)
@@ -143,7 +143,7 @@ function openCalendar(timeZone: string): Calendar {
   return { bucketAt, clockAt: (at) => at + stretchAt(at).offset }
 }
 
-/** Dates are written as the midnight in UTC that begins them, in milliseconds. */
+/** Dates are encoded as their midnight in UTC, in milliseconds. */
 const firstDate: Record<Exclude<Period, 'HOUR'>, (date: number) => number> = {
   DAY: (date) => date,
   WEEK: (date) => date - ((new Date(date).getUTCDay() + 6) % 7) * DAY_MS,
@@ -159,7 +159,7 @@ const nextDate: Record<Exclude<Period, 'HOUR'>, (date: number) => number> = {
 }
 
 /**
- * Finds the stretch that an instant is in. Each is asked for once: that takes Temporal some 100 µs, as long as a
+ * Finds the stretch that contains an instant. Each is computed once: that takes Temporal some 100 µs, as long as a
  * hundred buckets take here.
  */
 function openStretches(timeZone: string): (at: number) => Stretch {
@@ -179,7 +179,7 @@ function openStretches(timeZone: string): (at: number) => Stretch {
 
 function stretchOf(timeZone: string, at: number): Stretch {
   const moment = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
-  // A transition at the very instant is not one before it.
+  // `previous` does not include a transition at the instant itself.
   const before = moment.add({ milliseconds: 1 }).getTimeZoneTransition('previous')
   const after = moment.getTimeZoneTransition('next')
   return {

@@ -175,7 +175,7 @@ function expired<R extends Row>(call: Call<R>, timeoutMs: number): NthError {
       call.obstacle,
     )
   }
-  const reason = `The database did not say within ${seconds} seconds whether it made this change`
+  const reason = `The database did not confirm this change within ${seconds} seconds`
   return doubtful(call, reason, call.obstacle)
 }
 

@@ -26,32 +26,32 @@ export interface CounterKey {
 
 export interface CounterState extends CounterKey {
   value: number
-  /** Undefined: never written or defined, so that it would be as its namespace says. */
+  /** Undefined: never written or defined; its namespace's defaults apply. */
   definition: Definition | undefined
   /** When it was first written or defined; null: never. */
   createdAt: Date | null
   /** When its value was last changed; null: never. */
   updatedAt: Date | null
-  /** Of two states the newer has the higher one. */
+  /** Higher in the newer of two states. */
   revision: number
 }
 
 export interface CounterChange {
   key: CounterKey
-  /** The number that this very call produced. */
+  /** The value that this call produced. */
   value: number
   previousValue: number
-  /** What was added; null for a reset or a deletion, which set. */
+  /** The amount added; null unless it is an addition. */
   appliedDelta: number | null
   at: Date
-  /** Whether an earlier call with the same idempotency key did it. */
+  /** Whether an earlier call with the same idempotency key made the change. */
   isReplayed: boolean
   isDeletion: boolean
-  /** What was added in the running periods that are kept, this call included; undefined: it wasn't asked. */
+  /** Totals of the tracked current periods, including this call; undefined: not requested. */
   valuesIn: PeriodValues | undefined
-  /** What the counter is since then; undefined: it is deleted, or was changed by an earlier call. */
+  /** Definition of the counter afterwards; undefined: it is deleted, or an earlier call changed it. */
   definition: Definition | undefined
-  /** That of the counter since then; undefined: it wasn't asked, or an earlier call did it. */
+  /** Revision of the counter afterwards; undefined: not requested, or an earlier call changed it. */
   revision: number | undefined
 }
 
@@ -65,7 +65,7 @@ export interface CallOptions {
   withRevision?: boolean | undefined
 }
 
-/** What of a counter's definition is to change; undefined: stays as it is; null: back to the default. */
+/** A change of a counter's definition. Undefined: unchanged; null: reset to the default. */
 export interface CounterDefinitionChange extends BoundsChange {
   slots?: number | null | undefined
   timeZone?: string | null | undefined
@@ -78,15 +78,15 @@ export interface CounterDelta {
   delta: number
 }
 
-/** Where counters are kept. */
+/** Storage of counters. */
 export interface CounterStore<R extends Row> {
   rows: Rows<CounterKey, R>
-  /** Counters, also those that were never written or defined, in any order, by one statement. */
+  /** Reads counters, including those never written or defined, in any order, with one statement. */
   read(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
-  /** At most a second behind; what this process has changed is in it. */
+  /** At most a second behind. It includes all changes made by this process. */
   listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
-  /** What was added in the periods that begin in some stretches of time, by one statement. */
+  /** Reads the totals of the periods that start in some time ranges, with one statement. */
   readHistory(stretches: readonly HistoryStretch[]): Promise<HistoryRow[]>
 }
 
@@ -94,9 +94,9 @@ export interface Counters {
   /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
   incrementBy(key: CounterKey, delta: number, options?: CallOptions): Promise<CounterChange>
   /**
-   * Does up to 1 000 additions, all of them or none; the same counter may be there several times.
+   * Applies up to 1 000 additions: all or none. The same counter may occur several times.
    *
-   * @throws {NthError} LIMIT_REACHED or OUT_OF_RANGE with the `index` of the addition that is refused;
+   * @throws {NthError} LIMIT_REACHED or OUT_OF_RANGE with the `index` of the refused addition;
    *   UNAVAILABLE, OUTCOME_UNKNOWN
    */
   incrementMany(
@@ -107,20 +107,20 @@ export interface Counters {
   /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN */
   reset(key: CounterKey, to: number, options?: CallOptions): Promise<CounterChange>
   /**
-   * Resets every counter of a namespace whose name begins with `prefix`, some hundred at a time: each once, and
+   * Resets every counter of a namespace whose name starts with `prefix`, in batches of several hundred: each once, but
    * not all at one instant.
    *
-   * One that can't be set doesn't keep the others from it.
+   * A counter that can't be reset doesn't stop the others.
    *
    * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN; its message says how many were reset
    */
   resetAll(namespace: string, prefix: string, to: number): Promise<ResetSummary>
   /**
-   * Changes what a counter is; its value stays. What it has counted in the running periods goes over to those of
-   * another time zone.
+   * Changes a counter's definition, not its value. If the time zone changes, the totals of the current periods carry
+   * over.
    *
-   * @throws {NthError} LIMIT_REACHED if the value is outside of the bounds; BAD_USER_INPUT if they leave no value,
-   *   or there are to be slots, too; UNAVAILABLE, OUTCOME_UNKNOWN
+   * @throws {NthError} LIMIT_REACHED if the value is outside the bounds; BAD_USER_INPUT if they exclude every value, or
+   *   are combined with slots; UNAVAILABLE, OUTCOME_UNKNOWN
    */
   define(
     key: CounterKey,
@@ -128,51 +128,51 @@ export interface Counters {
     options?: Pick<CallOptions, 'withRevision'>,
   ): Promise<CounterChange>
   /**
-   * Forgets a counter: what counts after it counts in a new one, from 0.
+   * Deletes a counter. Later changes count in a new one, from 0.
    *
    * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
    */
   delete(key: CounterKey, options?: Pick<CallOptions, 'withRevision'>): Promise<CounterChange>
-  /** Reads one; a name never written reads 0. All reads of the same turn of the event loop share one statement. */
+  /** Reads one; a name never written has the value 0. All reads of an event loop tick share one statement. */
   read(key: CounterKey): Promise<CounterState>
-  /** Reads many in the order asked, by the same statement. */
+  /** Reads many, with the same statement. Results are in the order of the keys. */
   readMany(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
   /**
-   * What was added to a counter in each period of a stretch of time, oldest first. All that is asked for in one
-   * turn of the event loop shares one statement.
+   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
+   * one statement.
    *
-   * @returns null where neither the period nor a finer one is kept
-   * @throws {NthError} BAD_USER_INPUT for a stretch that is too long or too far away
+   * @returns null if neither the period nor a finer one is tracked
+   * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
    */
   history(
     counter: Known,
     period: Period,
     range: HistoryRange,
-    /** Told what it takes before it is read; may refuse that by an error. */
+    /** Called with the cost before the read; may throw to refuse it. */
     mayCost?: (cost: HistoryCost) => void,
   ): Promise<Total[] | null>
-  /** What was added in the running period; null: neither it nor a finer one is kept. */
+  /** Total of the current period; null: neither it nor a finer one is tracked. */
   valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
 }
 
-/** A counter, and what it is. */
+/** A counter, and the part of its definition that a history needs. */
 export interface Known extends CounterKey {
   retention: Retention
   slots: number
 }
 
-/** The most additions that one call makes. */
+/** Maximum additions of one call. */
 export const MAX_CHANGES = 1000
 
 export interface CountersOptions<R extends Row> {
   store: CounterStore<R>
   groupCommit: GroupCommit<R>
-  /** What is kept of the counters of a namespace, if nothing else is said. */
+  /** Default retention of a namespace's counters. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
-  /** Until when a call may take that comes now, on the clock of `performance.now()`. */
+  /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
   deadline: () => number
 }
 
@@ -246,9 +246,9 @@ function changeOf(
   at: Date,
   isReplayed: boolean,
 ): CounterChange {
-  if (!result || 'kind' in result) throw new Error('An operation without an answer')
+  if (!result || 'kind' in result) throw new Error('No result for an operation')
   const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
-  // Each part by itself: copies by `...` are slow where every call makes one.
+  // No spread: it is slow in code that every call runs.
   return {
     key,
     value,
@@ -263,7 +263,7 @@ function changeOf(
   }
 }
 
-/** A key as one text. */
+/** A key as one string. */
 export function keyText({ namespace, name }: CounterKey): string {
   return joinNames(namespace, name)
 }

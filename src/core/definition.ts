@@ -59,7 +59,7 @@ export const DEFAULT_RETENTION: Retention = {
   ],
 }
 
-/** What is no counter has no periods. */
+/** A definition with one slot, and without bounds and periods. */
 export const PLAIN: Definition = {
   bounds: undefined,
   slots: 1,
@@ -67,16 +67,14 @@ export const PLAIN: Definition = {
   periods: [],
 }
 
-/** The periods that were wished for, as they are kept from the beginning of something. */
+/** The chosen periods, finest first, with complete totals. */
 export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
   return chosen
     .map(({ period, keepDays = null }) => ({ period, keepDays, since: null }))
     .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
 }
 
-/**
- * A definition after a change at an instant, of a counter that has some value; an error if it can't be had.
- */
+/** The definition of a counter with a value after a change at an instant; an error if it is invalid. */
 export function changedDefinition(
   present: Definition,
   change: DefinitionChange,
@@ -91,7 +89,7 @@ export function changedDefinition(
     const argument = change.slots === undefined ? boundIn(change) : 'definition.slots'
     return new NthError(
       'BAD_USER_INPUT',
-      `A counter with ${slots} slots can have no bounds: what is in one slot is not known to another. Nothing was changed.`,
+      `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`,
       { argument },
     )
   }
@@ -106,15 +104,15 @@ export function changedDefinition(
   }
 }
 
-/** Where each period that is kept of a counter begins that an instant is in, in milliseconds. */
+/** Start of each tracked period that contains an instant, in milliseconds since 1970. */
 export function startsAt({ timeZone, periods }: Retention, at: number): number[] {
   const calendar = calendarOf(timeZone)
   return periods.map(({ period }) => calendar.bucketAt(period, at).start)
 }
 
 /**
- * What was kept before goes on. The running one of another time zone may begin earlier: then its row is given all
- * that was added since.
+ * Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
+ * receives all additions since its start.
  */
 function changedPeriods(
   { periods }: Definition,

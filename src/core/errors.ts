@@ -1,6 +1,6 @@
 /**
- * Every code that an error of the API can carry, each with its description for callers and whether the
- * same request may safely be sent again. The enum `ErrorCode` of the schema is made from this table.
+ * All error codes of the API, each with its description for callers and whether the same request can safely be
+ * retried. The enum `ErrorCode` of the schema is generated from this table.
  */
 export const errorCodes = {
   BAD_USER_INPUT: {
@@ -40,25 +40,25 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes
 
-/** What a program needs in order to react; sent beside the code in `extensions`. */
+/** Details for programs, sent beside the code in `extensions`. */
 export interface ErrorDetails {
-  /** The argument at fault, as a path: `name`, `changes.3.delta`. */
+  /** Path of the invalid argument: `name`, `changes.3.delta`. */
   argument?: string
   /** The bound that was crossed. */
   limit?: number
-  /** The character of the argument that is at fault, from 1 on. */
+  /** Position of the invalid character in the argument, from 1. */
   position?: number
-  /** The present value, which the refused call left as it was. */
+  /** The current value, which the refused call did not change. */
   value?: number
-  /** The last number that was issued. */
+  /** The last number issued. */
   lastValue?: number
-  /** Where a reservation stands. */
+  /** State of the reservation. */
   state?: string
-  /** Which of several changes was refused, from 0 on. */
+  /** Index of the refused change, from 0. */
   index?: number
-  /** How long to wait before sending the request again, in milliseconds. */
+  /** Pause before a retry, in milliseconds. */
   retryAfterMs?: number
-  /** Set where the same request may safely be sent again, though others with this code may not. */
+  /** Set if this request can safely be retried, unlike others with this code. */
   retryable?: true
 }
 
@@ -69,7 +69,7 @@ export class NthError extends Error {
   readonly details: ErrorDetails
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
-    // Nobody looks for its place in the code, and writing the stack out took most of the time of many refusals.
+    // Nobody needs the stack of an expected failure, and capturing it took most of the time of many refusals.
     const { stackTraceLimit } = Error
     Error.stackTraceLimit = 0
     super(message, options)
@@ -91,7 +91,7 @@ export class NthError extends Error {
 
 const RETRY_AFTER_MS = 1000
 
-/** The error for something that was certainly not done. */
+/** The error of a request that was certainly not applied. */
 export function unavailable(message: string, cause?: unknown): NthError {
   return new NthError('UNAVAILABLE', message, { retryAfterMs: RETRY_AFTER_MS }, { cause })
 }

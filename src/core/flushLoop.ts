@@ -160,8 +160,8 @@ export function openFlushLoop<R extends Row>({ calls, now, keyTtlMs }: FlushLoop
   }
 
   /**
-   * Has the next attempt read the period totals that this one added to unread. If they were read, a definition would
-   * make a total too large: those calls are refused. Returns the others.
+   * Makes the next attempt read the period totals, which this one changed without reading. If they were read, a
+   * definition would make a total too large: those calls are refused. Returns the others.
    */
   function withoutFull(
     { calls: all, counters }: Batch<R>,

@@ -2,31 +2,31 @@ import { LRUCache } from 'lru-cache'
 import type { Period } from './calendar.ts'
 import { type LocalDate, localDate } from './periodKey.ts'
 
-/** A format as it is understood. */
+/** A parsed format. */
 export type Format = readonly Part[]
 
 export type Part =
   | { kind: 'text'; text: string }
   | { kind: 'group' }
-  /** With zeros before it, up to so many digits. */
+  /** Padded with zeros to this many digits. */
   | { kind: 'value'; digits: number }
   | { kind: DateField }
 
 export type DateField = keyof typeof dateFields
 
-/** What is wrong with a format, as the rest of a sentence that begins with it. */
+/** Why a format is invalid, as the predicate of a sentence about it. */
 export interface FormatFault {
   message: string
-  /** The character at fault, counted from 1. */
+  /** Position of the invalid character, from 1. */
   position?: number
 }
 
-/** The longest format, in characters. */
+/** Maximum length of a format, in characters. */
 export const MAX_FORMAT_LENGTH = 191
-/** As many as the longest number has. */
+/** Digits of the longest number. */
 const MAX_DIGITS = 16
 
-/** The parts of a date that a format can show, and how. All of them are of one length. */
+/** Date fields, and how they are formatted. The length of each is fixed. */
 export const dateFields = {
   yyyy: ({ year }: LocalDate) => padded(year, 4),
   yy: ({ year }: LocalDate) => padded(year % 100, 2),
@@ -38,13 +38,13 @@ export const dateFields = {
 
 const FIELDS = ['group', 'value', 'value:5', ...Object.keys(dateFields)].map((field) => `{${field}}`)
 
-/** What stands for a number where there is no format: the number itself, in a named group `group-number`. */
+/** Default formats: the number itself; in a named sequence group `group-number`. */
 const UNNAMED: Format = [{ kind: 'value', digits: 1 }]
 const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, ...UNNAMED]
 
 const parsed = new LRUCache<string, Format>({ max: 1000 })
 
-/** The format that the numbers of a group have. `format` is one without fault; null: none. */
+/** The parsed format of a sequence group's numbers. `format` must be valid; null: the default. */
 export function formatOf(format: string | null, isNamed: boolean): Format {
   if (format === null) return isNamed ? NAMED : UNNAMED
   const known = parsed.get(format)
@@ -55,7 +55,7 @@ export function formatOf(format: string | null, isNamed: boolean): Format {
   return parts
 }
 
-/** Makes the function that writes numbers of a group that are issued at an instant. */
+/** Returns a function that formats numbers of a sequence group issued at an instant. */
 export function writerOf(
   { format, timeZone }: { format: string | null; timeZone: string },
   group: string,
@@ -77,18 +77,18 @@ export function writerOf(
   function textOf(part: Exclude<Part, { kind: 'value' }>): string {
     if (part.kind === 'text') return part.text
     if (part.kind === 'group') return group
-    // Few formats have one, and it costs more than all else.
+    // Few formats have a date, and it costs more than everything else.
     date ??= localDate(timeZone, at)
     return dateFields[part.kind](date)
   }
 }
 
-/** Whether a format was understood. */
+/** Whether a format was parsed without a fault. */
 export function isFormat(parsed: Format | FormatFault): parsed is Format {
   return Array.isArray(parsed)
 }
 
-/** Reads a format. It must show the number, once, and nothing that could be taken for a digit of it directly beside it. */
+/** Parses a format. It must contain the number exactly once, with no date next to it: its digits would be ambiguous. */
 export function parseFormat(format: string): Format | FormatFault {
   const characters = [...format]
   if (characters.length > MAX_FORMAT_LENGTH) {
@@ -100,7 +100,7 @@ export function parseFormat(format: string): Format | FormatFault {
     const character = characters[index] ?? ''
     const isDoubled = characters[index + 1] === character
     const position = index + 1
-    if (character === '}' && !isDoubled) return { message: 'has a } that closes nothing; write }}', position }
+    if (character === '}' && !isDoubled) return { message: 'has an unmatched }; write }}', position }
     if (character === '{' && !isDoubled) {
       const end = characters.indexOf('}', index)
       if (end < 0)
@@ -108,7 +108,7 @@ export function parseFormat(format: string): Format | FormatFault {
       const field = fieldNamed(characters.slice(index + 1, end).join(''))
       if (!field) {
         const name = characters.slice(index, end + 1).join('')
-        return { message: `has an unknown field ${name}; known are ${FIELDS.join(', ')}`, position }
+        return { message: `has an unknown field ${name}; supported: ${FIELDS.join(', ')}`, position }
       }
       parts.push(field)
       positions.push(position)
@@ -126,7 +126,7 @@ export function parseFormat(format: string): Format | FormatFault {
   return faultIn(parts, positions) ?? parts
 }
 
-/** The fields that a format lacks to tell each period from the others. A week is told by each of its dates, too. */
+/** The fields that a format lacks to identify each period. A week is also identified by any of its dates. */
 export function hiddenOf(format: Format, period: Period): string[] {
   const shown = new Set<string>(format.map(({ kind }) => kind))
   if (shown.has('yy')) shown.add('yyyy')
@@ -154,12 +154,12 @@ function fieldNamed(name: string): Part | undefined {
 function faultIn(parts: readonly Part[], positions: readonly number[]): FormatFault | undefined {
   const values = parts.flatMap(({ kind }, index) => (kind === 'value' ? [index] : []))
   const [index, second] = values
-  if (index === undefined) return { message: 'does not show the number: it must hold {value} once' }
+  if (index === undefined) return { message: 'must contain {value} exactly once' }
   if (second !== undefined)
-    return { message: 'shows the number twice: it must hold {value} once', position: positions[second] ?? 0 }
+    return { message: 'contains {value} twice; it must occur once', position: positions[second] ?? 0 }
   const [, secondGroup] = parts.flatMap(({ kind }, index) => (kind === 'group' ? [index] : []))
   if (secondGroup !== undefined) {
-    return { message: 'shows the group twice', position: positions[secondGroup] ?? 0 }
+    return { message: 'contains {group} twice', position: positions[secondGroup] ?? 0 }
   }
   for (const [left, right] of [
     [index - 1, index],
@@ -168,7 +168,7 @@ function faultIn(parts: readonly Part[], positions: readonly number[]): FormatFa
     const [before, after] = [parts[left], parts[right]]
     if (before && after && isNumber(before) && isNumber(after)) {
       return {
-        message: 'has a date directly beside the number: put something between them, such as -',
+        message: 'has a date next to the number: put a separator between them, such as -',
         position: positions[right] ?? 0,
       }
     }

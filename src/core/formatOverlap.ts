@@ -1,22 +1,22 @@
 import { type Format, formatOf, type Part } from './format.ts'
 import type { UsedGroups } from './sequenceDefinition.ts'
 
-/** What is known of the numbers that are written in two formats. */
+/** What is known about the numbers issued in two formats. */
 export interface Circumstances {
-  /** No number is issued in both formats, or only in different periods. */
+  /** No number is issued in both formats, except in different periods. */
   carriesOn: boolean
   /** The sequence restarts with each period, and the dates in both formats show which period it is. */
   isDated: boolean
-  /** Some numbers may be below 0. */
+  /** Numbers may be negative. */
   isSigned: boolean
-  /** The groups that have numbers in both. */
+  /** The sequence groups with numbers in both formats. */
   groups: UsedGroups
 }
 
 /**
- * Whether numbers of one group could look the same in two formats. A few rules, which docs/sequences.md states, prove
- * that they can't; what none of them proves counts as an overlap. Takes time in proportion to the formats' length: an
- * exact comparison, as automata, held the event loop for seconds.
+ * Whether numbers of one sequence group could look the same in two formats. A few rules, stated in docs/sequences.md,
+ * prove that they can't; if none of them applies, the formats count as overlapping. Runs in time linear in the formats'
+ * length: an exact comparison, as automata, blocked the event loop for seconds.
  */
 export function formatsOverlap(
   first: string | null,
@@ -37,8 +37,8 @@ export function formatsOverlap(
 }
 
 /**
- * What stands at a place of a format: a character of its text; or, in more than one letter, a digit of a date
- * (`yyyy 0`), the number, or the group's name.
+ * A place in a format: a character of its text; or, as a longer string, a digit of a date (`yyyy 0`), the number, or
+ * the sequence group's name.
  */
 type Place = string
 
@@ -50,14 +50,14 @@ type Places = readonly Place[]
 type Numbers = Pick<Circumstances, 'carriesOn' | 'isDated' | 'isSigned'>
 
 /**
- * Whether two texts that are the same show the same number, of the same period: then there are no such texts, where no
- * number is issued twice.
+ * Whether equal texts would show the same number of the same period. If no number is issued twice, there are then no
+ * equal texts.
  */
 function haveSameNumber(a: Places, b: Places, { carriesOn, isDated, isSigned }: Numbers): boolean {
   if (!carriesOn) return false
-  // But for the width of the number, which so has as many digits in both, at the same place, as have the dates.
+  // Equal except for the number's width: in equal texts the number and the dates have the same places and lengths.
   if (a.length === b.length && a.every((place, index) => place === b[index])) return true
-  // The number is all there is up to a character that can't be of it, at the same end.
+  // The number is at the same end of both, up to a character that can't be part of it.
   const delimits = (place: Place | undefined) => canDelimit(place, isSigned)
   const isFirst = [a, b].every(([first, next]) => first === NUMBER && delimits(next))
   const isLast = [a, b].every((places) => places.at(-1) === NUMBER && delimits(places.at(-2)))
@@ -65,8 +65,8 @@ function haveSameNumber(a: Places, b: Places, { carriesOn, isDated, isSigned }: 
 }
 
 /**
- * Whether some character that is no digit occurs more often in each text of one format than in any of the other. What
- * the group's name adds is the same in both, where both show it.
+ * Whether some non-digit character occurs more often in each text of one format than in any of the other. If both show
+ * the sequence group's name, it adds the same to both.
  */
 function differInCount(a: Places, b: Places, { isSigned }: Numbers): boolean {
   const [inA, inB] = [charactersIn(a), charactersIn(b)]
@@ -80,7 +80,7 @@ function differInCount(a: Places, b: Places, { isSigned }: Numbers): boolean {
   })
 }
 
-/** Whether all texts of both begin with as many characters as it takes to see one that differs. */
+/** Whether, read from the start, all texts of both differ at a known place. */
 function differFromStart(a: Places, b: Places, { isSigned }: Numbers): boolean {
   for (const [index, left] of a.entries()) {
     const right = b[index]
@@ -93,7 +93,7 @@ function differFromStart(a: Places, b: Places, { isSigned }: Numbers): boolean {
   return false
 }
 
-/** Whether no character can stand at both places; of a number, its first or last one. */
+/** Whether no character is possible at both places; for a number, its first or last one. */
 function areDifferent(a: Place, b: Place, isSigned: boolean): boolean {
   if (isText(a) && isText(b)) return a !== b
   if (!isText(a) && !isText(b)) return false
@@ -105,12 +105,12 @@ function canDelimit(place: Place | undefined, isSigned: boolean): boolean {
   return place !== undefined && isText(place) && !isDigit(place) && !(place === '-' && isSigned)
 }
 
-/** A character has one or two units of UTF-16. */
+/** A character has one or two UTF-16 code units. */
 function isText(place: Place): boolean {
   return place.length <= 2
 }
 
-/** How often each character that is no digit occurs in a format. */
+/** How often each non-digit character occurs in a format. */
 function charactersIn(places: Places): Map<string, number> {
   const counts = new Map<string, number>()
   for (const place of places) {
@@ -123,7 +123,7 @@ function isDigit(character: string): boolean {
   return character >= '0' && character <= '9' && character.length === 1
 }
 
-/** A format place by place, without the width of the number. A group without a name takes no place. */
+/** The places of a format, without the number's width. An unnamed sequence group has no place. */
 function placesOf(format: Format, isNamed: boolean): Places {
   return format.flatMap((part): Places => {
     if (part.kind === 'text') return [...part.text]
@@ -134,7 +134,7 @@ function placesOf(format: Format, isNamed: boolean): Places {
   })
 }
 
-/** What dates look like; 0 is any digit. */
+/** Shapes of dates; 0 is any digit. */
 const shapes: Record<Exclude<Part['kind'], 'text' | 'group' | 'value'>, string> = {
   yyyy: '0000',
   yy: '00',

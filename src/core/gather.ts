@@ -1,37 +1,37 @@
 import { NthError } from './errors.ts'
 import { untilRoom } from './turns.ts'
 
-/** Of so many who asked for one thing each, all go on at once when it is found; of more, the others as there is room. */
+/** Maximum single reads of a tick that continue at once when they have a result. Others wait until there is room. */
 const AT_ONCE = 50
 
-/** How much comes after a read of one thing, in values. */
+/** Work that follows a single read, in values. */
 const VALUES_OF_A_READ = 20
 
-/** The most keys that one statement reads. */
+/** Maximum keys of one statement. */
 const MAX_BATCH = 1000
 
-/** Reads that share their statements with all others of the same turn of the event loop. */
+/** Reads that share their statements with all others of the same event loop tick. */
 export interface GatheredReads<Key, State> {
   read(key: Key): Promise<State>
-  /** Reads many in the order asked; costs little more than one. */
+  /** Reads many. Results are in the order of the keys. Costs little more than one. */
   readMany(keys: readonly Key[]): Promise<State[]>
 }
 
-/** What is asked for in one turn, each key once, and what will be found of it. */
+/** The keys requested in one tick, each once, and their results. */
 interface Turn<Key, State> {
   asked: Map<string, Key>
   found: Promise<Map<string, State>>
 }
 
 /**
- * Makes one read of many: what is asked for within one turn of the event loop, by any number of requests,
- * goes to `readFound` together, each key once. What it doesn't find is as `unwritten` says, if it may miss any. Nothing is
- * remembered from one turn to the next, so a read never returns less than what was committed before it was
- * asked for. A read that fails fails all of its turn; but what can't be understood of one key fails only who asked for it.
+ * Batches reads: the keys requested within one tick of the event loop, by any number of requests, go to `readFound`
+ * together, each once. `unwritten` gives the state of keys that it doesn't find, if it may miss any. Nothing is cached
+ * across ticks, so a read never misses what was committed before it was requested. An error fails all reads of the
+ * tick; but if a row can't be parsed, only the reads of its key fail.
  *
- * Turns end with `setImmediate`, which comes after all sockets that were ready: Node runs the promise jobs
- * between one socket and the next, so they would part the requests. A promise for each key, as DataLoader
- * makes, costs more than all else in a request that reads a hundred.
+ * A tick ends with `setImmediate`, after all sockets that were ready have been read: Node runs promise jobs between
+ * sockets, which would split the requests. A promise for each key, as in DataLoader, costs more than everything else in
+ * a request that reads a hundred.
  */
 export function gather<Key, State extends Key>(
   textOf: (key: Key) => string,
@@ -44,7 +44,7 @@ export function gather<Key, State extends Key>(
     const asked = new Map<string, Key>()
     const found = new Promise<Map<string, State>>((resolve) => {
       setImmediate(() => {
-        // Who comes from now on belongs to the next turn.
+        // Later reads belong to the next tick.
         turn = undefined
         resolve(readAll([...asked.values()]))
       })
@@ -60,7 +60,7 @@ export function gather<Key, State extends Key>(
     return new Map(states.map((state) => [textOf(state), state]))
   }
 
-  /** What was found in a turn. Where something of it can't be understood, each reads its own again. */
+  /** The results of a tick. If a row can't be parsed, each caller reads its own keys again. */
   async function foundIn(
     { asked, found }: Turn<Key, State>,
     own: readonly Key[],
@@ -94,5 +94,5 @@ export function gather<Key, State extends Key>(
 }
 
 function missing(key: unknown): never {
-  throw new Error(`It was not read: ${JSON.stringify(key)}`)
+  throw new Error(`No result for ${JSON.stringify(key)}`)
 }

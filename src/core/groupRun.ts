@@ -4,30 +4,30 @@ import type { NumberState } from './numberState.ts'
 import { periodKeyOf } from './periodKey.ts'
 import type { GroupRow, Row } from './writer.ts'
 
-/** One group of a flush. */
+/** One sequence group of a flush. */
 export interface GroupRun<R extends GroupRow> {
   kind: 'group'
   row: R
-  /** Of its running period. */
+  /** Key of its current period. */
   periodKey: number
   /**
-   * By how much its last number rises if all operations on it take numbers, and none comes to an end: so they may be
-   * sent as one. Undefined: they are decided one by one, under lock.
+   * How much its last number rises if all operations on it issue numbers, and none reaches the end. They are then sent
+   * as one statement. Undefined: the locked path.
    */
   rise: number | undefined
-  /** How many operations there are on it. */
+  /** Number of operations on it. */
   operations: number
-  /** Whether somebody asks for its revision. */
+  /** Whether a caller wants its revision. */
   withRevision: boolean
-  /** How many numbers are to be reserved. */
+  /** Number of reservations to make. */
   reservations: number
-  /** The reservations that are to be confirmed or given back. */
+  /** Tokens of the reservations to confirm or release. */
   tokens: string[]
-  /** What it holds, once that is known; undefined: it is gone, or did not rise as it was to. */
+  /** Its state, once read; undefined: it is gone, or did not rise by `rise`. */
   state: NumberState | undefined
 }
 
-/** A group as a flush begins with it, for one operation of a call. */
+/** A run with one operation of a call. */
 export function groupRunOf<R extends Row, G extends GroupRow>(
   call: Call<R>,
   operation: Operation | undefined,
@@ -51,7 +51,7 @@ export function groupRunOf<R extends Row, G extends GroupRow>(
   return run
 }
 
-/** Adds an operation to those of a group. */
+/** Adds an operation to a run. */
 export function includeInGroup<R extends Row>(
   run: GroupRun<GroupRow>,
   { claim, withRevision }: Call<R>,

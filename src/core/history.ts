@@ -17,43 +17,43 @@ import { type HistorySource, historySourcesOf } from './historySources.ts'
 import { joinNames } from './names.ts'
 import { hasRoom, untilRoom } from './turns.ts'
 
-/** What was added in a period. */
+/** A period total. */
 export interface Total extends Bucket {
   value: number
 }
 
-/** Some of a calendar's periods. */
+/** A range of periods. */
 export interface HistoryRange {
-  /** How many, up to `to`, if there is no `from`. */
+  /** Number of periods up to `to`; used without `from` only. */
   last: number
-  /** An instant in the first one. */
+  /** An instant in the first period. */
   from?: Date | null | undefined
-  /** An instant that the last one begins before; otherwise that one is the running one. */
+  /** The last period starts before this instant. Without it, the last period is the current one. */
   to?: Date | null | undefined
 }
 
-/** Rows of a counter's period that begin in a stretch of time. */
+/** Rows of a counter's period that start in a time range. */
 export interface HistoryStretch extends CounterKey, HistorySource {}
 
-/** What was added in a period that begins in a stretch of time, or some of it: there may be several such rows. */
+/** The total of a period that starts in a time range, or a part of it: there may be several such rows. */
 export interface HistoryRow extends HistoryStretch {
   start: number
   value: number
 }
 
-/** What a history takes: how many periods it has, and how many rows at most they are added up from. */
+/** Cost of a history: its number of periods, and the maximum number of rows that are summed. */
 export interface HistoryCost {
   buckets: number
   rows: number
 }
 
-/** How many periods a history has where nothing is said of it. */
+/** Default number of periods of a history. */
 export const DEFAULT_BUCKETS = 30
 
-/** The most periods that one history has. */
+/** Maximum number of periods of a history. */
 export const MAX_BUCKETS = 5000
 
-/** So many periods take less than 0.1 ms, in a time zone that was met before. */
+/** Number of periods that take less than 0.1 ms in a cached time zone. */
 const SHORT = 50
 
 interface Found extends HistoryStretch {
@@ -66,7 +66,7 @@ export function openHistory(
 ): Pick<Counters, 'history' | 'valueIn'> {
   const rows = gather(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
 
-  /** Gives each stretch its own of the rows that one statement found for all of them. */
+  /** Reads the rows of all stretches with one statement, and assigns them to their stretches. */
   async function findEach(stretches: readonly HistoryStretch[]): Promise<Found[]> {
     const found = new Map(stretches.map((stretch) => [stretchText(stretch), [] as HistoryRow[]]))
     for (const row of await readRows(stretches)) found.get(stretchText(row))?.push(row)
@@ -80,7 +80,7 @@ export function openHistory(
     const calendar = calendarOf(retention.timeZone)
     const found = await Promise.all(
       sources.map(({ period, from, to, since }) =>
-        // What was kept in another time zone may begin before.
+        // Rows recorded in another time zone may start earlier.
         rows.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
       ),
     )
@@ -92,7 +92,7 @@ export function openHistory(
       }
     }
     if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
-    throw new NthError('OUT_OF_RANGE', `What was added in a ${period} is more than a number here can say.`)
+    throw new NthError('OUT_OF_RANGE', `The total of a ${period} is outside the safe integer range.`)
   }
 
   return {
@@ -101,9 +101,9 @@ export function openHistory(
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
       const isShort = isCounted && range.last <= SHORT && isOpened(counter.retention.timeZone)
-      // Short ones stay together, and share their statement. Others go on one after another.
+      // Short histories stay in one tick and share their statement. Others run one after another.
       if (!isShort) await untilRoom(SHORT)
-      // Before anything is worked out: who has asked for too much already is refused at once.
+      // Before the periods are computed, so that a request that is over its limit is refused at once.
       mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
       const buckets = await bucketsIn(calendarOf(counter.retention.timeZone), period, range, at)
       mayCost?.({ buckets: isCounted ? 0 : buckets.length, rows: rowsIn(counter, period, buckets, at) })
@@ -121,7 +121,7 @@ export function openHistory(
   }
 }
 
-/** The periods of a range, oldest first. In a time zone that is met for the first time each may take its time. */
+/** The periods of a range, oldest first. In a time zone that is not cached yet, each may be slow. */
 async function bucketsIn(
   calendar: Calendar,
   period: Period,
@@ -133,13 +133,13 @@ async function bucketsIn(
   if (from) {
     const until = to?.getTime() ?? now + 1
     for (let at = from.getTime(); at < until; at = buckets.at(-1)?.end ?? until) {
-      if (buckets.length === MAX_BUCKETS) throw tooMany('from', `From ${from.toISOString()} on there are`)
+      if (buckets.length === MAX_BUCKETS) throw tooMany('from', `The range from ${from.toISOString()} has`)
       buckets.push(calendar.bucketAt(period, at))
       if (buckets.length > SHORT && !hasRoom(0)) await untilRoom(0)
     }
     return buckets
   }
-  if (last > MAX_BUCKETS) throw tooMany('last', `${last} are`)
+  if (last > MAX_BUCKETS) throw tooMany('last', `\`last: ${last}\` is`)
   let end = to?.getTime() ?? now + 1
   while (buckets.length < last) {
     if (end <= FIRST_INSTANT) throw tooFar('last', 'reaches')
@@ -158,7 +158,7 @@ function checkRange(from: Date | null | undefined, to: Date | null | undefined):
 }
 
 function tooFar(argument: string, verb: string): NthError {
-  return new NthError('BAD_USER_INPUT', `\`${argument}\` ${verb} beyond the years 1000 to 2099.`, {
+  return new NthError('BAD_USER_INPUT', `\`${argument}\` ${verb} outside the years 1000 to 2099.`, {
     argument,
   })
 }
@@ -166,7 +166,7 @@ function tooFar(argument: string, verb: string): NthError {
 function tooMany(argument: string, what: string): NthError {
   return new NthError(
     'BAD_USER_INPUT',
-    `${what} more than ${MAX_BUCKETS} periods; ask for fewer at a time.`,
+    `${what} more than ${MAX_BUCKETS} periods; request fewer at a time.`,
     {
       argument,
       limit: MAX_BUCKETS,
@@ -182,10 +182,10 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
   return { from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
 }
 
-/** For how long the slots of a period may lie apart after it has ended: until the sweep has put them together. */
+/** Maximum time after the end of a period until the sweep has merged its slots. */
 const APART_MS = 2 * 86_400_000
 
-/** How many rows, at most, tell what was added in some periods. */
+/** Maximum number of rows behind the totals of some periods. */
 function rowsIn(
   { retention, slots }: Known,
   period: Period,
@@ -204,14 +204,14 @@ function rowsIn(
 }
 
 /**
- * Where rows belong that begin at an instant: there, unless it is none at which a period of the present time zone
- * begins. Then they were kept in another zone, and belong to where their middle lies.
+ * An instant in the period to which a row counts: the row's start, if a period of the current time zone starts there.
+ * Otherwise the row was recorded in another time zone, and its middle decides.
  */
 function placeOf({ bucketAt }: Calendar, period: Period, start: number): number {
   return bucketAt(period, start).start === start ? start : start + HALF_MS[period]
 }
 
-/** The one of several that follow one another that an instant is in. */
+/** The total whose period contains an instant. The periods are consecutive. */
 function totalAt(totals: readonly Total[], at: number): Total | undefined {
   let [low, high] = [0, totals.length]
   while (low < high) {

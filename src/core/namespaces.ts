@@ -4,35 +4,35 @@ import type { PageByName } from './listing.ts'
 
 export interface NamespaceState {
   name: string
-  /** What is kept of what comes into being in it. */
+  /** Default time zone and periods of what is created in it. */
   retention: Retention
 }
 
-/** What is to change; undefined: stays as it is; null: back to the default. */
+/** A change of a namespace's defaults. Undefined: unchanged; null: reset to the default. */
 export interface NamespaceChange {
   timeZone?: string | null | undefined
   periods?: readonly PeriodChoice[] | null | undefined
 }
 
-/** Where namespaces are kept. */
+/** Storage of namespaces. */
 export interface NamespaceStore {
-  /** Those that there are, of those asked for, in any order. */
+  /** Reads those that exist, in any order. */
   read(names: readonly { name: string }[]): Promise<NamespaceState[]>
-  /** Those that hold anything. */
+  /** Lists those with a counter or a sequence. */
   list(page: PageByName): Promise<NamespaceState[]>
-  /** Changes what is kept, and makes the namespace where it isn't there. A repeat does no harm. */
+  /** Changes the defaults, and creates the namespace if it doesn't exist. Safe to retry. */
   define(name: string, change: (present: Retention) => Retention): Promise<NamespaceState>
 }
 
 export interface Namespaces {
   read(name: string): Promise<NamespaceState>
   readMany(names: readonly string[]): Promise<NamespaceState[]>
-  /** Those that hold a counter or a sequence. */
+  /** Lists those with a counter or a sequence. */
   list(page: PageByName): Promise<NamespaceState[]>
   /**
-   * Sets the defaults for what comes into being from now on.
+   * Sets the defaults for counters and sequences created from now on.
    *
-   * @throws {NthError} UNAVAILABLE; a repeat does no harm
+   * @throws {NthError} UNAVAILABLE; safe to retry
    */
   define(name: string, change: NamespaceChange): Promise<NamespaceState>
 }

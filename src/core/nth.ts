@@ -6,14 +6,14 @@ import type { SequenceStore } from './sequenceStore.ts'
 import { openSequences, type Sequences } from './sequences.ts'
 import type { Row, Writer } from './writer.ts'
 
-/** What Nth can do, without saying where it is kept or how it is asked. */
+/** The operations of Nth, independent of storage and API. */
 export interface Nth {
   counters: Counters
   namespaces: Namespaces
   sequences: Sequences
 }
 
-/** Everything that Nth keeps. */
+/** The storage of Nth. */
 export interface Store<R extends Row> {
   counters: CounterStore<R>
   namespaces: NamespaceStore
@@ -22,10 +22,10 @@ export interface Store<R extends Row> {
 }
 
 export interface NthOptions extends CallsOptions {
-  /** Told of failures that an operator should see. */
+  /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
   now?: () => Date
-  /** For how long an idempotency key stands for what was done, in milliseconds. */
+  /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
 }
 

@@ -1,27 +1,27 @@
 import type { Block, Position } from './numbers.ts'
 import type { SequenceDefinition } from './sequenceDefinition.ts'
 
-/** What one caller asks of one group. */
+/** An operation on a sequence group. */
 export type GroupOperation =
   | { kind: 'next'; count: number }
-  /** Null: at the start. */
+  /** Null: at `startValue`. */
   | { kind: 'restart'; nextValue: number | null }
-  /** `token`: what names the reservation. */
+  /** `token`: id of the new reservation. */
   | { kind: 'reserve'; token: string; ttlMs: number }
   | CloseOperation
 
 /** Ends a reservation. */
 export type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
-/** What one operation did. */
+/** Result of an operation on a sequence group. */
 export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 
-/** Numbers, and how they are written. */
+/** Issued numbers and their format. */
 export interface IssuedNumbers extends Block {
   kind: 'numbers'
-  /** Of the group since then; undefined: it wasn't asked, or an earlier call took them. */
+  /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call issued them. */
   revision?: number | undefined
-  /** What would come after them; null: there is nothing left. */
+  /** The number that comes next; null: the sequence is exhausted. */
   nextValue: number | null
   format: string | null
   timeZone: string
@@ -31,11 +31,11 @@ export interface RestartResult {
   kind: 'restart'
   nextValue: number
   nextFormatted: string
-  /** Likewise. */
+  /** As in `IssuedNumbers`. */
   revision?: number | undefined
 }
 
-/** A number that is held until it is confirmed, given back, or its time is over. */
+/** A number reserved until it is confirmed, released or expires. */
 export interface Reservation {
   kind: 'reservation'
   token: string
@@ -49,39 +49,39 @@ export interface Reservation {
 export type ReservationState = 'RESERVED' | 'CONFIRMED' | 'RELEASED' | 'EXPIRED'
 
 export interface StoredReservation extends Reservation {
-  /** The period that its number is of. */
+  /** Period key of its number. */
   periodKey: number
-  /** How often its group had been told to begin elsewhere, in that period. */
+  /** Its generation: how often its sequence group had been restarted in that period. */
   round: number
-  /** Whether its number was given back and waits to be reissued, if that is still of the running round. */
+  /** Whether its number was released and not reissued. It is reissued only in the same period and generation. */
   isFree: boolean
 }
 
-/** What a flush finds of a group. */
+/** A sequence group as a flush finds it. */
 export interface GroupFound extends Position {
-  /** Whether its last number has risen already by what is taken. */
+  /** Whether the row was already advanced by the `rise` of its run. `last` is the number before that. */
   isRisen: boolean
-  /** How often it was told to begin elsewhere in the running period. */
+  /** Its generation: how often it was restarted in the current period. */
   round: number
-  /** The time by the database's clock, in milliseconds. */
+  /** Time by the database's clock, in milliseconds since 1970. */
   now: number
   /**
-   * Numbers of the running period and round that were given back or have expired, and are within the bounds: those to
-   * be issued first, as many as may be needed.
+   * Released or expired numbers of the current period and generation, within the bounds: the first ones to reissue, as
+   * many as may be needed.
    */
   free: readonly number[]
-  /** Those that are asked for. */
+  /** The reservations to confirm or release. */
   reservations: readonly StoredReservation[]
-  /** The group's revision before; undefined: nobody asks. */
+  /** Its revision before; undefined: not requested. */
   revision: number | undefined
 }
 
-/** What is to be written of a group. */
+/** The write of a sequence group. */
 export interface GroupWrite extends Position {
-  /** Whether it has issued numbers, or was told to begin elsewhere. */
+  /** Whether it issued numbers or was restarted. */
   isMoved: boolean
   isIssued: boolean
-  /** By how much the group's revision rises. */
+  /** How much its revision rises. */
   raised: number
   round: number
   taken: readonly Taken[]
@@ -89,18 +89,18 @@ export interface GroupWrite extends Position {
   closed: readonly StoredReservation[]
 }
 
-/** A number that was free in some round, and is reissued. */
+/** A free number that is reissued, and its generation. */
 export interface Taken {
   value: number
   round: number
 }
 
-/** A group, while operations are issued one after another. */
+/** State of a sequence group while operations are applied to it in order. */
 export interface NumberState extends Position {
   definition: SequenceDefinition
-  /** Empty: the sequence without groups. */
+  /** Name of the sequence group; may be empty. */
   group: string
-  /** Of its running period. */
+  /** Key of the current period. */
   periodKey: number
   round: number
   now: number
@@ -108,16 +108,16 @@ export interface NumberState extends Position {
   reservations: Map<string, StoredReservation>
   isMoved: boolean
   isIssued: boolean
-  /** The group's revision before all operations; undefined: nobody asks. */
+  /** Revision before all operations; undefined: not requested. */
   revision: number | undefined
-  /** By how much they raise it. */
+  /** How much the operations raise it. */
   raised: number
   taken: Taken[]
   reserved: Set<StoredReservation>
   closed: Set<StoredReservation>
 }
 
-/** A group as it was found, before anything is issued. */
+/** State of a sequence group as found, before any operation. */
 export function numberState(
   { definition, group, periodKey }: Pick<NumberState, 'definition' | 'group' | 'periodKey'>,
   { last, next, round, now, free, reservations, revision }: GroupFound,
@@ -133,7 +133,7 @@ export function numberState(
     free: [...free],
     reservations: new Map(
       reservations.map((one) => {
-        // The free numbers were read a moment after the clock: who holds one of them has lost it by then.
+        // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
         const isLost = one.periodKey === periodKey && one.round === round && free.includes(one.value)
         return [one.token, { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }]
       }),
@@ -148,7 +148,7 @@ export function numberState(
   }
 }
 
-/** What was changed of a group; undefined: nothing. */
+/** The write of a sequence group; undefined: nothing changed. */
 export function groupWrite(state: NumberState): GroupWrite | undefined {
   const { last, next, round, isMoved, isIssued, raised, taken, reserved, closed } = state
   if (!isMoved && closed.size === 0) return undefined

@@ -1,39 +1,39 @@
 import { NthError } from './errors.ts'
 import type { SequenceDefinition } from './sequenceDefinition.ts'
 
-/** Where a group stands in its running period: what it has issued last, and what was said to come next. */
+/** Position of a sequence group in its current period: the last number issued, and the one set to come next. */
 export interface Position {
   /** The last number issued; null: none yet. */
   last: number | null
-  /** The next one, if it doesn't follow from the last. */
+  /** The next number, if it doesn't follow from the last. */
   next: number | null
 }
 
-/** Numbers that follow one another. */
+/** Consecutive numbers. */
 export interface Block {
-  /** The first. */
+  /** The first number. */
   value: number
   lastValue: number
   count: number
   step: number
-  /** Where they go on after the end; undefined: they don't come to it. */
+  /** The cycle in which they wrap around; undefined: they don't. */
   ring?: Ring | undefined
 }
 
 /** The ends of a cycle. */
 export interface Ring {
-  /** Where it begins again. */
+  /** The number after a wrap around. */
   from: number
-  /** What no number of it is beyond. */
+  /** The bound that no number is beyond. */
   end: number
 }
 
-/** The most numbers that one call takes. */
+/** Maximum numbers of one call. */
 export const MAX_BLOCK = 1_000_000
-/** The most that one call takes of a cycle, where they can't be counted from the first one. */
+/** Maximum numbers of one call on a cycle, where they can't be derived from the first one. */
 export const MAX_BLOCK_OF_CYCLE = 10_000
 
-/** The numbers that come next; an error where there are not so many. */
+/** The next numbers; an error if there are not that many. */
 export function blockAt(definition: SequenceDefinition, position: Position, count: number): Block | NthError {
   const { step, cycle } = definition
   const end = endOf(definition)
@@ -53,7 +53,7 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
   return { value, lastValue: further(ring.from, count - untilEnd - 1, step), count, step, ring }
 }
 
-/** The number that would be issued next; null: there is none left. */
+/** The number that would be issued next; null: the sequence is exhausted. */
 export function nextNumber(definition: SequenceDefinition, position: Position): number | null {
   return upcoming(definition, position) ?? (definition.cycle ? startOfRound(definition) : null)
 }
@@ -69,35 +69,35 @@ export function numbersOf({ value, count, step, ring }: Block): number[] {
   return numbers
 }
 
-/** The bound that a number is beyond; undefined: it may be issued. */
+/** The bound that a number is beyond; undefined: none. */
 export function beyondBounds({ minValue, maxValue }: SequenceDefinition, value: number): number | undefined {
   if (maxValue !== null && value > maxValue) return maxValue
   return minValue !== null && value < minValue ? minValue : undefined
 }
 
-/** The next number before the end is come to; null: it is. */
+/** The next number without a wrap around; null: the end is reached. */
 function upcoming(definition: SequenceDefinition, { last, next }: Position): number | null {
   const { startValue, step, minValue, maxValue } = definition
   const number = next ?? (last === null ? startValue : last + step)
-  // The bounds may have been moved since.
+  // The bounds may have changed since.
   const [nearest, end] = [step > 0 ? minValue : maxValue, endOf(definition)]
   return after(nearest !== null && isBeyond(nearest, number, step) ? nearest : number, 0, end, step)
 }
 
-/** A number some steps further on; null where that is beyond the end. */
+/** The number some steps further on; null: it is beyond the end. */
 function after(number: number, steps: number, end: number, step: number): number | null {
   const value = further(number, steps, step)
   return isBeyond(value, end, step) ? null : value
 }
 
-/** Exact within the safe range, also where the distance is out of it; out of it rounded, but never into it. */
+/** Exact within the safe range, even if the distance isn't safe. Outside it is rounded, but never into the range. */
 function further(number: number, steps: number, step: number): number {
   const distance = steps * step
   if (Number.isSafeInteger(distance)) return number + distance
   return Number(BigInt(number) + BigInt(steps) * BigInt(step))
 }
 
-/** Whether a number comes after another one, in the direction of the steps. */
+/** Whether a number is past another one, in the direction of `step`. */
 function isBeyond(number: number, other: number, step: number): boolean {
   return step > 0 ? number > other : number < other
 }
@@ -114,7 +114,7 @@ function lengthOf({ from, end }: Ring, step: number): number {
   return Math.min(numbersUntil(from, end, step), MAX_BLOCK_OF_CYCLE)
 }
 
-/** How many numbers there are from one to the end. The distance may be out of the safe range. */
+/** How many numbers there are up to the end. The distance may be outside the safe range. */
 function numbersUntil(number: number, end: number, step: number): number {
   return Number((BigInt(end) - BigInt(number)) / BigInt(step)) + 1
 }
@@ -123,17 +123,17 @@ function exhausted(definition: SequenceDefinition, { last }: Position, count: nu
   const { step, minValue, maxValue, startValue } = definition
   const limit = step > 0 ? maxValue : minValue
   const asked = count === 1 ? 'a number' : `${count} numbers`
-  const since = last === null ? 'none was issued yet' : `the last one was ${last}`
+  const since = last === null ? 'no number was issued yet' : `the last number was ${last}`
   if (limit !== null) {
     return new NthError(
       'SEQUENCE_EXHAUSTED',
-      `This sequence does not have ${asked} left: ${since}, and it ends at ${limit}. Nothing was taken.`,
+      `Cannot issue ${asked}, as ${since} and the sequence ends at ${limit}. Nothing was issued.`,
       { limit, ...(last !== null && { lastValue: last }) },
     )
   }
   return new NthError(
     'OUT_OF_RANGE',
-    `This sequence does not have ${asked} left within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}: ${since}. Nothing was taken.`,
+    `Cannot issue ${asked} within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}, as ${since}. Nothing was issued.`,
     { value: last ?? startValue },
   )
 }
@@ -141,7 +141,7 @@ function exhausted(definition: SequenceDefinition, { last }: Position, count: nu
 function tooLong(count: number, most: number): NthError {
   return new NthError(
     'BAD_USER_INPUT',
-    `Argument "count" must be at most ${most} for this sequence, which begins again after its last number; it is ${count}.`,
+    `Argument "count" must be at most ${most}, as this sequence wraps around; it is ${count}.`,
     { argument: 'count', limit: most },
   )
 }

@@ -2,26 +2,26 @@ import type { CounterKey, CountersOptions } from './counters.ts'
 import { NthError } from './errors.ts'
 import type { Row } from './writer.ts'
 
-/** What a reset of many counters did. */
+/** Result of resetting many counters. */
 export interface ResetSummary {
   resetCount: number
-  /** Left alone, as the value is outside their bounds. */
+  /** Counters left unchanged, as the value is outside their bounds. */
   refusedCount: number
 }
 
-/** Which counters are to be set, and to what. */
+/** Which counters to reset, and to what value. */
 interface Reset {
   namespace: string
   prefix: string
   to: number
 }
 
-/** How many counters one transaction sets. */
+/** Maximum counters of one transaction. */
 const BATCH = 500
 
 type Means<R extends Row> = Pick<CountersOptions<R>, 'store' | 'groupCommit'>
 
-/** Sets every counter of a namespace whose name begins with a prefix, in batches: see `Counters`. */
+/** Resets every counter of a namespace whose name starts with a prefix, in batches: see `Counters`. */
 export async function resetAll<R extends Row>(
   means: Means<R>,
   { namespace, prefix, to }: Reset,
@@ -35,7 +35,7 @@ export async function resetAll<R extends Row>(
     after = batch.length === BATCH ? batch.at(-1)?.name : undefined
     const before = failures.length
     await resetEach(means, batch, to, summary, failures)
-    // Where none can be set, it is not for them.
+    // If a whole batch fails, the cause is not in its counters.
     if (failures.length === before + batch.length) break
   } while (after !== undefined)
   const [failure] = failures
@@ -53,12 +53,12 @@ async function resetEach<R extends Row>(
   for (const answer of answers) {
     if (answer instanceof NthError && answer.code === 'LIMIT_REACHED') summary.refusedCount += 1
     else if (answer instanceof Error) failures.push(answer)
-    // Deleted meanwhile, if there is none.
+    // Without an answer the counter was deleted in the meantime.
     else if (answer) summary.resetCount += 1
   }
 }
 
-/** Has an error say how far it came. */
+/** Adds the number of counters reset so far to an error. */
 function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   if (!(error instanceof NthError)) throw error
   const message = `${error.message} ${resetCount} counters were reset.`

@@ -4,26 +4,26 @@ import type { Row, Rows } from './writer.ts'
 export interface RowResolverOptions<R extends Row> {
   calls: Calls<R>
   now: () => Date
-  /** Has a call wait whose rows are found. */
+  /** Queues a call whose rows are resolved. */
   place: (call: Call<R>) => void
-  /** Told of failures that an operator should see. */
+  /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
 
-/** There is no row, and none was to be made. */
+/** The row does not exist, and must not be created. */
 export class MissingRow extends Error {}
 
 /**
- * A row that is gone was deleted or defined anew, and its key is another one then. One that is found again as it was
- * is not seen yet by the connection that is to change it, or was taken away by somebody: an operator is told, once.
+ * Attempts until an operator is notified, once. A row that is gone was deleted or redefined, so its key usually
+ * differs. If it resolves to the same key again, the writer's connection doesn't see it yet, or somebody removed it.
  */
 const ATTEMPTS_UNTIL_REPORTED = 6
 const SHORTEST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 200
 
-/** Makes the function that makes what looks for a call's rows. */
+/** Returns the function that creates row resolvers. */
 export function openRowResolver<R extends Row>({ calls, now, place, onFault }: RowResolverOptions<R>) {
-  /** Looks for the rows behind keys, in memory and then in the database, and has them made if that is wished. */
+  /** Resolves the rows of keys: from the cache, then from the database. `isMade`: missing rows are created. */
   return function resolverOf<Key>(
     rows: Rows<Key, R>,
     keys: readonly Key[],
@@ -34,13 +34,13 @@ export function openRowResolver<R extends Row>({ calls, now, place, onFault }: R
     function found(call: Call<R>, again: readonly R[]): void {
       const isAsBefore = again.every(({ key }, index) => key === call.rows[index]?.key)
       call.rows = again
-      // Not after the first time: a sequence that was defined anew is found like this.
+      // Not the first time: a redefined sequence may keep its key.
       if (isAsBefore && ++fruitless > 1) placeLater(call)
       else place(call)
     }
 
     function placeLater(call: Call<R>): void {
-      call.obstacle = new Error(`A row that counts is missing for one of ${JSON.stringify(keys)}`)
+      call.obstacle = new Error(`The writer finds no row for one of ${JSON.stringify(keys)}`)
       if (fruitless === ATTEMPTS_UNTIL_REPORTED) onFault(call.obstacle)
       const pauseMs = Math.random() * Math.min(SHORTEST_PAUSE_MS * 2 ** fruitless, LONGEST_PAUSE_MS)
       setTimeout(place, pauseMs, call)

@@ -7,26 +7,26 @@ import type { GroupRun } from './groupRun.ts'
 import { type GroupFound, numberState } from './numberState.ts'
 import type { CounterRow, GroupRow, Row, Write } from './writer.ts'
 
-/** Whether there is no such row any more, or it is not as it was known: then it is to be looked up. */
+/** Whether the row no longer exists or has changed since it was cached. Then it must be resolved again. */
 export function isGone<R extends Row>(run: Run<R>): boolean {
   return run.kind === 'group' ? !run.state : run.isGone
 }
 
-/** Starts a run with what was found of a group. */
+/** Initializes a run with its sequence group as found. */
 export function beginGroup<G extends GroupRow>(run: GroupRun<G>, found: GroupFound | undefined): void {
   const { row, periodKey } = run
   run.state = found && numberState({ definition: row.definition, group: row.group, periodKey }, found)
 }
 
-/** What was found of a row. */
+/** A counter's row as found. */
 interface CounterFound {
-  /** Undefined: there is no such row. */
+  /** Undefined: the row doesn't exist. */
   value: number | undefined
   periodTotals: readonly number[] | undefined
   revision: number | undefined
 }
 
-/** Starts a run with what a row held before. */
+/** Initializes a run with its row as found. */
 export function begin(run: CounterRun<CounterRow>, { value, periodTotals, revision }: CounterFound): void {
   const { definition } = run.row
   run.isGone = value === undefined
@@ -43,7 +43,7 @@ export function begin(run: CounterRun<CounterRow>, { value, periodTotals, revisi
   run.isDeleted = false
 }
 
-/** Does what a call asks on its rows: all of it, or nothing. */
+/** Applies the operations of a call to its rows: all or none. */
 export function applyCall<R extends Row>(
   call: Call<R>,
   runs: readonly Run<R>[],
@@ -65,10 +65,10 @@ function applyOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): O
   if (run.kind === 'group' && run.state && !isForCounter(operation)) {
     return applyToSequence(run.state, operation, at)
   }
-  throw new Error('An operation on a row of another kind')
+  throw new Error('The operation does not fit the kind of its row')
 }
 
-/** What is to become of a counter, if it is not written already. */
+/** The write of a counter; undefined: none, or its coalesced statement has written it. */
 export function writeOf({ coalesced, ...state }: CounterRun<CounterRow>): Write | undefined {
   const { value, counted, raised, isDefined, isDeleted, definition } = state
   if (coalesced) return undefined

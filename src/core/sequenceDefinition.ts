@@ -80,8 +80,8 @@ export function defaultSequenceDefinition(timeZone: string): SequenceDefinition 
 const MAX_PAST_FORMATS = 100
 
 /**
- * A sequence after a change, and how it has written numbers before; an error if that makes no sense, or if numbers
- * could be issued that look like earlier ones.
+ * A sequence definition after a change, with its format history; an error if it is invalid, or if numbers could be
+ * issued that look like earlier ones.
  */
 export function changedSequenceDefinition(
   history: History,

@@ -13,81 +13,84 @@ export interface SequenceKey {
 export interface GroupKey {
   namespace: string
   sequence: string
-  /** May be empty: the sequence without groups. */
+  /** Name of the sequence group; may be empty. */
   group: string
 }
 
 export interface SequenceState extends SequenceKey {
-  /** Undefined: neither used nor defined, so that it would be as its namespace says. */
+  /** Undefined: neither used nor defined; its namespace's defaults apply. */
   definition: SequenceDefinition | undefined
-  /** When it was first used or defined; null: neither yet. */
+  /** When it was first used or defined; null: never. */
   createdAt: Date | null
 }
 
 export interface GroupState extends GroupKey {
-  /** The last number issued, of a gapless sequence the furthest; null: none yet. */
+  /** The last number issued; in a gapless sequence the furthest one; null: none yet. */
   lastValue: number | null
   lastFormatted: string | null
-  /** What would be issued now; null: there is nothing left. */
+  /** The number that would be issued now; null: the sequence is exhausted. */
   nextValue: number | null
-  /** The same as text, as it would be written now. */
+  /** `nextValue` as it would be formatted now. */
   nextFormatted: string | null
   updatedAt: Date | null
-  /** Of two states the newer has the higher one. */
+  /** Higher in the newer of two states. */
   revision: number
 }
 
-/** A group as it is stored. */
+/** A sequence group as stored. */
 export interface StoredGroup extends GroupKey {
   definition: SequenceDefinition
-  /** What it has issued last, and how that was written; undefined: nothing yet. */
+  /** The last number issued, and its format; undefined: none yet. */
   latest: { value: number; at: Date; format: string | null; timeZone: string } | undefined
-  /** Where it stands in the running period. */
+  /** Position in the current period. */
   position: Position
-  /** The number that was given back and is to be issued first; null: none. */
+  /** The first released or expired number to reissue; null: none. */
   free: number | null
   revision: number
 }
 
-/** Groups that were asked for. */
+/** Result of reading sequence groups. */
 export interface GroupsRead {
-  /** Those, used or not, of the sequences that are there, in any order. */
+  /** The requested ones, used or not, of sequences that exist, in any order. */
   groups: StoredGroup[]
-  /** The revision of the others. */
+  /** Revision of all other requested ones. */
   revision: number
 }
 
-/** Where sequences are kept. */
+/** Storage of sequences. */
 export interface SequenceStore<R extends Row> {
   rows: Rows<GroupKey, R>
-  /** The groups of reservations, by what names these. They can't be made. */
+  /** Sequence groups by the token of a reservation. They can't be created this way. */
   rowsOfReservations: Rows<string, R>
-  /** The sequences that were ever used or defined, of those asked for, in any order, by one statement. */
+  /** Reads the sequences that were ever used or defined, in any order, with one statement. */
   readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
-  /** Reads groups as of an instant. */
+  /** Reads sequence groups as of an instant. */
   readGroups(keys: readonly GroupKey[], now: Date): Promise<GroupsRead>
-  /** Those that there are, in any order, by one statement. */
+  /** Reads the reservations that exist, in any order, with one statement. */
   readReservations(tokens: readonly string[]): Promise<Reservation[]>
-  /** The groups that they are of, likewise. */
+  /** Reads the sequence groups of reservations in the same way. */
   readReservationGroups(tokens: readonly string[]): Promise<{ token: string; group: GroupKey }[]>
   list(namespace: string, page: PageByName): Promise<SequenceState[]>
   listGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredGroup[]>
-  /** Changes what a sequence is, one caller at a time, while nothing is issued. Makes it where it isn't there. */
+  /**
+   * Changes a sequence definition, one caller at a time, while no numbers are issued. Creates the sequence if it
+   * doesn't exist.
+   */
   define(
     key: SequenceKey,
     change: (history: History) => { definition: SequenceDefinition; formatHistory: readonly PastFormat[] },
-    /** When it is done, and until when it may take, on the clock of `performance.now()`. */
+    /** The time of the change, and its deadline on the clock of `performance.now()`, in milliseconds. */
     when: { at: Date; deadline: number },
   ): Promise<SequenceState>
   delete(key: SequenceKey): Promise<void>
 }
 
-/** A key as one text. */
+/** A key as one string. */
 export function sequenceKeyText({ namespace, name }: SequenceKey): string {
   return joinNames(namespace, name)
 }
 
-/** A key as one text. */
+/** A key as one string. */
 export function groupKeyText({ namespace, sequence, group }: GroupKey): string {
   return joinNames(namespace, sequence, group)
 }

@@ -26,73 +26,73 @@ import {
 } from './sequenceStore.ts'
 import type { Row, Rows } from './writer.ts'
 
-/** Numbers that belong to one caller. */
+/** Numbers issued to one caller. */
 export interface SequenceNumbers {
   key: GroupKey
   issued: IssuedNumbers
   at: Date
-  /** Whether an earlier call with the same idempotency key took them. */
+  /** Whether an earlier call with the same idempotency key issued them. */
   isReplayed: boolean
 }
 
-/** What a group was told. */
+/** Result of restarting a sequence group. */
 export interface Restart {
   key: GroupKey
-  /** The number that was to come next. */
+  /** The number set to come next. */
   nextValue: number
-  /** The same as text. */
+  /** `nextValue`, formatted. */
   nextFormatted: string
-  /** Of the group since then; undefined: it wasn't asked, or an earlier call did it. */
+  /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call restarted it. */
   revision: number | undefined
   isReplayed: boolean
 }
 
-/** What a caller wants beside numbers. */
+/** Options of a call on a sequence group. */
 export type GroupCallOptions = Partial<Pick<Request, 'claim' | 'withRevision'>>
 
 export interface Sequences {
   /**
-   * Takes `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat gets the first ones again.
+   * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.
    *
-   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, and where numbers
-   *   are reserved; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, or if the
+   *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
   next(key: GroupKey, count: number, options?: GroupCallOptions): Promise<SequenceNumbers>
   /**
-   * Says which number comes next. Undefined: the first one.
+   * Restarts a sequence group at a number. Null or undefined: at `startValue`.
    *
    * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
   restart(key: GroupKey, nextValue: number | null | undefined, options?: GroupCallOptions): Promise<Restart>
   /**
-   * Holds the lowest free number of a gapless sequence for some seconds. A repeat is told of the first reservation as
-   * it stands then.
+   * Reserves the first free number of a gapless sequence for some seconds. A repeat returns the first reservation in
+   * its current state.
    *
-   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT where numbers are taken;
+   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT if the sequence is not gapless;
    *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
   reserve(key: GroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation>
   /**
-   * Makes a reserved number final. Once more is answered as at first.
+   * Confirms a reserved number. A repeat returns the same result.
    *
    * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
   confirm(token: string): Promise<Reservation>
-  /** Gives a reserved number back. Throws the same. */
+  /** Releases a reserved number. Repeats and errors as for `confirm`. */
   release(token: string): Promise<Reservation>
-  /** A reservation as it stands; undefined: there is none. */
+  /** Reads a reservation in its current state; undefined: it doesn't exist. */
   reservation(token: string): Promise<Reservation | undefined>
-  /** The group that a reservation is of; undefined: there is none. */
+  /** The sequence group of a reservation; undefined: it doesn't exist. */
   groupOfReservation(token: string): Promise<GroupKey | undefined>
   /**
-   * Changes what a sequence is.
+   * Changes a sequence definition.
    *
-   * @throws {NthError} BAD_USER_INPUT if that makes no sense, or numbers could be issued that look like earlier ones;
+   * @throws {NthError} BAD_USER_INPUT if it is invalid, or numbers could be issued that look like earlier ones;
    *   UNAVAILABLE, OUTCOME_UNKNOWN
    */
   define(key: SequenceKey, change: SequenceDefinitionChange): Promise<SequenceState>
   /**
-   * Forgets a sequence with all its groups: its numbers begin again.
+   * Deletes a sequence with all its sequence groups. Later numbers start from the beginning.
    *
    * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
    */
@@ -106,10 +106,10 @@ export interface Sequences {
 export interface SequencesOptions<R extends Row> {
   store: SequenceStore<R>
   groupCommit: GroupCommit<R>
-  /** The time zone of what comes into being in a namespace. */
+  /** Default time zone of a namespace. */
   timeZoneIn: (namespace: string) => Promise<string>
   now: () => Date
-  /** Until when a call may take that comes now, on the clock of `performance.now()`. */
+  /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
   deadline: () => number
 }
 
@@ -190,7 +190,7 @@ export function openSequences<R extends Row>({
     },
 
     async reserve(key, ttlSeconds, claim) {
-      // What is refused anyhow is not to make a group.
+      // A reservation that will be refused must not create a sequence group.
       const isKnown = store.rows.known(key) !== undefined
       const options = { claim, deadline: isKnown ? undefined : deadline() }
       const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
@@ -201,7 +201,7 @@ export function openSequences<R extends Row>({
       const reservation = resultAs('reservation', applied)
       const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
       if (!present)
-        throw new NthError('NOT_FOUND', 'The reservation that was made with this key is no longer known.')
+        throw new NthError('NOT_FOUND', 'The reservation made with this idempotency key no longer exists.')
       return present
     },
 
@@ -226,7 +226,7 @@ export function openSequences<R extends Row>({
   }
 }
 
-/** A group as a call has left it that took numbers. */
+/** State of a sequence group after a call that issued numbers. */
 export function groupAfter(
   numbers: SequenceNumbers,
 ): Omit<GroupState, 'revision'> & Partial<Pick<GroupState, 'revision'>> {
@@ -245,7 +245,7 @@ export function groupAfter(
   return revision === undefined ? after : { ...after, revision }
 }
 
-/** Makes the function that writes the numbers of a block. */
+/** Returns a function that formats the numbers of a block. */
 export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
   return writerOf(issued, key.group, at)
 }
@@ -266,15 +266,15 @@ function stateOf(stored: StoredGroup, at: Date): GroupState {
   }
 }
 
-/** What an operation did, which says what it is. */
+/** The result of a call, of the expected kind. */
 function resultAs<Kind extends SequenceResult['kind']>(
   kind: Kind,
   { answers: [answer] }: Applied,
 ): Extract<SequenceResult, { kind: Kind }> {
-  // That of its kind, as it says.
+  // Its `kind` identifies it.
   if (answer && 'kind' in answer && answer.kind === kind)
     return answer as Extract<SequenceResult, { kind: Kind }>
-  throw new Error(`There is no answer that says what was done: ${kind}`)
+  throw new Error(`No result of kind ${kind}`)
 }
 
 function unused({ namespace, name }: SequenceKey): SequenceState {

@@ -1,16 +1,16 @@
 /**
- * Parts long work among turns of the event loop, so that no request holds up all others. Work says how many values it
- * is about to make, and goes on at once if they have room in the present turn; else in one of the next. All requests
+ * Splits long work across ticks of the event loop, so that no request blocks the others. Work announces how many values
+ * it will produce. It continues at once if the current tick has room for them, otherwise in a later one. All requests
  * share the room.
  */
 
-/** Some 10 ms: a value takes 1 to 5 µs, with what comes after (Node 20, two cores). */
+/** Maximum values of a tick, some 10 ms: a value takes 1 to 5 µs, with the work that follows (Node 20, two cores). */
 const VALUES_IN_A_TURN = 2500
 
-/** After which a turn has no more room, whatever was said. */
+/** Time after which a tick has no more room, whatever was announced. */
 const LONGEST_TURN_MS = 10
 
-/** A list of so few values is completed in one go. */
+/** Maximum values of a list that is completed in one tick. */
 const SHORT_LIST = 1000
 
 interface Turn {
@@ -20,12 +20,12 @@ interface Turn {
 
 let turn: Turn | undefined
 
-/** Waits for a turn with room for so many values. What is too much for any gets a turn of its own. */
+/** Waits for a tick with room for this many values, and takes it. Work that fits no tick gets one of its own. */
 export async function untilRoom(values: number): Promise<void> {
   while (!hasRoom(values)) await nextTurn()
 }
 
-/** Whether the present turn has room for so many values, which it then has no longer. */
+/** Takes room for this many values in the current tick. Returns whether there was enough. */
 export function hasRoom(values: number): boolean {
   const now = performance.now()
   if (!turn) {
@@ -41,8 +41,8 @@ export function hasRoom(values: number): boolean {
 }
 
 /**
- * The items of a list one by one, each when there is room for its values: for an executor, which goes on with an item
- * when its promise resolves. Short lists stay as they are.
+ * Delivers the items of a list one by one, each when there is room for its values: for a GraphQL executor, which
+ * continues with an item when its promise resolves. Short lists are returned unchanged.
  */
 export async function inTurns<Item>(
   items: readonly Item[],
@@ -58,11 +58,11 @@ export async function inTurns<Item>(
     for (const [index, item] of items.entries()) {
       if (!hasRoom(valuesOfEach)) await untilRoom(valuesOfEach)
       deliveries[index]?.(item)
-      // What waits for it goes on before the time is looked at again.
+      // Lets the work that awaits this item run before the clock is checked again.
       await undefined
     }
   }
-  // It waits for nothing that can fail.
+  // It awaits nothing that can fail.
   void deliver()
   return promises
 }

@@ -21,16 +21,16 @@ export interface GroupRow {
   kind: 'group'
   /** Unique per sequence group and definition of its sequence. */
   key: string
-  /** Common to all groups of the sequence. */
+  /** The same for all sequence groups of the sequence. */
   sequenceKey: string
-  /** Its name; may be empty. */
+  /** Name of the sequence group; may be empty. */
   group: string
   definition: SequenceDefinition
 }
 
 /** Finds the row behind a key. */
 export interface Rows<Key, R> {
-  /** Without asking the database. */
+  /** The cached row, without a query. */
   known(key: Key): R | undefined
   find(key: Key): Promise<R | undefined>
   /** Creates it if it doesn't exist. */
@@ -59,7 +59,7 @@ export interface Flush<R extends Row> extends FlushBody<R> {
 export interface FlushBody<R extends Row> {
   /** One for each counter. */
   counters: readonly CounterRun<R & CounterRow>[]
-  /** One for each group. */
+  /** One for each sequence group. */
   groups: readonly GroupRun<R & GroupRow>[]
   /** One for each idempotency key. */
   claims: readonly Claim[]
