@@ -9,10 +9,10 @@ import { fieldsBeneath } from './fieldCount.ts'
 import { decodeId, encodeId } from './ids.ts'
 import { inputError } from './inputError.ts'
 
-/** What resolvers get beside their arguments. */
+/** Context of all resolvers. */
 export interface Context {
   nth: Nth
-  /** The key that came in the header of the request. */
+  /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
 }
 
@@ -32,16 +32,17 @@ export const builder = new SchemaBuilder<{
   relay: {
     encodeGlobalID: (typename, id) => encodeId(typename, String(id)),
     decodeGlobalID: decodeId,
-    nodesOnConnection: { description: 'The items themselves, without their cursors.' },
-    nodeTypeOptions: { description: 'Something that can be read again by its id.' },
-    idFieldOptions: { description: 'Opaque and stable: one name, one id, also after deletion and reuse.' },
+    nodesOnConnection: { description: 'The items, without cursors.' },
+    nodeTypeOptions: { description: 'An object that can be read again by its ID.' },
+    idFieldOptions: { description: 'Opaque and stable: one name has one ID, also after deletion and reuse.' },
     nodeQueryOptions: {
-      description: 'Reads anything again by its id.',
-      args: { id: { description: 'The id, as another answer gave it.', validate: checks.id } },
+      description: 'Returns an object by its ID; null if it does not exist.',
+      args: { id: { description: 'An ID that the API returned.', validate: checks.id } },
     },
     nodesQueryOptions: {
       nullable: { list: true, items: true },
-      description: 'Reads up to 500 again, in the order asked for.',
+      description:
+        'Returns up to 500 objects by their IDs, in the requested order; null for those that do not exist.',
       resolve: async (_, { ids }, context, info, resolveNodes) => {
         spend(context, ids.length, info)
         const lengths = ids.map(({ id }) => id.length)
@@ -50,44 +51,44 @@ export const builder = new SchemaBuilder<{
       },
       args: {
         ids: {
-          description: 'The ids, as other answers gave them.',
+          description: 'IDs that the API returned.',
           ...checks.holds(checks.MAX_ITEMS),
           validate: checks.ids,
         },
       },
     },
-    pageInfoTypeOptions: { description: 'Where a page lies in its list.' },
+    pageInfoTypeOptions: { description: 'Position of a page in its list.' },
     hasNextPageFieldOptions: {
-      description: 'Whether more follows: ask for `first` items `after` the endCursor.',
+      description: 'Whether more items follow: request `first` items `after` the endCursor.',
     },
     hasPreviousPageFieldOptions: {
-      description: 'Whether more comes before: ask for `last` items `before` the startCursor.',
+      description: 'Whether items precede this page: request `last` items `before` the startCursor.',
     },
-    startCursorFieldOptions: { description: 'Cursor of the first item of this page.' },
-    endCursorFieldOptions: { description: 'Cursor of the last item of this page.' },
-    pageInfoFieldOptions: { description: 'Where this page lies in the list.' },
+    startCursorFieldOptions: { description: 'Cursor of the first item; null on an empty page.' },
+    endCursorFieldOptions: { description: 'Cursor of the last item; null on an empty page.' },
+    pageInfoFieldOptions: { description: 'Position of this page in the list.' },
     edgesFieldOptions: { description: 'The items, each with its cursor.' },
     nodeFieldOptions: { description: 'The item.' },
-    cursorFieldOptions: { description: 'The place of this item, for `after` and `before`.' },
+    cursorFieldOptions: { description: 'Position of this item, for `after` and `before`.' },
     firstArgOptions: {
-      description: 'How many, from the start: up to 500, by default 50. Not with `last`.',
+      description: 'Number of items from the start, 0 to 500. Default: 50. Not with `last`.',
       validate: checks.pageSize,
     },
     lastArgOptions: {
-      description: 'How many, from the end: up to 500. Not with `first`.',
+      description: 'Number of items from the end, 0 to 500. Not with `first`.',
       validate: checks.pageSize,
     },
-    afterArgOptions: { description: 'Only what follows this cursor.' },
-    beforeArgOptions: { description: 'Only what comes before this cursor.' },
+    afterArgOptions: { description: 'Only items after this cursor.' },
+    beforeArgOptions: { description: 'Only items before this cursor.' },
   },
   validation: { validationError: inputError },
 })
 
 builder.queryType({
-  description: 'Reads. Names: 1 to 191 characters, no control characters, compared exactly.',
+  description: 'Queries. Names: 1 to 191 characters, no control characters, compared exactly.',
 })
 
 builder.mutationType({
   description:
-    'Writes, done one after another. A refused field is null beside its error; the others stand. `idempotencyKey`: 1 to 255 printable ASCII characters; a repeat within 24 hours counts once.',
+    'Mutations, executed one after another. A failed field returns null and an error; the others still apply. `idempotencyKey`: 1 to 255 printable ASCII characters; a repeat within 24 hours is not applied again.',
 })

@@ -7,23 +7,23 @@ import { type Fault, nameFault, textFault } from '../core/names.ts'
 import { MAX_BLOCK } from '../core/numbers.ts'
 import { decodeId, idFault } from './ids.ts'
 
-/** The most items that one list takes or gives. */
+/** Maximum length of a list argument or of a page. */
 export const MAX_ITEMS = 500
 
-/** The most periods that a definition keeps: each of them once. */
+/** Maximum tracked periods in a definition: each of them once. */
 export const MAX_PERIODS = PERIODS.length
 
-/** The longest time that a number can be reserved: a day. */
+/** Longest reservation, in seconds: a day. */
 const MAX_TTL_S = 86_400
 
-/** What arguments must be beyond being of their type. */
+/** These check the values of arguments, after their types. */
 export const name = z.string().superRefine((text, context) => report(context, nameFault(text)))
 
 export const textOrEmpty = z.string().superRefine((text, context) => report(context, textFault(text)))
 
 /**
- * Says of a list argument or field how many items it takes. That is looked at before the items are; the checks below
- * come after.
+ * Declares the maximum length of a list argument or field. It is checked before the items are; the checks below run
+ * later.
  */
 export function holds(maxItems: number): { extensions: { maxItems: number } } {
   return { extensions: { maxItems } }
@@ -31,12 +31,12 @@ export function holds(maxItems: number): { extensions: { maxItems: number } } {
 
 export const names = listOf(nameFault, 1)
 
-/** A list of changes that isn't too long. One that is too long isn't looked into. */
+/** Checks a list of changes. If its length is invalid, its items aren't checked. */
 export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, context) => {
   const { length } = list
   if (length < 1 || length > MAX_CHANGES) {
     const limit = length < 1 ? 1 : MAX_CHANGES
-    report(context, { message: `must hold 1 to ${MAX_CHANGES} changes; it holds ${length}`, limit })
+    report(context, { message: `must have 1 to ${MAX_CHANGES} changes; it has ${length}`, limit })
     return
   }
   list.forEach(({ name }, index) => {
@@ -44,12 +44,12 @@ export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, cont
   })
 })
 
-/** What a definition must be that its parts alone don't say. */
+/** Checks what the types of a definition's fields can't express. */
 export const definition = z
   .looseObject({})
   .superRefine(({ minValue, maxValue, slots, ...retention }, context) => {
     if (typeof minValue === 'number' && typeof maxValue === 'number' && minValue > maxValue) {
-      report(context, { message: `must not be above maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
+      report(context, { message: `must not exceed maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
     }
     if (typeof slots === 'number') report(context, rangeFault(slots, 1, MAX_SLOTS), ['slots'])
     reportRetention(context, retention)
@@ -59,7 +59,7 @@ export const namespaceDefinition = z.looseObject({}).superRefine((retention, con
   reportRetention(context, retention)
 })
 
-/** The rest depends on what the sequence is already. */
+/** The other checks depend on the current definition. */
 export const sequenceDefinition = z.looseObject({}).superRefine(({ format, timeZone }, context) => {
   reportRetention(context, { timeZone })
   if (typeof format === 'string') report(context, textFault(format), ['format'])
@@ -73,7 +73,7 @@ function reportRetention(context: z.RefinementCtx, { timeZone, periods }: Record
   const chosen: PeriodChoice[] = periods
   const seen = new Set<string>()
   for (const [index, { period, keepDays }] of chosen.entries()) {
-    if (seen.has(period)) report(context, { message: `is ${period} again` }, ['periods', index, 'period'])
+    if (seen.has(period)) report(context, { message: `repeats ${period}` }, ['periods', index, 'period'])
     seen.add(period)
     if (typeof keepDays === 'number') {
       report(context, rangeFault(keepDays, 1, MAX_KEEP_DAYS), ['periods', index, 'keepDays'])
@@ -99,20 +99,20 @@ export const bucketCount = between(0, MAX_BUCKETS)
 
 export const pageSize = between(0, MAX_ITEMS)
 
-/** Of a page, `first` and `last` say opposite things. */
+/** `first` and `last` are mutually exclusive. */
 export const page = z.looseObject({}).superRefine(({ first, last }, context) => {
-  if (first != null && last != null) report(context, { message: 'cannot go with "first"' }, ['last'])
+  if (first != null && last != null) report(context, { message: 'cannot be combined with "first"' }, ['last'])
 })
 
-/** Of a history, `last` and `from` say two lengths. */
+/** `last` and `from` are mutually exclusive. */
 export const historyRange = z.looseObject({}).superRefine(({ last, from }, context) => {
-  if (last != null && from != null) report(context, { message: 'cannot go with "from"' }, ['last'])
+  if (last != null && from != null) report(context, { message: 'cannot be combined with "from"' }, ['last'])
 })
 
-/** The same, where only the order by name has an index by which a prefix is found. */
+/** Like `page`. Only the order by name has an index to find a prefix. */
 export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
   if (prefix !== '' && orderBy !== 'NAME_ASC') {
-    report(context, { message: 'goes with the order NAME_ASC only' }, ['prefix'])
+    report(context, { message: 'requires the order NAME_ASC' }, ['prefix'])
   }
 })
 
@@ -126,7 +126,7 @@ function rangeFault(number: number, lowest: number, highest: number): Fault | un
   return { message: `must be from ${lowest} to ${highest}; it is ${number}`, limit }
 }
 
-/** A list that isn't too long, of texts without fault. A list that is too long isn't looked into. */
+/** Checks a list of texts. If its length is invalid, its items aren't checked. */
 function listOf(faultOf: (text: string) => Fault | undefined, fewest: number) {
   return z.array(z.string()).superRefine((list, context) => {
     const { length } = list
@@ -136,7 +136,7 @@ function listOf(faultOf: (text: string) => Fault | undefined, fewest: number) {
       })
     } else {
       const limit = length < fewest ? fewest : MAX_ITEMS
-      report(context, { message: `must hold ${fewest} to ${MAX_ITEMS} items; it holds ${length}`, limit })
+      report(context, { message: `must have ${fewest} to ${MAX_ITEMS} items; it has ${length}`, limit })
     }
   })
 }

@@ -7,10 +7,10 @@ import { fieldsBeneath } from './fieldCount.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
-/** What a page costs beside its items, in items: it is a statement of its own. */
+/** Cost of a page besides its items, counted in items: each page is a statement of its own. */
 const STATEMENT_COST = 50
 
-/** Which items a page of a list wants. */
+/** Bounds of a requested page. */
 export interface PageBounds<Place> {
   after: Place | undefined
   before: Place | undefined
@@ -18,15 +18,15 @@ export interface PageBounds<Place> {
   fromEnd: boolean
 }
 
-/** A list in some order, and how places in it are written. */
+/** An ordered list, and the encoding of its cursors. */
 export interface OrderedList<Item, Place> {
   list: (bounds: PageBounds<Place>) => Promise<Item[]>
   toCursor: (item: Item) => string
-  /** @throws {NthError} BAD_USER_INPUT for what `toCursor` can't have made */
+  /** @throws {NthError} BAD_USER_INPUT for a cursor that `toCursor` can't have created */
   fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Place | undefined
 }
 
-/** A page of an ordered list, as the Relay specification describes it. */
+/** Returns a page of an ordered list, as specified by Relay. */
 export async function connectionOf<Item extends object, Place>(
   args: DefaultConnectionArguments,
   context: object,
@@ -44,9 +44,9 @@ export async function connectionOf<Item extends object, Place>(
         fromEnd: inverted,
       }),
   )
-  // Of an empty page the library gives the cursor that was asked with.
+  // For an empty page the library returns the requested cursor.
   if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }
-  // A cursor is as long as the name that it is made of.
+  // The length of a cursor depends on the name in it.
   const lengths = edges.map((edge) => edge?.cursor.length ?? 0)
   spendTexts(context, lengths, info)
   return { edges: await inTurns(edges, fieldsBeneath(info)), pageInfo }

@@ -12,12 +12,12 @@ import type { LeaderboardPlace } from './cursors.ts'
 import { fieldsBeneath } from './fieldCount.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
-/** A counter that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
+/** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
 export type CounterSource = Omit<CounterState, Unknown | 'revision'> &
   Partial<Pick<CounterState, Unknown>> & {
-    /** Known of a change where it is asked. */
+    /** After a change: undefined unless it was selected. */
     revision: number | undefined
-    /** Where a leaderboard has it. */
+    /** Its value and position in a leaderboard. */
     listed?: { value: number; place: LeaderboardPlace }
   }
 
@@ -26,36 +26,36 @@ type Unknown = 'createdAt' | 'updatedAt'
 export const Counter = builder.objectRef<CounterSource>('Counter')
 
 export const Overflow = builder.enumType('Overflow', {
-  description: 'What an addition does that would cross a bound.',
+  description: 'What happens to an addition that would exceed a bound.',
   values: {
-    REJECT: { description: 'It is refused with LIMIT_REACHED.' },
-    SATURATE: { description: 'It is applied as far as it fits; `appliedDelta` says how far.' },
+    REJECT: { description: 'Rejected with LIMIT_REACHED.' },
+    SATURATE: { description: 'Applied up to the bound; `appliedDelta` is what was added.' },
   },
 })
 
 builder.node(Counter, {
-  description: 'A named number. Every valid name is a counter.',
+  description: 'A named number, created on first use. Every valid name can be read.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) => nth.counters.readMany(ids.map(keyOf)),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     value: t.expose('value', {
       type: 'SafeInt',
-      description: 'Present number; with slots above 1, their sum.',
+      description: 'Current value; with several slots, their sum.',
     }),
     revision: t.field({
       type: 'SafeInt',
       description:
-        'Orders the states of a counter: the higher one is newer; a client cache keeps that one. Opaque otherwise; equal: the later answer wins.',
+        "Orders a counter's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
       resolve: ({ revision }) => knownRevision(revision),
     }),
     valueIn: t.field({
       type: 'SafeInt',
       nullable: true,
       description:
-        "Sum of what was added in the running period; a reset doesn't touch it. Null: neither this period nor a finer one is tracked.",
+        'Total added in the current period, unaffected by resets. Null: neither this period nor a finer one is tracked.',
       args: {
-        period: t.arg({ type: Period, required: true, description: 'Which period.' }),
+        period: t.arg({ type: Period, required: true, description: 'The period.' }),
       },
       resolve: async (counter, { period }, context, info) => {
         const { counters } = context.nth
@@ -68,17 +68,17 @@ builder.node(Counter, {
       type: [Bucket],
       nullable: true,
       description:
-        'What was added in each period, oldest first, empty ones 0. The `last` ones before `to`, or all from the one holding `from`. At most 5 000, and 50 000 in a request. A period that is not tracked is added up from finer ones; null: no finer one is tracked either.',
+        'Total added in each period, oldest first, 0 if empty: the `last` periods before `to`, or all from the one that contains `from`. At most 5 000, and 50 000 per request. Periods that are not tracked are computed from finer ones; null: no finer one is tracked either.',
       args: {
-        period: t.arg({ type: Period, required: true, description: 'Which periods.' }),
+        period: t.arg({ type: Period, required: true, description: 'The period.' }),
         last: t.arg.int({
-          description: 'How many, up to 5 000; 30 by default. Not with `from`.',
+          description: 'Number of periods, 0 to 5 000. Default: 30. Not with `from`.',
           validate: checks.bucketCount,
         }),
-        from: t.arg({ type: 'DateTime', description: 'An instant in the first one.' }),
+        from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
         to: t.arg({
           type: 'DateTime',
-          description: 'The last one begins before this instant. Default: up to the running one.',
+          description: 'The last period starts before this instant. Default: the current period is the last.',
         }),
       },
       validate: checks.historyRange,
@@ -95,13 +95,13 @@ builder.node(Counter, {
     minValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'Lowest value allowed; null: none.',
+      description: 'Lowest allowed value; null: none.',
       resolve: ({ definition }) => boundsOf(definition).minValue,
     }),
     maxValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'Highest value allowed; null: none. `maxValue - value` are left.',
+      description: 'Highest allowed value; null: none. Remaining: `maxValue - value`.',
       resolve: ({ definition }) => boundsOf(definition).maxValue,
     }),
     overflow: t.field({
@@ -111,41 +111,41 @@ builder.node(Counter, {
     }),
     slots: t.int({
       description:
-        '1: exact. 2 to 1024: numbers not unique, no bounds, for counters that several processes change very often.',
+        'Rows that the value is split across. 1: exact. 2 to 1024: numbers not unique, no bounds; for counters that several processes change very often.',
       resolve: ({ definition }) => definition?.slots ?? 1,
     }),
     timeZone: t.string({
       nullable: true,
-      description: 'IANA zone in which its periods begin.',
+      description: 'IANA time zone of its periods.',
       resolve: async (counter, _, { nth }) => (await retentionOf(counter, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
       nullable: true,
-      description: 'Periods it keeps.',
+      description: 'Periods whose totals it keeps.',
       resolve: async (counter, _, { nth }) => [...(await retentionOf(counter, nth)).periods],
     }),
     createdAt: t.field({
       type: 'DateTime',
       nullable: true,
-      description: 'First write or definition; null: neither yet.',
-      // A promise only where there is something to wait for: a list may have hundreds.
+      description: 'When it was first written or defined; null: neither yet.',
+      // A promise only if a read is needed: a list may have hundreds of items.
       resolve: (counter, _, { nth }) =>
         counter.createdAt === undefined ? readTime(counter, 'createdAt', nth) : counter.createdAt,
     }),
     updatedAt: t.field({
       type: 'DateTime',
       nullable: true,
-      description: 'Last change of value; null: none yet.',
+      description: 'When its value last changed; null: never.',
       resolve: (counter, _, { nth }) =>
         counter.updatedAt === undefined ? readTime(counter, 'updatedAt', nth) : counter.updatedAt,
     }),
   }),
 })
 
-/** It belongs to the state that is told with it, so it is never read later. */
+/** A revision belongs to the state that it is returned with, so it is never read later. */
 function knownRevision(revision: number | undefined): number {
-  if (revision === undefined) throw new Error('A change without the revision that was asked for')
+  if (revision === undefined) throw new Error('A change without the revision that was requested')
   return revision
 }
 
@@ -153,7 +153,7 @@ function boundsOf(definition: Definition | undefined): Bounds {
   return definition?.bounds ?? UNBOUNDED
 }
 
-/** What is kept of a counter; of one that isn't there, what its namespace says. */
+/** Retention of a counter; of a nonexistent one, that of its namespace. */
 async function retentionOf(
   { namespace, definition }: CounterSource,
   { namespaces }: Nth,
@@ -175,7 +175,7 @@ async function readTime(key: CounterKey, which: Unknown, { counters }: Nth): Pro
   return (await counters.read(key))[which]
 }
 
-/** How long the names of some counters of a namespace are, which each of their ids has in it. */
+/** Lengths of the names that are part of each counter's ID. */
 export function lengthsOf(namespace: string, names: readonly string[]): number[] {
   return names.map((name) => namespace.length + name.length)
 }
@@ -183,7 +183,7 @@ export function lengthsOf(namespace: string, names: readonly string[]): number[]
 export const counterNamespaceArgument = {
   required: true,
   defaultValue: 'default',
-  description: 'Namespace the counter lives in.',
+  description: 'Namespace of the counter.',
   validate: checks.name,
 } as const
 
@@ -197,14 +197,14 @@ builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
     nullable: true,
-    description: 'One counter; 0 if never written.',
+    description: 'Returns a counter; its value is 0 if it was never written.',
     args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
     resolve: (_, key, { nth }) => nth.counters.read(key),
   }),
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
-    description: 'Many counters, one database read, in the order asked for; 1 to 500 names, repeats allowed.',
+    description: 'Returns 1 to 500 counters by one database read, in the requested order. Names may repeat.',
     args: {
       names: t.arg.stringList({
         required: true,
@@ -214,7 +214,7 @@ builder.queryFields((t) => ({
       }),
       namespace: t.arg.string({
         ...counterNamespaceArgument,
-        description: 'Namespace the counters live in.',
+        description: 'Namespace of the counters.',
       }),
     },
     resolve: async (_, { namespace, names }, context, info) => {

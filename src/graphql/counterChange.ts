@@ -17,43 +17,43 @@ import { fieldsBeneath, isAskedBeneath, timesAsked } from './fieldCount.ts'
 import { claimFor, idempotencyKeyArgument } from './idempotency.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
 
-/** A change and, of a cart, the last one in it to the same counter. */
+/** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
   last?: CounterChange | undefined
 }
 
 const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
-  description: 'What one call did.',
+  description: 'Result of a change to a counter.',
   fields: (t) => ({
     value: t.expose('value', {
       type: 'SafeInt',
       description:
-        'The number this very call produced: you are buyer number `value`. Unique if the counter is exact and only counts up.',
+        'The value after this call: you are buyer number `value`. Unique if the counter is exact and only counts up.',
     }),
-    previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The number just before.' }),
+    previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The value before this call.' }),
     appliedDelta: t.expose('appliedDelta', {
       type: 'SafeInt',
       nullable: true,
-      description: 'What was really added; null for reset and delete, which set.',
+      description: 'What was actually added; null for reset and delete.',
     }),
     valueIn: t.field({
       type: 'SafeInt',
       nullable: true,
       description:
-        "This call's number in the running period: the 12th this month. Null: that period isn't tracked.",
-      args: { period: t.arg({ type: Period, required: true, description: 'Which period.' }) },
+        "Total of the current period, including this call: the 12th this month. Null: this period isn't tracked, or the counter was deleted.",
+      args: { period: t.arg({ type: Period, required: true, description: 'The period.' }) },
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),
-    at: t.expose('at', { type: 'DateTime', description: 'When it counted; decides the period.' }),
+    at: t.expose('at', { type: 'DateTime', description: 'When it was applied; determines the period.' }),
     replayed: t.boolean({
-      description: 'An earlier call with this key counted; this is its answer.',
+      description: 'Whether this is the result of an earlier call with the same key.',
       resolve: ({ isReplayed }) => isReplayed,
     }),
     counter: t.field({
       type: Counter,
       nullable: true,
       description:
-        "The counter, for client caches, as this call left it. Its `value` differs from the change's own where a cart changes the counter again, and where the call is replayed: then it is read now. Null only beside an error of its own; the change stands.",
+        "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: then it is read now. Null only with an error of its own; the change was applied.",
       resolve: (change, _, { nth }) =>
         change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
     }),
@@ -65,7 +65,7 @@ function counterAfter({ key, value, at, definition, revision, isDeletion }: Coun
   return { ...key, value, definition, revision, updatedAt: at }
 }
 
-/** A cache that is given several states of a counter at once keeps any of them: so each change has the last one. */
+/** A cache may keep any of several states of a counter in one response, so each change has the last one. */
 function withLast(changes: readonly CounterChange[]): ChangeSource[] {
   const last = new Map(changes.map((change) => [change.key.name, change]))
   return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
@@ -86,41 +86,41 @@ function callOptions(
 }
 
 const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
-  description: 'What resetAll did.',
+  description: 'Result of resetAll.',
   fields: (t) => ({
-    resetCount: t.exposeInt('resetCount', { description: 'Counters set.' }),
+    resetCount: t.exposeInt('resetCount', { description: 'Number of counters set.' }),
     refusedCount: t.exposeInt('refusedCount', {
-      description: 'Counters left alone because `to` is outside their bounds.',
+      description: 'Number of counters left unchanged because `to` is outside their bounds.',
     }),
   }),
 })
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
-  description: 'A counter, and how much to add to it.',
+  description: 'An addition to a counter.',
   fields: (t) => ({
     name: t.string({ required: true, description: 'Name of the counter.' }),
-    delta: t.field({ type: 'SafeInt', required: true, defaultValue: 1, description: 'How much.' }),
+    delta: t.field({ type: 'SafeInt', required: true, defaultValue: 1, description: 'How much to add.' }),
   }),
 })
 
 const CounterDefinition = builder.inputType('CounterDefinitionInput', {
-  description: 'Left out: stays as it is. Null: back to the default.',
+  description: 'Omitted: unchanged. Null: reset to the default.',
   fields: (t) => ({
-    minValue: t.field({ type: 'SafeInt', description: 'Lowest value allowed. Default: none.' }),
-    maxValue: t.field({ type: 'SafeInt', description: 'Highest value allowed. Default: none.' }),
+    minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
+    maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
     overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
     slots: t.int({
       description:
-        'Over how many rows the value is spread. Default: 1, exact. Above 1: up to 1024, numbers not unique, and no bounds.',
+        'Rows that the value is split across, 1 to 1024. Default: 1, exact. Above 1: numbers not unique, and no bounds.',
     }),
     timeZone: t.string({
       description:
-        "IANA zone in which its periods begin. Default: the namespace's. What was kept counts in the period of the new zone that its middle lies in.",
+        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
       ...checks.holds(checks.MAX_PERIODS),
-      description: "The whole list of periods to keep, [] for none. Default: the namespace's.",
+      description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
     }),
   }),
 })
@@ -136,7 +136,7 @@ builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
     nullable: true,
-    description: 'Adds 1 and tells you your number.',
+    description: 'Adds 1 and returns your number.',
     args: {
       name: t.arg.string(counterNameArgument),
       namespace: t.arg.string(counterNamespaceArgument),
@@ -148,7 +148,7 @@ builder.mutationFields((t) => ({
   incrementBy: t.field({
     type: CounterChangeRef,
     nullable: true,
-    description: 'Adds any number, also negative or 0.',
+    description: 'Adds any number, including negative ones and 0.',
     args: {
       name: t.arg.string(counterNameArgument),
       delta: t.arg({ type: 'SafeInt', required: true, description: 'How much to add.' }),
@@ -161,25 +161,24 @@ builder.mutationFields((t) => ({
   incrementMany: t.field({
     type: [CounterChangeRef],
     nullable: true,
-    description: 'Up to 1 000 changes, all or none; answers in the order given.',
+    description: 'Applies 1 to 1 000 changes, all or none; returns them in the given order.',
     args: {
       changes: t.arg({
         type: [CounterDelta],
         required: true,
-        description:
-          'What to add to which counters, 1 to 1 000 of them; the same counter may be there again.',
+        description: '1 to 1 000 additions; the same counter may occur several times.',
         ...checks.holds(MAX_CHANGES),
         validate: checks.changes,
       }),
       namespace: t.arg.string({
         ...counterNamespaceArgument,
-        description: 'Namespace the counters live in.',
+        description: 'Namespace of the counters.',
       }),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
-      // Before anything is counted: what is too much must not be found out afterwards.
+      // Before anything is applied: a request beyond its budget must change nothing.
       spend(context, changes.length, info)
       const names = changes.map(({ name }) => name)
       spendTexts(context, lengthsOf(namespace, names), info)
@@ -191,7 +190,7 @@ builder.mutationFields((t) => ({
   reset: t.field({
     type: CounterChangeRef,
     nullable: true,
-    description: 'Sets the value, to any within its bounds; history stays.',
+    description: 'Sets the value, which must be within the bounds; history is unchanged.',
     args: {
       name: t.arg.string(counterNameArgument),
       to: t.arg(toArgument),
@@ -204,17 +203,17 @@ builder.mutationFields((t) => ({
   resetAll: t.field({
     type: ResetSummaryRef,
     nullable: true,
-    description: 'Sets every counter of a namespace, in steps, not at one instant; a repeat sets them again.',
+    description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
     args: {
       namespace: t.arg.string({
         required: true,
-        description: 'Namespace the counters live in.',
+        description: 'Namespace of the counters.',
         validate: checks.name,
       }),
       prefix: t.arg.string({
         required: true,
         defaultValue: '',
-        description: 'Only counters whose names begin with this.',
+        description: 'Only counters whose names start with this.',
         validate: checks.textOrEmpty,
       }),
       to: t.arg(toArgument),
@@ -224,13 +223,13 @@ builder.mutationFields((t) => ({
   defineCounter: t.field({
     type: Counter,
     nullable: true,
-    description: 'Makes a counter or changes its definition, never its value.',
+    description: 'Creates a counter or changes its definition, never its value.',
     args: {
       name: t.arg.string(counterNameArgument),
       definition: t.arg({
         type: CounterDefinition,
         required: true,
-        description: 'What is to change; the present value must fit it.',
+        description: 'The changes; bounds must include the current value.',
         validate: checks.definition,
       }),
       namespace: t.arg.string(counterNamespaceArgument),
@@ -246,7 +245,7 @@ builder.mutationFields((t) => ({
   deleteCounter: t.field({
     type: CounterChangeRef,
     nullable: true,
-    description: 'Forgets value, definition and history; the name reads 0 again.',
+    description: 'Deletes value, definition and history; the name reads 0 again.',
     args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
     resolve: (_, args, { nth }, info) =>
       nth.counters.delete(keyIn(args), { withRevision: isAskedBeneath('revision', info) }),

@@ -5,12 +5,12 @@ import { MAX_ITEMS } from './checks.ts'
 
 type Argument = 'after' | 'before'
 
-/** A place in a list by name: the name of the item there. */
+/** Cursor in a list ordered by name: the name of the item. */
 export function encodeCursor(name: string): string {
   return Buffer.from(name, 'utf8').toString('base64url')
 }
 
-/** @throws {NthError} BAD_USER_INPUT for what `encodeCursor` can't have made */
+/** @throws {NthError} BAD_USER_INPUT for a cursor that `encodeCursor` can't have created */
 export function decodeCursor(argument: Argument, cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined
   const name = Buffer.from(cursor, 'base64url').toString('utf8')
@@ -18,12 +18,12 @@ export function decodeCursor(argument: Argument, cursor: string | undefined): st
   throw notACursor(argument)
 }
 
-/** A place in a list of groups, of which one may have no name: the cursor isn't empty then. */
+/** Cursor in a list of sequence groups. The mark keeps the cursor of the unnamed one from being empty. */
 export function encodeGroupCursor(group: string): string {
   return encodeCursor(`${GROUP_MARK}${group}`)
 }
 
-/** @throws {NthError} BAD_USER_INPUT for what `encodeGroupCursor` can't have made */
+/** @throws {NthError} BAD_USER_INPUT for a cursor that `encodeGroupCursor` can't have created */
 export function decodeGroupCursor(argument: Argument, cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined
   const group = Buffer.from(cursor, 'base64url').toString('utf8').slice(GROUP_MARK.length)
@@ -31,17 +31,17 @@ export function decodeGroupCursor(argument: Argument, cursor: string | undefined
   throw notACursor(argument)
 }
 
-/** No name begins so. */
+/** No name starts with this. */
 const GROUP_MARK = '\n'
 
-/** What stands for an order in its cursors. No name begins so. */
+/** Prefix of the cursors of each order. No name starts with it. */
 const marks: Record<LeaderboardOrder, string> = {
   VALUE_DESC: '\n>',
   VALUE_ASC: '\n<',
   UPDATED_AT_DESC: '\nt',
 }
 
-/** A place in a list of another order, and which one it is from the top, from 1 on, where that is known. */
+/** A position in a leaderboard. `position` is the rank from the top, starting at 1, if known. */
 export interface LeaderboardPlace extends SortKey {
   position?: number | undefined
 }
@@ -53,7 +53,7 @@ export function encodeLeaderboardCursor(
   return encodeCursor(`${marks[order]}${[sortedBy, id, ...(position ? [position] : [])].join(' ')}`)
 }
 
-/** @throws {NthError} BAD_USER_INPUT for what `encodeLeaderboardCursor` can't have made for this order */
+/** @throws {NthError} BAD_USER_INPUT for a cursor that `encodeLeaderboardCursor` can't have created for this order */
 export function decodeLeaderboardCursor(
   argument: Argument,
   order: LeaderboardOrder,
@@ -72,7 +72,7 @@ export function decodeLeaderboardCursor(
 /** The last millisecond that a `datetime` can hold. */
 const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** The ranks of a page after it are numbers of 31 bits as well. */
+/** The ranks on the page after it must fit into 31 bits as well. */
 function isPosition(position: number): boolean {
   return position > 0 && position < 2 ** 31 - MAX_ITEMS
 }
@@ -84,7 +84,7 @@ function isInstant(order: LeaderboardOrder, sortedBy: number): boolean {
 function notACursor(argument: Argument): NthError {
   return new NthError(
     'BAD_USER_INPUT',
-    `Argument "${argument}" is not a cursor of this list. Use a cursor as another page in the same order gave it.`,
+    `Argument "${argument}" is not a cursor of this list. Use a cursor from another page in the same order.`,
     { argument },
   )
 }

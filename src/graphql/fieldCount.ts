@@ -9,20 +9,20 @@ import {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
-/** How many characters of a response name are as much as one value more: each item of a list repeats them. */
+/** Characters of a response name that cost as much as one value: each item of a list repeats them. */
 const CHARACTERS_OF_A_VALUE = 40
 
-/** What a text costs beyond the value that it is. */
+/** Cost of a text beyond one value. */
 export function costOfText(length: number): number {
   return Math.floor(length / CHARACTERS_OF_A_VALUE)
 }
 
-/** How many fields a selection asks for, those of its fragments counted at each use; long response names count more. */
+/** Number of fields in a selection, with fragments counted at each use. Long response names count more. */
 export function fieldCount(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
   return summed(selectionSet, fragments, counted, costOfName)
 }
 
-/** How many fields are asked for in each thing that a field gives; 1 for a plain value. */
+/** Number of fields selected in each object that a field returns; 1 for a scalar. */
 export function fieldsBeneath({ fieldNodes, fragments }: Asked): number {
   return Math.max(
     1,
@@ -30,14 +30,14 @@ export function fieldsBeneath({ fieldNodes, fragments }: Asked): number {
   )
 }
 
-/** A selection belongs to one document, so its fragments never change. Each item of a list asks for its count. */
+/** Cached because each item of a list needs it. A selection belongs to one document, so its fragments never change. */
 const counted = new WeakMap<SelectionSetNode, number>()
 
 function costOfName({ alias, name }: FieldNode): number {
   return 1 + costOfText((alias ?? name).value.length)
 }
 
-/** Fields that may take a read for each item of a list, and as how many values more they count for that. */
+/** Fields that may need a read for each item of a list, and the additional values that they count as. */
 const READS = new Map([
   ['history', 20],
   ['valueIn', 20],
@@ -48,7 +48,7 @@ const READS = new Map([
   ['group', 5],
 ])
 
-/** How many values are asked for in each thing that a field gives; 1 for a plain value. */
+/** Number of values selected in each object that a field returns; 1 for a scalar. */
 export function valuesBeneath({ fieldNodes, fragments }: Asked): number {
   const costOf = (field: FieldNode) => costOfName(field) + (READS.get(field.name.value) ?? 0)
   const count = fieldNodes.reduce(
@@ -61,8 +61,8 @@ export function valuesBeneath({ fieldNodes, fragments }: Asked): number {
 const valued = new WeakMap<SelectionSetNode, number>()
 
 /**
- * What the fields of a selection cost together. Each selection is looked at once, so the work is in proportion to the
- * document, whatever the number is.
+ * Total cost of the fields in a selection. Each selection is visited once, so the work is proportional to the document,
+ * however large the total is.
  */
 function summed(
   selectionSet: SelectionSetNode | undefined,
@@ -73,7 +73,7 @@ function summed(
   if (selectionSet === undefined) return 0
   const found = known.get(selectionSet)
   if (found !== undefined) return found
-  // A fragment that uses itself is refused by another rule; here it must only come to an end.
+  // Another rule rejects recursive fragments; here they must only terminate.
   known.set(selectionSet, 0)
   let sum = 0
   for (const selection of selectionSet.selections) {
@@ -86,7 +86,7 @@ function summed(
   return sum
 }
 
-/** How many levels a selection has, those of fragments included. */
+/** Depth of a selection, including its fragments. */
 export function selectionDepth(
   selectionSet: SelectionSetNode | undefined,
   fragments: Fragments,
@@ -114,10 +114,10 @@ export function fragmentsOf({ definitions }: DocumentNode): Fragments {
   return Object.fromEntries(fragments.map((fragment) => [fragment.name.value, fragment]))
 }
 
-/** Where fields are asked for, as a resolver is told. */
+/** The part of a resolver's `info` that describes a selection. */
 type Asked = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
 
-/** How many times a field is asked for in what another one gives, under any alias, if only under a condition. */
+/** How often a field is selected directly below another one, under any alias. Conditional selections count. */
 export function timesAsked(name: string, { fieldNodes, fragments }: Asked): number {
   return fieldNodes.reduce(
     (sum, { selectionSet }) => sum + (selectionSet ? (countsIn(selectionSet, fragments).get(name) ?? 0) : 0),
@@ -125,7 +125,7 @@ export function timesAsked(name: string, { fieldNodes, fragments }: Asked): numb
   )
 }
 
-/** Whether a field is asked for anywhere beneath another one, under any alias, if only under a condition. */
+/** Whether a field is selected anywhere below another one, under any alias. Conditional selections count. */
 export function isAskedBeneath(name: string, { fieldNodes, fragments }: Asked): boolean {
   return fieldNodes.some(
     ({ selectionSet }) => selectionSet && namesBeneath(selectionSet, fragments).has(name),
@@ -134,7 +134,7 @@ export function isAskedBeneath(name: string, { fieldNodes, fragments }: Asked): 
 
 const namesKnown = new WeakMap<SelectionSetNode, ReadonlySet<string>>()
 
-/** The names of all fields of a selection, on every level. */
+/** Names of all fields in a selection, on every level. */
 function namesBeneath(selectionSet: SelectionSetNode, fragments: Fragments): ReadonlySet<string> {
   const known = namesKnown.get(selectionSet)
   if (known) return known
@@ -153,7 +153,7 @@ function namesBeneath(selectionSet: SelectionSetNode, fragments: Fragments): Rea
 
 const countsByName = new WeakMap<SelectionSetNode, ReadonlyMap<string, number>>()
 
-/** How many times a selection has each field itself, those of its fragments included. */
+/** How often a selection contains each field directly, including its fragments. */
 function countsIn(selectionSet: SelectionSetNode, fragments: Fragments): ReadonlyMap<string, number> {
   const known = countsByName.get(selectionSet)
   if (known) return known

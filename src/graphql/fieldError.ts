@@ -21,8 +21,8 @@ export interface FieldErrorOptions {
 }
 
 /**
- * An error of a field, as it is sent. An operation may have thousands, so it is made once and costs little: it has no
- * stack; graphql-js takes it as it is because it has a path, and Yoga because it is no instance of GraphQLError.
+ * A field error in its final form. An operation may have thousands, so it is created once and cheap: it has no stack.
+ * graphql-js passes it on because it has a path, and Yoga because it isn't an instance of GraphQLError.
  */
 export class FieldError extends Error implements GraphQLError {
   override readonly name = 'FieldError'
@@ -55,14 +55,14 @@ export class FieldError extends Error implements GraphQLError {
   }
 }
 
-/** Whether it is an error as GraphQL has them, with its place if it has one. */
+/** Whether an error has the shape of a GraphQLError, with a location if it has one. */
 export function isGraphQLError(error: unknown): error is GraphQLError {
   return error instanceof GraphQLError || error instanceof FieldError
 }
 
 /**
- * Has expected errors come from the resolvers as they are sent: those of the fields that take arguments or may be null.
- * Of the others, of which an answer may have very many, few can fail; of their errors the executor makes GraphQL's.
+ * Wraps resolvers so that they throw expected errors as `FieldError`: those of fields that take arguments or are
+ * nullable. The other fields can be very many in a response and rarely fail; the executor converts their errors.
  */
 export function placeErrors(schema: GraphQLSchema): void {
   for (const type of Object.values(schema.getTypeMap())) {
@@ -100,7 +100,7 @@ function placed(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unkno
   })
 }
 
-/** Where a field stands, as the parser has noted it: graphql-js would look for it from the document's beginning. */
+/** Location of a field, from its token. graphql-js would search for it from the start of the document. */
 function locationOf({ loc }: FieldNode): SourceLocation[] {
   return loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : []
 }

@@ -3,10 +3,10 @@ import { type Claim, claimOf, keyFault } from '../core/idempotency.ts'
 import type { Context } from './builder.ts'
 import { inputError } from './inputError.ts'
 
-/** The argument of every mutation that can be sent again without harm. */
+/** Argument of every mutation that takes a key. */
 export const idempotencyKeyArgument = {
   description:
-    'Makes a repeat safe: the same call with the same key counts once, and is told the first answer again. Any text that is used for one thing only, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
+    'Makes retries safe: the same call with the same key is applied once, and a repeat returns the first result. Any text that is unique to one action, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
 } as const
 
 interface Arguments {
@@ -15,8 +15,8 @@ interface Arguments {
 }
 
 /**
- * The claim of a mutation's caller, if it has a key: in the arguments, or in the header of the request. Most
- * have none: so the key is checked here, as its own check made every call dearer by 4 %.
+ * Returns the claim of a call with a key, in its arguments or in the request's header. Most calls have none, so the key
+ * is checked here: a separate check on the argument made every call 4 % more expensive.
  *
  * @throws {NthError} BAD_USER_INPUT
  */
@@ -32,8 +32,8 @@ export function claimFor(args: Arguments, context: Context, info: GraphQLResolve
 }
 
 /**
- * What the arguments ask beyond their defaults: so a key still holds when the next version has an argument more,
- * and whoever repeats a call doesn't know of it.
+ * The arguments that differ from their defaults. So a key stays valid when a later version adds an argument that a
+ * repeated call doesn't send.
  */
 function asked(args: Arguments, { fieldName, parentType }: GraphQLResolveInfo): object {
   const defaults = parentType.getFields()[fieldName]?.args ?? []

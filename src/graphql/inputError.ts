@@ -3,11 +3,11 @@ import { NthError } from '../core/errors.ts'
 interface Issue {
   message: string
   path?: readonly (PropertyKey | { key: PropertyKey })[] | undefined
-  /** What Nth's own checks add: the bound that was crossed. */
+  /** Set by Nth's own checks: the limit that was violated. */
   params?: { limit?: number | undefined }
 }
 
-/** The error for arguments that are of the right type but have a value that isn't allowed. Names the first one. */
+/** Returns an error for the first argument that has the right type but an invalid value. */
 export function inputError({ issues }: { issues: readonly Issue[] }): NthError {
   const [issue] = issues
   const argument =

@@ -18,16 +18,16 @@ import {
 import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 import { prefixArgument, Sequence } from './sequence.ts'
 
-/** A namespace; what is kept in it is read when it is asked for, if it isn't known. */
+/** A namespace. Its retention is read on demand if it isn't known. */
 interface NamespaceSource {
   name: string
   retention?: Retention
 }
 
-/** A counter with its place in a leaderboard. */
+/** A counter with its position in a leaderboard. */
 type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
 
-/** Counts on from the place where a page begins; what is listed from the end is known before another place only. */
+/** Adds positions, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
 function placed(
   counters: readonly LeaderboardEntry[],
   { after, before, fromEnd }: PageBounds<LeaderboardPlace>,
@@ -36,7 +36,7 @@ function placed(
   const step = fromEnd ? -1 : 1
   return counters.map(({ sortKey, listedValue, ...counter }, index) => {
     const position = start === undefined ? 0 : start + step * (index + 1)
-    // More may have come before it than there were when the cursor was made.
+    // More counters may precede it now than when the cursor was created.
     const place = { ...sortKey, position: position > 0 ? position : undefined }
     return { ...counter, listed: { value: listedValue, place } }
   })
@@ -45,30 +45,30 @@ function placed(
 const CounterOrder = builder.enumType('CounterOrder', {
   description: 'Order of counters.',
   values: {
-    NAME_ASC: { description: 'By name: by the code points of its characters, so `B` comes before `a`.' },
-    VALUE_DESC: { description: 'Highest first: a leaderboard. About a second behind.' },
-    VALUE_ASC: { description: 'Lowest first. About a second behind.' },
-    UPDATED_AT_DESC: { description: 'Latest change first, then those never changed. About a second behind.' },
+    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
+    VALUE_DESC: { description: 'Highest value first. About a second behind.' },
+    VALUE_ASC: { description: 'Lowest value first. About a second behind.' },
+    UPDATED_AT_DESC: { description: 'Last changed first, then those never changed. About a second behind.' },
   },
 })
 
 const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
-  description: 'A room for names, with defaults for what comes into being in it.',
+  description: 'A scope for names, with defaults for new counters and sequences.',
   id: { resolve: ({ name }) => name },
   loadManyWithoutCache: (names) => names.map((name) => ({ name })),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     timeZone: t.string({
       nullable: true,
-      description: 'Zone of new counters and sequences.',
+      description: 'IANA time zone of new counters and sequences.',
       resolve: async (namespace, _, { nth }) => (await retentionOf(namespace, nth)).timeZone,
     }),
     periods: t.field({
       type: [TrackedPeriodRef],
       nullable: true,
-      description: 'Periods of new counters.',
+      description: 'Periods whose totals new counters keep.',
       resolve: async (namespace, _, { nth }) => [...(await retentionOf(namespace, nth)).periods],
     }),
     counters: t.connection(
@@ -76,7 +76,7 @@ builder.node(Namespace, {
         type: Counter,
         nullable: true,
         description:
-          'Counters written or defined: a list, or a leaderboard. `prefix` goes with order by name only.',
+          'Counters that were written or defined: a list or a leaderboard. `prefix` requires order by name.',
         args: {
           prefix: t.arg.string(prefixArgument),
           orderBy: t.arg({
@@ -104,7 +104,7 @@ builder.node(Namespace, {
           })
         },
       },
-      { name: 'CounterConnection', description: 'A page of a list of counters.' },
+      { name: 'CounterConnection', description: 'A page of counters.' },
       {
         name: 'CounterEdge',
         description: 'A counter in a list.',
@@ -112,12 +112,12 @@ builder.node(Namespace, {
           rank: t.int({
             nullable: true,
             description:
-              'Position in this order, from 1 on, counted on from the cursor. Null: by name, or not known.',
+              'Position in this order, starting at 1, counted from the cursor. Null: order by name, or unknown.',
             resolve: ({ node }) => node.listed?.place.position ?? null,
           }),
           value: t.field({
             type: 'SafeInt',
-            description: 'The value in the list; may be a second older than `node.value`.',
+            description: 'Value in the list; may be a second older than `node.value`.',
             resolve: ({ node }) => node.listed?.value ?? node.value,
           }),
         }),
@@ -127,7 +127,7 @@ builder.node(Namespace, {
       {
         type: Sequence,
         nullable: true,
-        description: 'Sequences used or defined, by name.',
+        description: 'Sequences that were used or defined, by name.',
         args: { prefix: t.arg.string(prefixArgument) },
         validate: checks.page,
         resolve: ({ name }, { prefix, ...args }, context, info) =>
@@ -137,7 +137,7 @@ builder.node(Namespace, {
             fromCursor: decodeCursor,
           }),
       },
-      { name: 'SequenceConnection', description: 'A page of a list of sequences.' },
+      { name: 'SequenceConnection', description: 'A page of sequences.' },
       { name: 'SequenceEdge', description: 'A sequence in a list.' },
     ),
   }),
@@ -148,7 +148,7 @@ for (const type of [Counter, Sequence]) {
     t.field({
       type: Namespace,
       nullable: true,
-      description: 'Namespace it lives in.',
+      description: 'Its namespace.',
       resolve: ({ namespace }) => ({ name: namespace }),
     }),
   )
@@ -165,7 +165,7 @@ builder.queryField('namespace', (t) =>
   t.field({
     type: Namespace,
     nullable: true,
-    description: 'A namespace: its defaults, and lists of what is in it.',
+    description: 'Returns a namespace: its defaults, counters and sequences.',
     args: {
       name: t.arg.string(nameArgument),
     },
@@ -178,7 +178,7 @@ builder.queryField('namespaces', (t) =>
     {
       type: Namespace,
       nullable: true,
-      description: 'Namespaces that hold a counter or a sequence, by name.',
+      description: 'Namespaces that contain a counter or a sequence, by name.',
       args: { prefix: t.arg.string(prefixArgument) },
       validate: checks.page,
       resolve: (_, { prefix, ...args }, context, info) =>
@@ -188,20 +188,20 @@ builder.queryField('namespaces', (t) =>
           fromCursor: decodeCursor,
         }),
     },
-    { name: 'NamespaceConnection', description: 'A page of a list of namespaces.' },
+    { name: 'NamespaceConnection', description: 'A page of namespaces.' },
     { name: 'NamespaceEdge', description: 'A namespace in a list.' },
   ),
 )
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
-  description: 'Left out: stays as it is. Null: back to the default.',
+  description: 'Omitted: unchanged. Null: reset to the default.',
   fields: (t) => ({
-    timeZone: t.string({ description: 'IANA zone of new counters and sequences. Default: UTC.' }),
+    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
       type: [TrackedPeriodInput],
       ...checks.holds(checks.MAX_PERIODS),
       description:
-        'The whole list of periods that new counters keep, [] for none. Default: HOUR for 90 days, DAY and MONTH for ever.',
+        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
     }),
   }),
 })
@@ -210,13 +210,13 @@ builder.mutationField('defineNamespace', (t) =>
   t.field({
     type: Namespace,
     nullable: true,
-    description: 'Sets the defaults for what comes into being in a namespace from now on.',
+    description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
       name: t.arg.string(nameArgument),
       definition: t.arg({
         type: NamespaceDefinition,
         required: true,
-        description: 'What is to change.',
+        description: 'The changes.',
         validate: checks.namespaceDefinition,
       }),
     },

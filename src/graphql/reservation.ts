@@ -9,33 +9,33 @@ import { groupIn } from './sequenceNumbers.ts'
 const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
 const ReservationStateRef = builder.enumType('ReservationState', {
-  description: 'Where a reservation stands.',
+  description: 'State of a reservation.',
   values: {
-    RESERVED: { description: 'Open: it can be confirmed or given back.' },
+    RESERVED: { description: 'Open: it can be confirmed or released.' },
     CONFIRMED: { description: 'Its number is final.' },
-    RELEASED: { description: 'Its number was given back.' },
-    EXPIRED: { description: 'Its time was over: its number was given back.' },
+    RELEASED: { description: 'Its number was released.' },
+    EXPIRED: { description: 'Not confirmed in time: its number was released.' },
   },
 })
 
 builder.node(ReservationRef, {
-  description: 'A number held until it is confirmed, given back, or expires.',
+  description: 'A number held until it is confirmed, released, or expires.',
   id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
   loadManyWithoutCache: (tokens, { nth }) =>
     Promise.all(tokens.map(async (token) => (await nth.sequences.reservation(token)) ?? null)),
   fields: (t) => ({
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
-    formatted: t.exposeString('formatted', { description: 'The number as text.' }),
-    state: t.expose('state', { type: ReservationStateRef, description: 'Where it stands.' }),
+    formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
+    state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
     expiresAt: t.field({
       type: 'DateTime',
-      description: 'Confirm before this.',
+      description: 'Confirm it before this time.',
       resolve: ({ expiresAt }) => new Date(expiresAt),
     }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      description: 'The group that its number is of, for client caches. Null: the sequence was deleted.',
+      description: 'Sequence group of the number, for client caches. Null: the sequence was deleted.',
       resolve: ({ token }, _, { nth }) => nth.sequences.groupOfReservation(token),
     }),
   }),
@@ -43,7 +43,7 @@ builder.node(ReservationRef, {
 
 const idArgument = {
   required: true,
-  description: 'The id of the reservation.',
+  description: 'ID of the reservation.',
   validate: checks.reservationId,
 } as const
 
@@ -52,14 +52,14 @@ builder.mutationFields((t) => ({
     type: ReservationRef,
     nullable: true,
     description:
-      'Holds the lowest free number of a gapless sequence. With a key, a repeat is told of the first reservation as it stands then.',
+      'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
     args: {
       name: t.arg.string(sequenceNameArgument),
       group: t.arg.string(groupArgument),
       ttlSeconds: t.arg.int({
         required: true,
         defaultValue: 300,
-        description: 'For how long, from 1 to 86 400 seconds.',
+        description: 'How long to hold it, 1 to 86 400 seconds.',
         validate: checks.ttlSeconds,
       }),
       namespace: t.arg.string(sequenceNamespaceArgument),
@@ -71,14 +71,14 @@ builder.mutationFields((t) => ({
   confirmReservation: t.field({
     type: ReservationRef,
     nullable: true,
-    description: 'Makes the number final; again: the same answer.',
+    description: 'Makes the number final; a repeat returns the same result.',
     args: { id: t.arg.id(idArgument) },
     resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
     nullable: true,
-    description: 'Gives the number back; again: the same answer.',
+    description: 'Releases the number; a repeat returns the same result.',
     args: { id: t.arg.id(idArgument) },
     resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
   }),

@@ -10,7 +10,7 @@ builder.addScalarType(
     parseLiteral: (node, variables) =>
       GraphQLSafeInt.parseLiteral(node.kind === Kind.STRING ? refuseText(node) : node, variables),
     description:
-      'Whole number between -(2^53-1) and 2^53-1, as a JSON number; strings and fractions are refused. TypeScript: `number`.',
+      'Integer from -(2^53-1) to 2^53-1, as a JSON number; strings and fractions are rejected. TypeScript: `number`.',
     specifiedByURL: 'https://tc39.es/ecma262/#sec-number.issafeinteger',
   }),
 )
@@ -19,15 +19,15 @@ builder.addScalarType(
   'DateTime',
   new GraphQLScalarType({
     ...GraphQLDateTime.toConfig(),
-    // As text already: JSON.stringify, which can't be parted, took ten times as long for many dates.
+    // Serialized here: JSON.stringify, which can't be split across ticks, took ten times as long for many dates.
     serialize: (value) => (value instanceof Date ? value.toISOString() : GraphQLDateTime.serialize(value)),
     description:
-      'RFC 3339 instant. Answers: UTC with milliseconds, `2026-11-20T23:02:00.000Z`; arguments: any offset. TypeScript: `string`.',
+      'RFC 3339 timestamp. Output: UTC with milliseconds, `2026-11-20T23:02:00.000Z`; input: any offset. TypeScript: `string`.',
     specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
   }),
 )
 
-/** Clients that keep numbers as text meet this first. */
+/** Has its own message: this is the first error of clients that send numbers as strings. */
 function refuseText(node?: ASTNode): never {
   throw new GraphQLError('SafeInt must be a JSON number, not a string', { nodes: node ?? null })
 }

@@ -16,14 +16,14 @@ export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 placeErrors(schema)
 
 /**
- * So many fields of an operation are begun whenever it is their turn, so that their reads share one statement; the
- * others as there is room.
+ * Fields of an operation that are started at once, so that their reads share one statement. The others wait until a
+ * tick has capacity.
  */
 const AT_ONCE = 200
 
 const begun = new WeakMap<object, number>()
 
-// Hundreds of fields in one request, each refused without having waited for anything, would take one turn.
+// Otherwise hundreds of fields that fail without waiting for anything would run in one tick.
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {
     const { resolve } = field

@@ -8,7 +8,7 @@ import { connectionOf } from './connection.ts'
 import { decodeGroupCursor, encodeGroupCursor } from './cursors.ts'
 import { Period } from './period.ts'
 
-/** A group that was read, or one known from a change: what that doesn't tell is read when it is asked for. */
+/** A sequence group as read, or as returned by a change. What a change doesn't return is read on demand. */
 export type GroupSource = GroupKey & Partial<GroupState>
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
@@ -18,19 +18,19 @@ export const SequenceGroup = builder.objectRef<GroupSource>('SequenceGroup')
 export const groupArgument = {
   required: true,
   defaultValue: '',
-  description: 'Name of the group; the empty one is the sequence without groups.',
+  description: 'Name of the sequence group; empty: the unnamed one.',
   validate: checks.textOrEmpty,
 } as const
 
 export const prefixArgument = {
   required: true,
   defaultValue: '',
-  description: 'Only names that begin with this.',
+  description: 'Only names that start with this.',
   validate: checks.textOrEmpty,
 } as const
 
 builder.node(Sequence, {
-  description: 'Issues numbers. Every valid name is a sequence: 1, 2, 3 … until defined otherwise.',
+  description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
   loadManyWithoutCache: (ids, { nth }) =>
     Promise.all(
@@ -43,12 +43,12 @@ builder.node(Sequence, {
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     startValue: t.field({
       type: 'SafeInt',
-      description: 'First number of each group, and of each period if it begins again.',
+      description: 'First number of each sequence group, and of each period if it restarts.',
       resolve: (sequence) => definitionOf(sequence).startValue,
     }),
     step: t.field({
       type: 'SafeInt',
-      description: 'From one number to the next; negative counts down.',
+      description: 'Difference between consecutive numbers; negative counts down.',
       resolve: (sequence) => definitionOf(sequence).step,
     }),
     minValue: t.field({
@@ -64,38 +64,38 @@ builder.node(Sequence, {
       resolve: (sequence) => definitionOf(sequence).maxValue,
     }),
     cycle: t.boolean({
-      description: 'Begin again at the other end instead of SEQUENCE_EXHAUSTED.',
+      description: 'Whether it wraps around instead of failing with SEQUENCE_EXHAUSTED.',
       resolve: (sequence) => definitionOf(sequence).cycle,
     }),
     format: t.string({
       nullable: true,
-      description: 'Such as `INV-{yyyy}-{value:5}`; null: `value`, in a named group `group-value`.',
+      description: 'Such as `INV-{yyyy}-{value:5}`; null: `value`, in a named sequence group `group-value`.',
       resolve: (sequence) => definitionOf(sequence).format,
     }),
     restartEvery: t.field({
       type: Period,
       nullable: true,
-      description: 'Begin again at `startValue` with each period; null: never.',
+      description: 'Restarts at `startValue` every such period; null: never.',
       resolve: (sequence) => definitionOf(sequence).restartEvery,
     }),
     allowRepeats: t.boolean({
-      description: 'Repeated texts are wanted.',
+      description: 'Whether texts may be reissued.',
       resolve: (sequence) => definitionOf(sequence).allowRepeats,
     }),
     timeZone: t.string({
       nullable: true,
-      description: 'IANA zone for dates and restarts.',
+      description: 'IANA time zone for dates and restarts.',
       resolve: async ({ namespace, definition }, _, { nth }) =>
         definition?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
     }),
     gapless: t.boolean({
-      description: 'Numbers are reserved and confirmed, without gaps, not taken.',
+      description: 'Whether numbers are reserved and confirmed, so that there are no gaps.',
       resolve: (sequence) => definitionOf(sequence).gapless,
     }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
-      description: 'One group; the empty name is the sequence without groups.',
+      description: 'One sequence group; the empty name is the unnamed one.',
       args: { name: t.arg.string(groupArgument) },
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
         nth.sequences.readGroup({ namespace, sequence, group }),
@@ -104,7 +104,7 @@ builder.node(Sequence, {
       {
         type: SequenceGroup,
         nullable: true,
-        description: 'Groups that have issued numbers, by name.',
+        description: 'Sequence groups that have issued numbers, by name.',
         args: { prefix: t.arg.string(prefixArgument) },
         validate: checks.page,
         resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
@@ -114,24 +114,24 @@ builder.node(Sequence, {
             fromCursor: decodeGroupCursor,
           }),
       },
-      { name: 'SequenceGroupConnection', description: 'A page of a list of groups.' },
-      { name: 'SequenceGroupEdge', description: 'A group in a list.' },
+      { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
+      { name: 'SequenceGroupEdge', description: 'A sequence group in a list.' },
     ),
     createdAt: t.expose('createdAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'First use or definition; null: neither yet.',
+      description: 'When it was first used or defined; null: neither yet.',
     }),
   }),
 })
 
-/** What a sequence is; the zone of one that isn't there is its namespace's. */
+/** The definition of a sequence, or the defaults. The time zone of a nonexistent one is that of its namespace. */
 function definitionOf({ definition }: SequenceState): SequenceDefinition {
   return definition ?? defaultSequenceDefinition('UTC')
 }
 
 builder.node(SequenceGroup, {
-  description: "The numbers of one group: one board's tickets.",
+  description: "A separate series of numbers in a sequence: one board's tickets.",
   id: { resolve: ({ namespace, sequence, group }) => joinNames(namespace, sequence, group) },
   loadManyWithoutCache: (ids, { nth }) =>
     Promise.all(
@@ -141,39 +141,39 @@ builder.node(SequenceGroup, {
       }),
     ),
   fields: (t) => ({
-    name: t.exposeString('group', { description: 'Name of the group.' }),
+    name: t.exposeString('group', { description: 'Name of the sequence group.' }),
     sequence: t.field({
       type: Sequence,
       nullable: true,
-      description: 'The sequence it belongs to.',
+      description: 'Its sequence.',
       resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),
     lastValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'Last number issued, of a gapless sequence the furthest; null: none yet.',
+      description: 'Last number issued, in a gapless sequence the furthest; null: none yet.',
       resolve: (group, _, { nth }) => known(group, 'lastValue', nth),
     }),
     lastFormatted: t.string({
       nullable: true,
-      description: 'The same as text.',
+      description: '`lastValue`, formatted.',
       resolve: (group, _, { nth }) => known(group, 'lastFormatted', nth),
     }),
     nextValue: t.field({
       type: 'SafeInt',
       nullable: true,
-      description: 'What would come next: a forecast, as others may take it first. Null: exhausted.',
+      description: 'Next number to be issued; another caller may get it first. Null: exhausted.',
       resolve: (group, _, { nth }) => known(group, 'nextValue', nth),
     }),
     nextFormatted: t.string({
       nullable: true,
-      description: 'The same as text.',
+      description: '`nextValue`, formatted.',
       resolve: (group, _, { nth }) => known(group, 'nextFormatted', nth),
     }),
     revision: t.field({
       type: 'SafeInt',
       description:
-        'Orders the states of a group: the higher one is newer; a client cache keeps that one. Opaque otherwise; equal: the later answer wins.',
+        "Orders a sequence group's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
       resolve: (group, _, { nth }) => known(group, 'revision', nth),
     }),
     updatedAt: t.field({
@@ -187,7 +187,7 @@ builder.node(SequenceGroup, {
 
 type Told = Exclude<keyof GroupState, keyof GroupKey>
 
-/** The fields of an object are asked for in one turn: what isn't known of it comes of one read, and is of one state. */
+/** All fields of an object are resolved in one tick, so unknown ones share one read, and are of the same state. */
 function known<Part extends Told>(
   group: GroupSource,
   part: Part,
@@ -206,7 +206,7 @@ export const sequenceNameArgument = {
 export const sequenceNamespaceArgument = {
   required: true,
   defaultValue: 'default',
-  description: 'Namespace the sequence lives in.',
+  description: 'Namespace of the sequence.',
   validate: checks.name,
 } as const
 
@@ -214,7 +214,7 @@ builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
     nullable: true,
-    description: 'One sequence; never used: the defaults.',
+    description: 'Returns a sequence; if it was never used, the defaults.',
     args: { name: t.arg.string(sequenceNameArgument), namespace: t.arg.string(sequenceNamespaceArgument) },
     resolve: (_, key, { nth }) => nth.sequences.read(key),
   }),

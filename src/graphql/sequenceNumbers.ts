@@ -16,59 +16,59 @@ import {
   sequenceNamespaceArgument,
 } from './sequence.ts'
 
-/** The longest block whose numbers are listed one by one. */
+/** Largest block whose numbers are listed. */
 const MAX_LISTED = 10_000
 
-/** What a number as text costs, in values: its format isn't known before it is taken, and may have 191 characters. */
+/** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4
 
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
-  description: 'The numbers one call took.',
+  description: 'Numbers issued by one call.',
   fields: (t) => ({
     value: t.field({
       type: 'SafeInt',
-      description: 'Your number; of a block, the first.',
+      description: 'Your number; the first one of a block.',
       resolve: ({ issued }) => issued.value,
     }),
     formatted: t.string({
-      description: 'Your number as text: MYBOARD-1.',
+      description: 'Your number, formatted: MYBOARD-1.',
       resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
     }),
-    count: t.int({ description: 'How many were taken.', resolve: ({ issued }) => issued.count }),
+    count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
     step: t.field({
       type: 'SafeInt',
-      description: 'From one to the next.',
+      description: 'Difference between consecutive numbers.',
       resolve: ({ issued }) => issued.step,
     }),
     lastValue: t.field({
       type: 'SafeInt',
-      description: 'Last one of the block.',
+      description: 'Last number of the block.',
       resolve: ({ issued }) => issued.lastValue,
     }),
     values: t.field({
       type: ['SafeInt'],
       nullable: true,
-      description: 'All of them; null above 10 000: count from `value` by `step`.',
+      description: 'All numbers; null above 10 000: count from `value` by `step`.',
       resolve: listed,
     }),
     formattedValues: t.stringList({
       nullable: true,
-      description: 'All of them as text; null above 10 000.',
+      description: 'All numbers, formatted; null above 10 000.',
       resolve: async (numbers) => (await listed(numbers))?.map(writerFor(numbers)) ?? null,
     }),
     at: t.expose('at', {
       type: 'DateTime',
-      description: 'When they were issued; decides the date in the text.',
+      description: 'When they were issued; determines the date in the format.',
     }),
     replayed: t.boolean({
-      description: 'An earlier call with this key took them; this is its answer.',
+      description: 'Whether this is the result of an earlier call with the same key.',
       resolve: ({ isReplayed }) => isReplayed,
     }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
       description:
-        'The group as this call left it, for client caches; after a repeat, as it is now. Null only beside an error of its own.',
+        'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
       resolve: (numbers, _, { nth }): GroupSource | Promise<GroupSource> =>
         numbers.isReplayed ? nth.sequences.readGroup(numbers.key) : groupAfter(numbers),
     }),
@@ -93,14 +93,14 @@ builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
     nullable: true,
-    description: 'Takes the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
+    description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
     args: {
       name: t.arg.string(sequenceNameArgument),
       group: t.arg.string(groupArgument),
       count: t.arg.int({
         required: true,
         defaultValue: 1,
-        description: `How many numbers to take, from 1 to ${MAX_BLOCK}; all of them or none.`,
+        description: `How many numbers to issue, 1 to ${MAX_BLOCK}; all or none.`,
         validate: checks.count,
       }),
       namespace: t.arg.string(sequenceNamespaceArgument),
@@ -108,7 +108,7 @@ builder.mutationFields((t) => ({
     },
     resolve(_, args, context, info) {
       const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
-      // Before anything is taken: numbers that can't be listed would be lost to their caller.
+      // Before anything is issued: numbers that can't be listed would be lost.
       if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
       return context.nth.sequences.next(groupIn(args), args.count, callOptions(args, context, info))
     },
@@ -117,7 +117,7 @@ builder.mutationFields((t) => ({
     type: SequenceGroup,
     nullable: true,
     description:
-      'Says which number comes next in a group: continues numbers from elsewhere, or repeats some on purpose. Of a sequence that begins again with each period, in the running one.',
+      'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
     args: {
       name: t.arg.string(sequenceNameArgument),
       group: t.arg.string(groupArgument),

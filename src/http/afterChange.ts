@@ -3,8 +3,8 @@ import type { Plugin } from 'graphql-yoga'
 import { AfterChange, placed } from './maskError.ts'
 
 /**
- * Tells errors beneath a mutation's fields from those of the fields themselves. What lies beneath is read when the
- * change has been committed: so such an error must not say that nothing was done, or that the mutation may be sent again.
+ * Marks errors below the root fields of a mutation. Those fields are read after the change was committed, so such an
+ * error must not report that nothing was done, or that the mutation may be retried.
  */
 export const afterChange: Plugin = {
   onExecute({ args: { document, operationName } }) {

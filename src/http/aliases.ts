@@ -1,10 +1,10 @@
 import { type ASTVisitor, GraphQLError, type ValidationContext } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 
-/** The longest alias, in characters. A list's answer has it once for each item. */
+/** Maximum length of an alias, in characters. A list repeats it for each item. */
 const MAX_LENGTH = 255
 
-/** Refuses documents with aliases that would make their answers many times as long as they are. */
+/** Rejects documents with aliases that would make responses many times as long as the documents. */
 export const aliases: Plugin = {
   onValidate({ addValidationRule }) {
     addValidationRule(lengthRule)

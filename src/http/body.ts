@@ -4,13 +4,13 @@ import { NthError } from '../core/errors.ts'
 import type { Connections } from './connections.ts'
 import { tooBusy } from './refuse.ts'
 
-/** The largest request body, in bytes: 1 000 names of any length fit in. */
+/** Maximum request body, in bytes: enough for 1 000 names of any length. */
 export const MAX_BODY_BYTES = 1_000_000
 
-/** What a byte of JSON may take. Measured on Node 20: 21, in a list of empty objects. */
+/** Heap that a byte of JSON may need, in bytes. Measured on Node 20: 21, in a list of empty objects. */
 const HEAP_BYTES_A_BYTE = 24
 
-/** Why a body isn't taken, and the status that says so. */
+/** Why a body is refused, and the HTTP status. */
 export class BodyRefusal extends NthError {
   readonly status: number
 
@@ -21,12 +21,12 @@ export class BodyRefusal extends NthError {
 }
 
 /**
- * Reads a body whole; JSON is parsed in one piece. One that is refused is refused at once, and nothing of it is
- * kept: what still arrives is thrown away (by Node, once it is answered), so that a caller who reads only after
- * having sent everything gets its answer, too, and the connection goes on. Node ends those that never finish.
+ * Reads a whole body: JSON is parsed in one piece. A refusal is returned at once, and nothing of that body is kept: the
+ * rest is discarded (by Node, after the response). So a client that reads only after sending everything also gets the
+ * response, and the connection stays usable. Node ends bodies that never finish.
  *
- * @returns the bytes of the text; `undefined` if the caller went away; why it isn't taken: 413 too long, 415
- *   compressed, 400 not UTF-8, 503 no room
+ * @returns the bytes of the text; `undefined` if the client disconnected; why it is refused: 413 too long, 415
+ *   compressed, 400 not UTF-8, 503 not enough memory
  */
 export function readBody(
   request: IncomingMessage,
@@ -64,7 +64,7 @@ function joined(chunks: Buffer[]): Buffer {
 }
 
 function tooLong(): BodyRefusal {
-  const message = `A request body may have at most ${MAX_BODY_BYTES} bytes; ask for less at a time.`
+  const message = `A request body may have at most ${MAX_BODY_BYTES} bytes; send less at a time.`
   return new BodyRefusal(413, 'REQUEST_ENTITY_TOO_LARGE', message, { limit: MAX_BODY_BYTES })
 }
 
@@ -74,10 +74,10 @@ function noRoom(): BodyRefusal {
 }
 
 function compressed(): BodyRefusal {
-  return new BodyRefusal(415, 'BAD_REQUEST', 'Send the body as it is, without content-encoding.')
+  return new BodyRefusal(415, 'BAD_REQUEST', 'Send the body uncompressed, without content-encoding.')
 }
 
-/** Decoding would put U+FFFD for whatever is wrong, and make one name of two. */
+/** Decoding would replace invalid bytes with U+FFFD, and so make two names equal. */
 function notUtf8(): BodyRefusal {
-  return new BodyRefusal(400, 'BAD_REQUEST', 'The body is not UTF-8.')
+  return new BodyRefusal(400, 'BAD_REQUEST', 'The body is not valid UTF-8.')
 }

@@ -21,28 +21,28 @@ import { toldOf } from './manyErrors.ts'
 import { createVariableCheck } from './variables.ts'
 
 /**
- * A document's one operation as a function: as graphql-js would execute it, in a fraction of the time. Of several
- * errors that each leave no data, it tells one.
+ * A document's only operation as a function. It returns what graphql-js would, in a fraction of the time. Of several
+ * errors that each leave no data, it reports one.
  */
 export interface CompiledOperation {
   name: string | undefined
   isMutation: boolean
-  /** Errors without `data` say that the variables were refused, and nothing was executed. */
+  /** Errors without `data`: the variables were rejected, and nothing was executed. */
   execute(
     context: object,
     variables: Record<string, unknown> | null | undefined,
   ): ExecutionResult | Promise<ExecutionResult>
 }
 
-/** The most fields, those of fragments counted at each use: compiling takes 15 to 40 µs for each. */
+/** Maximum fields, with fragments counted at each use: compiling takes 15 to 40 µs for each. */
 const MAX_FIELDS = 200
 
 /**
- * How many fields an operation has that may be compiled; 0 for all others.
+ * Number of fields of an operation that may be compiled; 0 for all others.
  *
- * Left to graphql-js is what compiled code does otherwise: default values and directives, variables within
- * values, a response name that JavaScript keeps for itself, the schema itself, and variables that may be null
- * where an argument may not (given null, it forgets the mutations that come after); and what isn't worth it.
+ * graphql-js executes what compiled code handles differently: default values and directives, variables within values,
+ * response names that JavaScript reserves, introspection, and nullable variables for non-null arguments (given null,
+ * compiled code skips the mutations after it); and what is too large to be worth compiling.
  */
 export function compilableFields(schema: GraphQLSchema, document: DocumentNode): number {
   const [operation, another] = document.definitions.filter(isOperation)
@@ -51,7 +51,7 @@ export function compilableFields(schema: GraphQLSchema, document: DocumentNode):
   return fields <= MAX_FIELDS && !isLeftOut(schema, document, operation) ? fields : 0
 }
 
-/** Compiles an operation that `compilableFields` has found good, and that was validated. */
+/** Compiles a validated operation for which `compilableFields` returned more than 0. */
 export function compileOperation(
   schema: GraphQLSchema,
   document: DocumentNode,
@@ -65,7 +65,7 @@ export function compileOperation(
     name: operation.name?.value,
     isMutation: operation.operation === OperationTypeNode.MUTATION,
     execute(context, variables) {
-      // It takes a list for an object, and makes an error of each wrong item.
+      // Compiled code accepts a list as an object, and creates an error for each wrong item.
       if (variableFault(variables)) return REFUSED
       const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(undefined, context, variables)
       return 'then' in result ? result.then(located) : located(result)
@@ -73,7 +73,7 @@ export function compileOperation(
   }
 }
 
-const REFUSED: ExecutionResult = { errors: [new GraphQLError('A variable is wrong.')] }
+const REFUSED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
 
 function isOperation(node: ASTNode): node is OperationDefinitionNode {
   return node.kind === Kind.OPERATION_DEFINITION
@@ -100,7 +100,7 @@ function isLeftOut(
     visitWithTypeInfo(types, {
       Directive: leaveOut,
       Name: ({ value }) => (value.startsWith('__') && value !== '__typename' ? leaveOut() : undefined),
-      // Not into the variable that is defined.
+      // Skips the variable that is defined.
       VariableDefinition: ({ defaultValue }) => (defaultValue ? leaveOut() : false),
       Variable({ name }, _key, parent) {
         const isWholeArgument = parent && 'kind' in parent && parent.kind === Kind.ARGUMENT
@@ -112,7 +112,7 @@ function isLeftOut(
   return isFound
 }
 
-/** Compiled code knows the place of a field that failed; errors have the field itself, as graphql-js does it. */
+/** Compiled code reports only the location of a field that failed. This adds its node, as graphql-js does. */
 function withNodes(result: ExecutionResult, document: DocumentNode): ExecutionResult {
   if (!result.errors || !('data' in result)) return result
   return { errors: toldOf(result.errors).map((error) => withNode(error, document)), data: result.data }

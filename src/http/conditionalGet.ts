@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { Plugin } from 'graphql-yoga'
 
-/** What an answer depends on beside its URL. */
+/** Request headers that a response depends on. */
 const VARY = 'Origin, Authorization, Accept'
 
 /**
- * Gives error-free answers to queries by GET an entity tag (RFC 9110, 8.8.3), and answers 304 where the caller has the
- * same. A browser keeps them, and asks each time.
+ * Adds an entity tag (RFC 9110, 8.8.3) to error-free responses to queries by GET, and responds 304 if the client has
+ * the same one. Browsers keep such responses, and revalidate them each time.
  */
 export function conditionalGet(): Plugin {
   const errorFree = new WeakSet<Request>()

@@ -1,52 +1,53 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** The connections of callers, and what their requests take together. */
+/** Connections of clients, and the memory that their requests use. */
 export interface Connections {
   sockets(): Iterable<Socket>
   /**
-   * Counts memory towards what a request takes, until it is answered.
+   * Reserves memory for a request, until it is answered.
    *
-   * @returns whether there is room for it; if not, the request is to be refused
+   * @returns whether there is enough; if not, the request must be refused
    */
   take(request: IncomingMessage, bytes: number): boolean
-  /** Counts no longer what a connection's request takes: its answer is made. */
+  /** Releases the memory of a connection's request: its response is complete. */
   release(socket: Socket): void
 }
 
 export interface ConnectionsOptions {
-  /** The most that requests under way may take together, in bytes of the heap. */
+  /** Maximum memory of all requests in flight, in bytes of the heap. */
   maxBytes: number
-  /** Answers a request, or refuses it as one for which there is no room; returns when its work is done. */
+  /** Answers a request, or refuses it for lack of memory; returns when its work is done. */
   begin(request: IncomingMessage, response: ServerResponse, hasRoom: boolean): unknown
-  /** Told of what `begin` throws; the connection is ended then. */
+  /** Called with errors that `begin` throws; the connection is then closed. */
   onFault(error: unknown): void
 }
 
 interface Connection {
-  /** The answer to the request that was begun. */
+  /** Response to the request that was started. */
   begun: ServerResponse | undefined
-  /** What of that request is not over: its work, and its answer on its way. Work goes on when the caller has gone. */
+  /** Unfinished parts of that request: its work, and sending its response. Work continues after a disconnect. */
   unfinished: 0 | 1 | 2
-  /** What it takes. */
+  /** Memory reserved for it. */
   bytes: number
-  /** The answers to the requests after it. */
+  /** Responses to the requests after it. */
   waiting: ServerResponse[]
 }
 
-/** What a request takes by itself. Measured on Node 20 with few headers: 5 kB. */
+/** Memory of a request itself, in bytes. Measured on Node 20 with few headers: 5 kB. */
 const BYTES_A_REQUEST = 8_000
 
 /**
- * Has each connection's requests answered one after another, and all of them together take a bounded memory.
+ * Answers the requests of each connection one after another, and bounds the memory of all of them.
  *
  * States of a connection:
- * - idle: no request was begun, none waits.
- * - busy: one was begun, none waits. It is read on, as the body of that one may still come.
- * - ahead: one was begun, and others wait that came with it. It isn't read until the last of them is begun.
+ * - idle: no request was started, none waits.
+ * - busy: one was started, none waits. The socket is still read, as the body of that one may still arrive.
+ * - ahead: one was started, and others wait that arrived with it. The socket isn't read until the last of them is
+ *   started.
  *
- * So at most one request of a connection is begun and not answered, and what waits came in one read of the
- * socket (64 kB). What waits is forgotten when its caller goes away.
+ * So at most one request of a connection is started and not answered, and those that wait arrived in one read of the
+ * socket (64 kB). They are dropped when the client disconnects.
  */
 export function openConnections(server: Server, options: ConnectionsOptions): Connections {
   const { maxBytes, begin, onFault } = options
@@ -56,7 +57,7 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
   server.on('connection', (socket) => {
     const connection: Connection = { begun: undefined, unfinished: 0, bytes: 0, waiting: [] }
     connections.set(socket, connection)
-    // Node also reads on by itself, as when an answer is drained.
+    // Node also resumes a socket itself, for example when a response has drained.
     socket.on('resume', () => connection.waiting.length > 0 && socket.pause())
     socket.on('close', () => {
       forgetWaiting(connection)
@@ -67,12 +68,12 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
   server.on('request', (request, response) => {
     const { socket } = request
     const connection = connections.get(socket)
-    // Node parses the rest of what it has read when a connection has ended.
+    // Node parses the rest of what it has read even after the connection ended.
     if (!connection || socket.destroyed) return
     taken += BYTES_A_REQUEST
     if (!connection.begun) return start(connection, response)
     connection.waiting.push(response)
-    // Those that wait can't be refused before their turn.
+    // Requests that wait can't be refused before those ahead of them are answered.
     if (taken > maxBytes) socket.destroy()
     else socket.pause()
   })
@@ -102,7 +103,7 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
     connection.begun = undefined
     taken -= BYTES_A_REQUEST + connection.bytes
     connection.bytes = 0
-    // Where nothing can be answered, nothing is begun.
+    // Nothing is started that can't be answered.
     if (!socket.writable) forgetWaiting(connection)
     if (socket.destroyed) connections.delete(socket)
     const next = connection.waiting.shift()
@@ -125,9 +126,9 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
       taken += bytes
       connection.bytes += bytes
       const others = taken - connection.bytes - BYTES_A_REQUEST
-      // Half of the room is for small requests, so that few large ones don't keep everybody out.
+      // Half of the memory is for small requests, so that a few large ones can't block all others.
       const room = connection.bytes > LARGE_BYTES ? maxBytes / 2 : maxBytes
-      // One that is alone always has room.
+      // A request that is alone always has enough.
       return taken <= room || others === 0
     },
 
@@ -140,5 +141,5 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
   }
 }
 
-/** From here on a request is a large one. */
+/** Requests that use more than this are large. */
 const LARGE_BYTES = 1_000_000

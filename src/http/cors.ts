@@ -3,16 +3,16 @@ import type { HeaderList } from './front.ts'
 import { type Access, LOOPBACK_NAMES } from './hosts.ts'
 import { remember } from './remember.ts'
 
-/** For how long a browser may remember that it was allowed to call, in seconds. */
+/** How long a browser may cache that it was allowed to call, in seconds. */
 const MAX_AGE_S = '7200'
 
 /**
- * The headers that tell a browser whether the page that asks may see the answer: without credentials, and
- * other origins are told nothing. On every answer of the server, so that its errors can be read as well.
+ * Creates a function that returns the CORS headers of a response: without credentials, and without access for other
+ * origins. They are on every response of the server, so that its errors can be read as well.
  */
 export function openCors(
   access: Access,
-  /** Told of an origin whose page may not see the answer, once. */
+  /** Called once for each origin that was refused. */
   onRefused: (origin: string) => void,
 ): (request: IncomingMessage) => HeaderList {
   const refused = new Set<string>()
@@ -32,7 +32,7 @@ export function openCors(
 
   return ({ method, headers: { origin = '', host, 'access-control-request-headers': asked = '' } }) => {
     const { isAllowed, headers, ownHost } = known(origin)
-    // Callers choose it; and the server's own pages are not refused.
+    // Clients choose `origin`, so it may be malformed. The server's own pages are not refused.
     if (!isAllowed && ownHost !== undefined && ownHost !== host) note(origin)
     if (method !== 'OPTIONS' || !isAllowed) return headers
     return [
@@ -47,10 +47,10 @@ export function openCors(
   }
 }
 
-/** Of so many origins it is said that they were refused. */
+/** Maximum number of refused origins that are reported. */
 const MOST_TOLD = 20
 
-/** The host and port of an origin; undefined: it is none. */
+/** The host and port of an origin; undefined: it isn't one. */
 function hostOf(origin: string): string | undefined {
   if (!URL.canParse(origin)) return undefined
   const url = new URL(origin)

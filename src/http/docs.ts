@@ -11,7 +11,7 @@ export interface Doc {
 
 const ROOT = new URL('../../', import.meta.url)
 
-/** Reads the README and the files of `docs`, once: the path of a request never reaches the file system. */
+/** Reads the README and the files of `docs` once: the path of a request never reaches the file system. */
 export async function readDocs(): Promise<Doc[]> {
   const names = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
   const paths = ['README.md', ...names.toSorted().map((name) => `docs/${name}`)]
@@ -23,7 +23,7 @@ export async function readDocs(): Promise<Doc[]> {
   )
 }
 
-/** Links to texts, as HTML. */
+/** Links to docs, as HTML. */
 export function linksTo(docs: readonly Doc[]): string {
   return docs.map(({ path, title }) => `<a href="${escaped(path)}">${escaped(title)}</a>`).join('\n')
 }

@@ -16,37 +16,37 @@ import { asksTooMuchOfSchema } from './introspection.ts'
 import type { KnownDocuments } from './known.ts'
 
 /**
- * The longest document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000.
- * Some validation rules take time in proportion to its square.
+ * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
+ * validation rules take time in proportion to its square.
  */
 const MAX_TOKENS = 10_000
 
-/** The most lines. graphql-js counts them anew for the place of each error: ten errors behind 450 000 took 0.4 s. */
+/** Maximum lines. graphql-js counts them again to locate each error: ten errors after 450 000 lines took 0.4 s. */
 const MAX_LINES = 10_000
 
-/** The most operations and fragments: each fragment is compared with each other one for fields that conflict. */
+/** Maximum operations and fragments: each fragment is compared with each other one for conflicting fields. */
 const MAX_DEFINITIONS = 200
 
 const MAX_REPEATS = 50
-const REPEATED = 'The document asks for the same field too many times.'
+const REPEATED = 'The document selects the same field too many times.'
 
-/** The most errors that are told of a document. For each its place is looked for from the beginning. */
+/** Maximum reported errors of a document. Each is located by a search from the start. */
 const MAX_ERRORS = 10
 
-/** The most fields that an operation may ask for, those of fragments counted at each use. */
+/** Maximum fields in an operation, with fragments counted at each use. */
 const MAX_FIELDS = 10_000
 
-/** The most levels of fields and fragments. An answer with thousands could not be written as JSON. */
+/** Maximum levels of fields and fragments. A response with thousands could not be serialized as JSON. */
 const MAX_DEPTH = 100
 
-/** The most values that introspection may give. Tools ask for 4 000 of this schema. */
+/** Maximum values returned by introspection. Tools request 4 000 of this schema. */
 const MAX_SCHEMA_VALUES = 20_000
 
-/** Refuses documents that would be too much work to parse, to validate or to execute; remembers the others. */
+/** Rejects documents that would be too much work to parse, validate or execute; caches the others. */
 export function documents(known: KnownDocuments): Plugin {
   return {
     onParse({ params: { source }, setParseFn, setParsedDocument }) {
-      // From here on the time of this turn is taken.
+      // Starts to measure the time of this tick.
       hasRoom(0)
       const found = known.get(String(source))
       if (found) setParsedDocument(found.document)
@@ -62,7 +62,7 @@ export function documents(known: KnownDocuments): Plugin {
       setValidationFn(validateBounded)
       return ({ valid, result, setResult }) => {
         if (valid) known.add(text, documentAST)
-        // Of the error by which graphql-js ends a comparison of too many fields, the message says nothing.
+        // graphql-js stops comparing too many fields with this error, whose message does not help.
         const errors = result as readonly GraphQLError[]
         if (errors.some(({ message }) => message === 'Validation aborted.')) {
           setResult([new GraphQLError(REPEATED)])
@@ -84,7 +84,7 @@ function parseBounded(source: string | Source, options?: ParseOptions): Document
     )
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    // The parser calls itself for each level.
+    // The parser is recursive.
     throw new GraphQLError('Syntax Error: Document is nested too deeply.')
   }
 }
@@ -96,14 +96,14 @@ function hasTooManyLines(text: string): boolean {
   return lines > MAX_LINES
 }
 
-/** Validates what isn't too much for it, as some of its rules take time in proportion to a product. */
+/** Validates a document unless it is too large: some rules take time proportional to a product of counts. */
 function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
   const fault = sizeFault(schema, document)
   if (fault !== undefined) return [new GraphQLError(fault)]
   return validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
 }
 
-/** Nested fragments can make a short document ask for more fields than a machine can count to. */
+/** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
 function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | undefined {
   const fragments = fragmentsOf(document)
   for (const definition of document.definitions) {
@@ -113,20 +113,20 @@ function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | unde
     const { selectionSet } = definition
     if (repeatsFields(selectionSet)) return REPEATED
     if (fieldCount(selectionSet, fragments) > MAX_FIELDS) {
-      return `An operation may ask for at most ${MAX_FIELDS} fields.`
+      return `An operation may select at most ${MAX_FIELDS} fields.`
     }
     if (selectionDepth(selectionSet, fragments) > MAX_DEPTH) {
       return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
     }
     const limits = { maxValues: MAX_SCHEMA_VALUES, maxDepth: MAX_DEPTH }
     if (asksTooMuchOfSchema(schema, fragments, definition, limits)) {
-      return `Introspection may give at most ${MAX_SCHEMA_VALUES} values in one request.`
+      return `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
     }
   }
   return undefined
 }
 
-/** Whether one selection has a field very many times, of which each is compared with each other one. */
+/** Whether a selection contains a field too many times: each is compared with each other one. */
 function repeatsFields(selectionSet: SelectionSetNode): boolean {
   const times = new Map<string, number>()
   return selectionSet.selections.some((selection) => {

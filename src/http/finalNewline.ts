@@ -1,6 +1,6 @@
 import type { Plugin } from 'graphql-yoga'
 
-/** Ends the answers that Yoga sends with a line end, so that a terminal's next prompt has a line of its own. */
+/** Ends Yoga's responses with a newline, so that a terminal's next prompt starts on a line of its own. */
 export const finalNewline: Plugin = {
   async onResponse({ response, setResponse, fetchAPI }) {
     if (!response.headers.get('content-type')?.includes('json')) return

@@ -10,22 +10,22 @@ import { refuse, tooBusy } from './refuse.ts'
 import { endOfTurn } from './turn.ts'
 import type { Api } from './yoga.ts'
 
-/** Names and values of headers, one after the other. */
+/** Names and values of headers, alternating. */
 export type HeaderList = readonly string[]
 
-/** What a character of a document may take, when it is executed. Measured on Node 20: 25, in 880 mutations. */
+/** Heap that a character of an executed document may need, in bytes. Measured on Node 20: 25, in 880 mutations. */
 export const HEAP_BYTES_A_CHARACTER = 64
 
-/** Answers a request; `headers` are those that every answer of the server carries. */
+/** Answers a request; `headers` are on every response of the server. */
 export type Handler = (request: IncomingMessage, response: ServerResponse, headers: HeaderList) => unknown
 
 /**
- * The way into Yoga. Every body is read here, within its bounds. The ordinary request, JSON that wants JSON,
- * takes the shortest way: its parameters go straight into Yoga's pipeline, and the result straight to the
- * socket. Anything else goes through Yoga as it is. Both ways give the same answers.
+ * Passes requests to Yoga. Every body is read here, within its limits. The ordinary request, JSON that accepts JSON,
+ * takes a fast path: its parameters go directly into Yoga's pipeline, and the result directly to the socket. All others
+ * go through Yoga unchanged. Both paths give the same responses.
  *
- * The shortest way begins with the plugins' `onParams` and ends with their `onExecutionResult`. Hooks for whole
- * requests and responses (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there.
+ * The fast path starts with the plugins' `onParams` and ends with their `onExecutionResult`. Hooks for whole requests
+ * and responses (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there.
  */
 export function createFront(api: Api, connections: Pick<Connections, 'take'>): Handler {
   const { getResultForParams, fetchAPI, logger } = api
@@ -34,19 +34,19 @@ export function createFront(api: Api, connections: Pick<Connections, 'take'>): H
     const { host = 'localhost' } = req.headers
     const request = new fetchAPI.Request(`http://${host}${req.url}`, {
       method: 'POST',
-      // Yoga gives its Request Node's headers as they are, which the type of the web's doesn't foresee.
+      // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow.
       headers: req.headers as Record<string, string>,
     })
     try {
       return (await getResultForParams({ params, request }, { req, res })) ?? {}
     } catch (error) {
-      // Refused before it reached GraphQL.
+      // Rejected before it reached GraphQL.
       logger.error(error)
       return { errors: [maskError(error)] }
     }
   }
 
-  /** What Yoga makes of a result, errors and all. */
+  /** Sends a result as Yoga does, including errors. */
   async function sendProcessed(
     result: Parameters<typeof processRegularResult>[0],
     type: AnswerType,
@@ -81,7 +81,7 @@ export function createFront(api: Api, connections: Pick<Connections, 'take'>): H
     if (!type || !params) {
       setAll(response, headers)
       tidyType(request)
-      // Where Yoga looks for a body that somebody else has read.
+      // Yoga looks here for a body that was already read.
       return api(Object.assign(request, { body: Readable.from([body]) }), response)
     }
     const result = await resultOf(params, request, response)
@@ -91,7 +91,7 @@ export function createFront(api: Api, connections: Pick<Connections, 'take'>): H
   }
 }
 
-/** Writes the type of a body as Yoga expects it, who minds capitals, and spaces before a semicolon. */
+/** Normalizes the type of a body: Yoga doesn't accept capitals, or spaces before a semicolon. */
 function tidyType({ headers }: IncomingMessage): void {
   const type = headers['content-type']
   if (type) headers['content-type'] = type.replace(/^[^;]*/, (media) => media.trim().toLowerCase())
@@ -103,20 +103,20 @@ function send(response: ServerResponse, status: number, headers: HeaderList, jso
   response.end(text)
 }
 
-/** Sets headers that whoever answers will not know of. */
+/** Sets headers before code that doesn't know of them responds. */
 export function setAll(response: ServerResponse, headers: HeaderList): void {
   for (let index = 0; index + 1 < headers.length; index += 2) {
     response.setHeader(String(headers[index]), String(headers[index + 1]))
   }
 }
 
-/** The parameters of a request, if there is nothing odd about it at first sight. */
+/** The parameters of a request; undefined if its body isn't a JSON object. */
 function paramsIn(body: Buffer): GraphQLParams | undefined {
   try {
     const value: unknown = JSON.parse(body.toString('utf8'))
     return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : undefined
   } catch {
-    // Yoga says what is wrong with it.
+    // Yoga reports the error.
     return undefined
   }
 }

@@ -3,7 +3,7 @@ import { gzip } from 'node:zlib'
 import { renderGraphiQL } from '@graphql-yoga/render-graphiql'
 import { type Page, pageOf } from './pages.ts'
 
-/** What a newcomer finds in GraphiQL: operations to be run one after another, on what the shop sells. */
+/** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. */
 export const tabs: string[] = [
   `# Welcome to Nth! Run the tabs
 # from left to right. The shop
@@ -122,8 +122,8 @@ mutation SetAValue {
 ]
 
 /**
- * GraphiQL's tabs slide into place when the page opens, and until one has been touched it jumps away from
- * under the pointer at the first click, which is lost. Its title would wrap beside so many tabs, and stick out.
+ * GraphiQL's tabs are animated when the page opens, and an unused tab moves away from the pointer at the first click,
+ * which is lost. The title would wrap beside so many tabs, and overflow.
  */
 const STYLE = `<style>
 .graphiql-tab { transform: none !important; }
@@ -132,14 +132,14 @@ const STYLE = `<style>
 
 let page: Promise<Page> | undefined
 
-/** GraphiQL in one page without any outside address. It is 9 MB of text, so it is made once and sent compressed. */
+/** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
 export function graphiqlPage(): Promise<Page> {
   page ??= makePage()
   return page
 }
 
 async function makePage(): Promise<Page> {
-  // The renderer hands these options on to GraphiQL, whose `defaultTabs` its own type doesn't list.
+  // The renderer passes these options to GraphiQL, but its type doesn't list `defaultTabs`.
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
   const body = Buffer.from(renderGraphiQL(options).replace('</head>', `${STYLE}</head>`))
   return pageOf({ type: 'text/html; charset=utf-8', body, gzipped: await promisify(gzip)(body) })

@@ -18,15 +18,15 @@ import { requestError } from './requests.ts'
 const HEADER = 'idempotency-key'
 const ARGUMENT = 'idempotencyKey'
 
-/** What Yoga is given with a request that came through Node's server. */
+/** Yoga's context for a request from Node's server. */
 export interface ServerContext {
   req?: IncomingMessage
   res?: ServerResponse
 }
 
-/** The key in a request's header, as it is meant: quotes around it, as structured fields have them, are no part of it. */
+/** The key in a request's header, without the quotes of a structured field. */
 export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): string | undefined {
-  // As Node has them: making them the web's would cost every request, with and without a key, a microsecond.
+  // Node's headers: converting them to the web's would cost every request, with and without a key, a microsecond.
   const text = req ? req.headers[HEADER] : headers.get(HEADER)
   return typeof text === 'string' ? unquoted(text) : undefined
 }
@@ -35,16 +35,16 @@ function unquoted(text: string): string {
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }
 
-/** With what structured fields may have behind it, which says nothing here. */
+/** A quoted string of a structured field; parameters after it are ignored. */
 const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
 /**
- * Refuses a mutation with the header `Idempotency-Key` where it isn't clear what that key is for, before
- * anything is executed. Queries have no use for one, and are left alone.
+ * Rejects a mutation with the header `Idempotency-Key` if it isn't clear what that key is for, before anything is
+ * executed. Queries don't need one: their header is ignored.
  */
 export const idempotencyHeader: Plugin<object, ServerContext> = {
   onExecute({ args: { schema, document, operationName, variableValues, contextValue } }) {
-    // Yoga makes it of what it was given with the request.
+    // Yoga creates it from the server's context.
     const context = contextValue as ServerContext & YogaInitialContext
     const key = idempotencyKeyIn(context, context.request)
     if (key === undefined) return
@@ -53,7 +53,7 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
     const times = context.req?.headersDistinct[HEADER]?.length ?? 1
     const fault =
       times > 1
-        ? { message: 'The header Idempotency-Key came more than once.' }
+        ? { message: 'The header Idempotency-Key was sent more than once.' }
         : (faultOf(key, operation, document, variableValues) ?? keylessFault(schema, operation, document))
     if (!fault) return
     const { message, ...details } = fault
@@ -61,7 +61,7 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
   },
 }
 
-/** As they were sent. */
+/** As sent, not coerced. */
 type Variables = Record<string, unknown> | null | undefined
 
 function faultOf(
@@ -76,7 +76,7 @@ function faultOf(
   if (new Set(fields.map(responseName)).size !== 1) {
     return {
       message:
-        'The header Idempotency-Key goes with an operation of one field. Give each field its own argument idempotencyKey.',
+        'The header Idempotency-Key requires an operation with one field. Use the argument idempotencyKey of each field.',
     }
   }
   const others = fields
@@ -84,13 +84,12 @@ function faultOf(
     .filter((other) => other != null)
   return others.some((other) => other !== key)
     ? {
-        message:
-          'The header Idempotency-Key and the argument idempotencyKey are different; send one of them.',
+        message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.',
       }
     : undefined
 }
 
-/** A key that would not be looked at must not seem to make a repeat safe. */
+/** A key that is ignored must not seem to make a retry safe. */
 function keylessFault(
   schema: GraphQLSchema,
   { selectionSet }: OperationDefinitionNode,

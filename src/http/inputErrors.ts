@@ -12,14 +12,14 @@ import type { Plugin } from 'graphql-yoga'
 import { createVariableCheck, type VariableFault } from './variables.ts'
 
 /**
- * Gives values of the wrong type the code BAD_USER_INPUT and the argument they were meant for, whether they
- * came as literals (which fail in validation) or as variables (which are looked at before execution).
+ * Adds the code BAD_USER_INPUT and the argument to errors about values of the wrong type, both in literals (which fail
+ * in validation) and in variables (which are checked before execution).
  */
 export const inputErrors: Plugin = {
   onValidate({ params: { documentAST } }) {
     return ({ valid, result }) => {
       if (valid) return
-      // What validation gives.
+      // Validation returns GraphQLErrors.
       const errors = (result as GraphQLError[]).filter(({ nodes }) => nodes?.[0] && isValue(nodes[0]))
       const sought = new Set(errors.flatMap(({ nodes }) => nodes ?? []))
       const paths = argumentPaths(documentAST, (node) => sought.has(node))
@@ -48,7 +48,7 @@ function variableError(document: DocumentNode, fault: VariableFault): GraphQLErr
   return error
 }
 
-/** The argument that a resolver was refused, because a variable for it holds null. */
+/** The argument that was rejected because its variable is null. */
 export function refusedArgument({ nodes, message }: GraphQLError): string | undefined {
   const [node] = nodes ?? []
   return node && isValue(node) ? /^Argument "(\w+)"/.exec(message)?.[1] : undefined
@@ -79,12 +79,12 @@ function mark(error: GraphQLError, argument: string | undefined): void {
   Object.assign(error.extensions, {
     code: 'BAD_USER_INPUT',
     ...(argument !== undefined && { argument }),
-    // Not executed: 400, or 200 for clients that only know `application/json`.
+    // Not executed: 400, or 200 for clients that only accept `application/json`.
     http: { spec: true, status: 400 },
   })
 }
 
-/** Where values stand, each from its argument on: `changes.3.delta`. */
+/** Paths of values, each starting with its argument: `changes.3.delta`. */
 function argumentPaths(document: DocumentNode, isSought: (node: ASTNode) => boolean): Map<ASTNode, string> {
   const paths = new Map<ASTNode, string>()
   visit(document, {
@@ -100,7 +100,7 @@ function stepsAlong(document: DocumentNode, path: readonly (string | number)[]):
   const steps: (string | number)[] = []
   let place: unknown = document
   path.forEach((key, index) => {
-    // The path was made of the document's own keys.
+    // The path consists of the document's own keys.
     place = (place as Record<PropertyKey, unknown>)[key]
     const { kind, name } = place as Partial<ArgumentNode | ObjectFieldNode>
     if (kind === Kind.ARGUMENT || (kind === Kind.OBJECT_FIELD && steps.length > 0))

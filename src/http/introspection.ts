@@ -16,11 +16,11 @@ import { costOfText } from '../graphql/fieldCount.ts'
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
 /**
- * Whether what an operation asks of the schema itself is more than so many values. Each is made without waiting for
- * anything, and a type has fields that have types: 5 kB could ask for 68 MB, for which all others waited.
+ * Whether an operation's introspection returns more than `maxValues` values. They are resolved synchronously, and a
+ * type has fields that have types: 5 kB could request 68 MB, and block all other requests.
  *
- * Counts by walking through the schema as the executor would, until there are too many. Deprecated things are counted
- * in, and what has a condition. Where a variable says which type is meant, all types are.
+ * Counts by walking through the schema as the executor would, up to the limit. Deprecated and conditional fields count.
+ * If a variable selects the type, all types count.
  */
 export function asksTooMuchOfSchema(
   schema: GraphQLSchema,
@@ -32,11 +32,11 @@ export function asksTooMuchOfSchema(
   let depth = 0
 
   function countFields(selectionSet: SelectionSetNode, count: (field: FieldNode) => void): void {
-    // Only a fragment that uses itself is so deep, which another rule refuses.
+    // Only recursive fragments are that deep; another rule rejects them.
     if (depth > maxDepth) return
     depth += 1
     for (const selection of selectionSet.selections) {
-      // Fragments, too, as each use of one is work.
+      // Fragments count too, as each use of one is work.
       left -= 1
       if (selection.kind === Kind.FIELD) left -= costOfText((selection.alias ?? selection.name).value.length)
       if (left < 0) break
@@ -53,7 +53,7 @@ export function asksTooMuchOfSchema(
     depth -= 1
   }
 
-  /** Counts what a field gives: an object of the schema, or a list of them. */
+  /** Counts what a field returns: an object of the schema, or a list of them. */
   function countIn(value: unknown, typeName: string, { selectionSet }: FieldNode): void {
     const type = schema.getType(typeName)
     if (!selectionSet || !isObjectType(type) || value == null) return
@@ -63,7 +63,7 @@ export function asksTooMuchOfSchema(
       countFields(selectionSet, (node) => {
         const field = fields[node.name.value]
         if (!field || !node.selectionSet) return
-        // Of what resolvers are told, those of the schema look at nothing else.
+        // The resolvers of introspection use nothing else.
         const info = { schema } as GraphQLResolveInfo
         const given: unknown = field.resolve?.(source, { includeDeprecated: true }, undefined, info)
         countIn(given, getNamedType(field.type).name, node)

@@ -2,33 +2,33 @@ import type { DocumentNode, GraphQLSchema } from 'graphql'
 import { LRUCache } from 'lru-cache'
 import { type CompiledOperation, compilableFields } from './compiled.ts'
 
-/** A document that validation found right. */
+/** A document that passed validation. */
 export interface KnownDocument {
   document: DocumentNode
-  /** Whether it may be compiled, once it is used again. */
+  /** Whether it may be compiled when it is used again. */
   isCompilable: boolean
   operation?: CompiledOperation | undefined
 }
 
-/** Documents that validation found right, by their text. */
+/** Cached documents that passed validation, by their text. */
 export interface KnownDocuments {
   get(text: string): KnownDocument | undefined
   add(text: string, document: DocumentNode): void
   readonly count: number
 }
 
-/** What all that are remembered may take, in bytes: some thousand as clients send them. */
+/** Maximum memory of the cache, in bytes: a few thousand typical documents. */
 const MAX_BYTES = 32_000_000
 
 const BYTES_A_CHARACTER = 2
 /** Measured on Node 20: at most 483. */
 const BYTES_A_TOKEN = 500
-/** What compiling adds. Measured on Node 20: at most 1 060. */
+/** Added by compiling. Measured on Node 20: at most 1 060. */
 const BYTES_A_FIELD = 1_500
 
 /**
- * Remembers documents within a bound that no caller can make it cross, however long or full they are. Those
- * that are refused aren't remembered: the messages of their errors may be many times as long as they.
+ * Caches documents within a memory limit, however long or large they are. Rejected documents aren't cached: their error
+ * messages may be many times as long as they are.
  */
 export function openKnownDocuments(schema: GraphQLSchema): KnownDocuments {
   const documents = new LRUCache<string, KnownDocument>({ maxSize: MAX_BYTES })

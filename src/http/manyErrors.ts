@@ -1,15 +1,15 @@
 import type { ExecutionResult, GraphQLError } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 
-/** The most errors beneath the fields of an operation, each of which leaves something empty. Those fields' own are all told. */
+/** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
 const MAX_BENEATH = 200
 
-/** Keeps the answer to an operation with very many errors short. */
+/** Limits the number of errors in a response. */
 export const manyErrors: Plugin = {
   onExecute() {
     return {
       onExecuteDone({ result, setResult }) {
-        // There are no subscriptions, nor parts that come later.
+        // There are no subscriptions and no incremental results.
         const { errors, ...rest } = result as ExecutionResult
         if (errors) setResult({ ...rest, errors: toldOf(errors) })
       },
@@ -17,7 +17,7 @@ export const manyErrors: Plugin = {
   },
 }
 
-/** The errors that are told. */
+/** The errors to report. */
 export function toldOf(errors: readonly GraphQLError[]): GraphQLError[] {
   return errors.filter(({ path }, index) => index < MAX_BENEATH || path?.length === 1)
 }

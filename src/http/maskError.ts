@@ -3,7 +3,7 @@ import { errorCodes, NthError } from '../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../graphql/fieldError.ts'
 import { refusedArgument } from './inputErrors.ts'
 
-/** What failed beneath the field of a mutation: the change itself was made. */
+/** An error below the root field of a mutation: the change itself was applied. */
 export class AfterChange extends Error {
   readonly error: GraphQLError
 
@@ -14,7 +14,7 @@ export class AfterChange extends Error {
 }
 
 /**
- * Makes of any error one that a caller may see: expected ones with their code and details, the rest with
+ * Converts any error to one that a caller may see: expected ones keep their code and details, all others become
  * INTERNAL_SERVER_ERROR and nothing else.
  */
 export function maskError(error: unknown): GraphQLError {
@@ -28,33 +28,33 @@ export function maskError(error: unknown): GraphQLError {
   if (isGraphQLError(cause) && argument !== undefined) {
     return placed(error, cause.message, { extensions: { code: 'BAD_USER_INPUT', argument } })
   }
-  // Where nothing was executed Yoga answers 500 for what is unexpected, and takes that word out again.
+  // If nothing was executed, Yoga responds 500 to `unexpected` errors, and removes that extension.
   const isExecuted = isGraphQLError(error) && error.path !== undefined
   const extensions = { code: 'INTERNAL_SERVER_ERROR', ...(!isExecuted && { unexpected: true }) }
-  return placed(error, 'Something went wrong on our side; it was logged.', { extensions })
+  return placed(error, 'An internal error occurred; it was logged.', { extensions })
 }
 
-/** What an operator should see of an error: its cause, if it is none that callers are told by a code. */
+/** The cause of an error, if an operator should see it; undefined for those that callers get with a code. */
 export function faultIn(error: unknown): unknown {
   if (maskError(error).extensions.code !== 'INTERNAL_SERVER_ERROR') return undefined
   const cause = innermost(error)
   return cause instanceof AfterChange ? innermost(cause.error) : cause
 }
 
-/** An error of what was read beneath a change: it says nothing of the change but that it stands. */
+/** An error of a read below a change: it only reports that the change was applied. */
 function afterChange({ error }: AfterChange): GraphQLError {
   const { message, extensions } = maskError(error)
   const { retryable, retryAfterMs: _, ...rest } = extensions
   const [, ...beneath] = error.path ?? []
-  const place = `The change was made and stands, but \`${beneath.join('.')}\` could not be read`
-  const told = retryable ? `${place} in time; ask for it in a query.` : `${place}: ${message}`
+  const place = `The change was applied, but \`${beneath.join('.')}\` could not be read`
+  const told = retryable ? `${place} in time; read it in a query.` : `${place}: ${message}`
   return placed(error, told, { extensions: rest })
 }
 
-/** What an error says, wherever it stands. */
+/** The content of an error, without its location. */
 type Said = Pick<FieldErrorOptions, 'extensions' | 'originalError'>
 
-/** Makes an error that stands where another one does. */
+/** Creates an error with the location of another one. */
 export function placed(place: unknown, message: string, options: Said): GraphQLError {
   if (!isGraphQLError(place)) return new GraphQLError(message, options)
   const { path, locations, nodes } = place

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** The forms of an answer that isn't a stream. */
+/** Media types of a response that isn't a stream. */
 export type AnswerType = 'application/json' | 'application/graphql-response+json'
 
-/** The Accept headers that common clients send, and what Yoga answers to them. A test compares. */
+/** Accept headers of common clients, and the type that Yoga returns for each. A test compares them. */
 const answerTypes = new Map<string | undefined, AnswerType>([
   [undefined, 'application/json'],
   ['*/*', 'application/json'],
@@ -22,17 +22,17 @@ const jsonTypes = new Set<string | undefined>([
   'application/json;charset=UTF-8',
 ])
 
-/** The form that an answer will have, if the request is one of those that need no closer look. */
+/** The type of the response; undefined if only Yoga can determine it. */
 export function usualAnswerType({ accept }: IncomingHttpHeaders): AnswerType | undefined {
   return answerTypes.get(accept)
 }
 
-/** Whether the body is said to be JSON, in one of the usual ways. */
+/** Whether the body is declared as JSON, in one of the usual ways. */
 export function saysJson(headers: IncomingHttpHeaders): boolean {
   return jsonTypes.has(headers['content-type'])
 }
 
-/** Whether the caller is a browser that navigates. */
+/** Whether the request is a navigation of a browser. */
 export function wantsHtml({ accept }: IncomingHttpHeaders): boolean {
   return accept?.includes('text/html') ?? false
 }

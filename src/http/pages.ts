@@ -7,15 +7,15 @@ import { schema } from '../graphql/schema.ts'
 import { booksScript, titles } from './books.ts'
 import { linksTo, readDocs } from './docs.ts'
 
-/** Something to be shown as it is. */
+/** Static content. */
 export interface Page {
   type: string
   body: Buffer
   gzipped?: Buffer
-  /** Names this content; the compressed one has a name of its own. */
+  /** Entity tag of the content; the compressed content has its own. */
   tag: string
   headers?: Record<string, string>
-  /** Whether the page exists for a query; left out: for any. */
+  /** Whether the page exists for a query; undefined: for any. */
   exists?: (query: URLSearchParams) => Promise<boolean>
 }
 
@@ -27,14 +27,14 @@ export interface Pages {
   notFound: Page
 }
 
-/** Makes a page of its content. */
+/** Creates a page from its content. */
 export function pageOf(content: Omit<Page, 'tag'>): Page {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
 const own = (name: string) => new URL(`../../src/http/pages/${name}`, import.meta.url)
 
-/** The library that draws the shop's charts, as it is published. */
+/** The library that draws the shop's charts, as published. */
 const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
 
 const FILES: Record<string, URL> = {
@@ -68,7 +68,7 @@ const TYPES: Record<string, string> = {
   '.md': 'text/plain; charset=utf-8',
 }
 
-/** The pages run their own scripts and styles only. */
+/** Pages run only their own scripts and styles. */
 const headers = {
   'content-security-policy':
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -100,7 +100,7 @@ export async function readPages({ isBook }: PagesOptions): Promise<Pages> {
   }
 }
 
-/** Answers with a page, or with 304 if the caller has it already. */
+/** Sends a page, or 304 if the client already has it. */
 export function sendPage(
   request: IncomingMessage,
   response: ServerResponse,

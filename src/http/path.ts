@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
 /**
- * The path that a request asks for; `undefined` if its URL is malformed.
+ * The path of a request; `undefined` if its URL is malformed.
  *
- * A proxy may send the whole address (`GET http://host/graphql`). Its parts are put where those of other
- * requests are, before anything reads them: the host of the URL counts then, not the header (RFC 9112, 3.2.2).
+ * A proxy may send an absolute URL (`GET http://host/graphql`). Its parts are moved to where other requests have them,
+ * before anything reads them: the host of the URL replaces the header (RFC 9112, 3.2.2).
  */
 export function pathOf(request: IncomingMessage): string | undefined {
   const { url = '/' } = request
@@ -12,7 +12,7 @@ export function pathOf(request: IncomingMessage): string | undefined {
     const end = url.indexOf('?')
     return end === -1 ? url : url.slice(0, end)
   }
-  // `new URL` would also take `http:name` and `http:///name`.
+  // `new URL` would also accept `http:name` and `http:///name`.
   if (!/^https?:\/\/[^/]/i.test(url) || !URL.canParse(url)) return undefined
   const { host, pathname, search, username, password } = new URL(url)
   if (username || password) return undefined

@@ -8,26 +8,26 @@ import type { ServerContext } from './idempotencyHeader.ts'
 import type { KnownDocuments } from './known.ts'
 import { tooBusy } from './refuse.ts'
 
-/** What the texts may take that are kept, and those that were offered and aren't validated yet, in bytes. */
+/** Maximum memory of cached texts, and of those that were sent and aren't validated yet, in bytes. */
 const MAX_BYTES = 8_000_000
 const MAX_OFFERED_BYTES = 2_000_000
 
 const BYTES_A_CHARACTER = 2
-/** A hash, and what the cache has for each entry. */
+/** A hash, and the overhead of the cache for each entry. */
 const BYTES_AN_ENTRY = 300
 
 /**
- * Automatic persisted queries: a client sends the SHA-256 of a document instead of its text, and the text with it when
- * the hash isn't known. A text is kept once it was validated, so that nobody fills the cache with what is none.
+ * Automatic persisted queries: a client sends the SHA-256 of a document instead of its text, and adds the text if the
+ * hash is unknown. A text is cached once it was validated, so that the cache can't be filled with invalid ones.
  *
- * @param hasRoom asked before a text takes the place of a hash
+ * @param hasRoom called before a text replaces a hash
  */
 export function persistedQueries(
   known: Pick<KnownDocuments, 'get'>,
   hasRoom: (request: IncomingMessage, text: string) => boolean,
 ): Plugin<object, ServerContext> {
   const texts = new LRUCache<string, string>({ maxSize: MAX_BYTES, sizeCalculation: bytesOf })
-  /** Hashes by the texts that were offered. */
+  /** Hashes by the texts that were sent. */
   const offered = new LRUCache<string, string>({
     maxSize: MAX_OFFERED_BYTES,
     sizeCalculation: (hash, text) => bytesOf(text) + bytesOf(hash),
@@ -37,14 +37,14 @@ export function persistedQueries(
     store: {
       get: (hash) => texts.get(hash),
       set(hash, text) {
-        // What runs as compiled code isn't validated again.
+        // Already validated. If it runs as compiled code, `onValidate` isn't called.
         if (known.get(text)) texts.set(hash, text)
         else offered.set(text, hash)
       },
     },
   })
 
-  /** Puts the text of a document in the place of its hash, or keeps the one that came with it. */
+  /** Replaces a hash by the text of its document, or stores the text that was sent with it. */
   async function exchange(payload: Parameters<NonNullable<typeof onParams>>[0], request?: IncomingMessage) {
     const found: GraphQLParams[] = []
     await Promise.resolve(onParams?.({ ...payload, setParams: (params) => found.push(params) })).catch(refuse)
@@ -57,7 +57,7 @@ export function persistedQueries(
   return {
     onParams(payload) {
       const { query, extensions } = payload.params
-      // Yoga itself refuses what isn't a text.
+      // Yoga itself rejects a query that isn't a string.
       const isText = query == null || typeof query === 'string'
       if (extensions?.persistedQuery == null || !isText) return undefined
       return exchange(payload, payload.context.req)
@@ -75,7 +75,7 @@ export function persistedQueries(
   }
 }
 
-/** Refused as a document that can't be parsed, and not to be remembered: the next request has the text. */
+/** Rejected like a syntax error, but not cacheable: the next request includes the text. */
 function refuse(error: unknown): never {
   if (!(error instanceof GraphQLError)) throw error
   const http = { spec: true, status: 400, headers: { 'cache-control': 'no-store' } }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { type NthError, unavailable } from '../core/errors.ts'
 
-/** Answers with an error that arose before GraphQL, as GraphQL's own errors look. */
+/** Sends an error from before GraphQL in the form of GraphQL's own errors. */
 export function refuse(
   response: ServerResponse,
   status: number,
@@ -17,9 +17,9 @@ export function refuse(
   response.end(text)
 }
 
-/** The error for a request that comes when those under way take all the memory that they may. */
+/** The error for a request that arrives when those in flight use all the memory they may. */
 export function tooBusy(): NthError {
   return unavailable(
-    'Too many or too large requests are under way; nothing of this one was done. Try again in a moment.',
+    'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
   )
 }

@@ -1,8 +1,8 @@
-/** How many texts are remembered, and how long they may be: a caller chooses them. */
+/** Maximum number and length of the cached texts: a client chooses them. */
 const MOST = 256
 const LONGEST = 256
 
-/** The same function, which remembers what it gave for the texts of late: for headers, of which few differ. */
+/** Caches the results of a function for recent texts: for headers, which rarely differ. */
 export function remember<Value>(compute: (text: string) => Value): (text: string) => Value {
   const known = new Map<string, { value: Value }>()
   return (text) => {

@@ -3,14 +3,14 @@ import type { Plugin } from 'graphql-yoga'
 import type { ErrorCode, ErrorDetails } from '../core/errors.ts'
 
 /**
- * Which requests are GraphQL. A browser sends forms and plain text to any origin without asking first, so
- * they are refused: else a page anywhere could write.
+ * Rejects requests that are not GraphQL. A browser sends forms and plain text to any origin without a preflight
+ * request: if they were accepted, any page could write.
  */
 export const requests: Plugin = {
   onRequestParse({ request, requestParser, setRequestParser, endResponse, fetchAPI }) {
     if (!accepts(request.headers.get('accept') ?? '')) {
-      // Before anything is executed: a number that can't be told must not be counted.
-      const message = `This server answers with ${answered.join(' or ')}.`
+      // Before anything is executed: a number that can't be returned must not be issued.
+      const message = `Unsupported Accept header; this server returns ${answered.join(' or ')}.`
       const error = new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' satisfies ErrorCode } })
       return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
     }
@@ -26,11 +26,7 @@ export const requests: Plugin = {
 
   onParams({ params }) {
     if (params.query === undefined) {
-      throw requestError(
-        400,
-        'BAD_REQUEST',
-        'The request has no "query", which is the GraphQL document to run.',
-      )
+      throw requestError(400, 'BAD_REQUEST', 'The request has no "query", the GraphQL document to execute.')
     }
   },
 
@@ -39,7 +35,7 @@ export const requests: Plugin = {
       if (result instanceof Error) return
       const operation = getOperationAST(result, context.params?.operationName)?.operation
       if (operation === 'subscription') {
-        throw requestError(400, 'OPERATION_RESOLUTION_FAILURE', 'There are no subscriptions here.')
+        throw requestError(400, 'OPERATION_RESOLUTION_FAILURE', 'Subscriptions are not supported.')
       }
       if (operation === 'mutation' && context.request?.method === 'GET') {
         throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
@@ -69,7 +65,7 @@ function mediaType(header: string): string {
   return (header.split(';')[0] ?? '').trim().toLowerCase()
 }
 
-/** What JSON.parse throws within Yoga's parsers is the caller's mistake, and says where it is. */
+/** An error of JSON.parse in Yoga's parsers is the caller's mistake, and contains its position. */
 async function parsed<T>(parse: (request: Request) => T, request: Request): Promise<Awaited<T>> {
   try {
     return await parse(request)
@@ -77,13 +73,13 @@ async function parsed<T>(parse: (request: Request) => T, request: Request): Prom
     const cause = error instanceof GraphQLError ? error.extensions.originalError : error
     const { name, message } = (cause ?? {}) as Partial<Error>
     if (name !== 'SyntaxError') throw error
-    // After the reason the whole body may follow.
+    // The message may go on with the whole body.
     const [reason] = (message ?? '').split(', "')
-    throw requestError(400, 'BAD_REQUEST', `The request is not JSON: ${reason}.`)
+    throw requestError(400, 'BAD_REQUEST', `The request is not valid JSON: ${reason}.`)
   }
 }
 
-/** The error for a request that isn't executed. */
+/** Creates the error for a request that isn't executed. */
 export function requestError(
   status: number,
   code: ErrorCode,

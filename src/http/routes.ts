@@ -9,12 +9,12 @@ import { refuse } from './refuse.ts'
 
 export interface Routes {
   pages: Pages
-  /** Why a Host header isn't answered to, if it isn't. */
+  /** Why a Host header is refused; undefined: it is allowed. */
   hostRefusal: (host: string) => HostRefusal | undefined
   front: Handler
 }
 
-/** Leads each request to what it asks for: the API, GraphiQL beside it, or a page. */
+/** Routes requests to the API, to GraphiQL at the same path, or to a page. */
 export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
   return async (request, response, headers) => {
     const path = pathOf(request)
@@ -38,14 +38,14 @@ export function createRouter({ pages, hostRefusal, front }: Routes): Handler {
     const page = pages.at(path)
     if (page && !isGet) {
       response.setHeader('allow', 'GET, HEAD')
-      return refuse(response, 405, new NthError('BAD_REQUEST', `${path} can only be read.`))
+      return refuse(response, 405, new NthError('BAD_REQUEST', `${path} is read-only; use GET or HEAD.`))
     }
-    // Whether a book was counted is not told to a page of elsewhere that goes by a name of its own.
+    // Whether a book has a counter is not disclosed to foreign pages that use a host name of their own.
     const exists = hostRefusal(host) ? undefined : page?.exists
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
     if (isGet && wantsHtml(request.headers)) return sendPage(request, response, pages.notFound, 404)
-    const message = 'There is nothing here. The API is at /graphql, the shop at /.'
+    const message = 'Not found. The API is at /graphql, the shop at /.'
     return refuse(response, 404, new NthError('BAD_REQUEST', message))
   }
 }

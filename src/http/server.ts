@@ -13,51 +13,51 @@ import { createRouter } from './routes.ts'
 import { watchUnread } from './unread.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
-/** A server that holds its address from the start, and answers once it is given something to serve. */
+/** A server that listens from the start, and refuses requests until `serve` is called. */
 export interface HttpServer {
   /** Where it can be reached: `http://127.0.0.1:4000`. */
   url: string
   serve(api: ApiOptions): Promise<void>
-  /** Takes no more requests, and waits until those under way are answered. May be called again. */
+  /** Refuses new requests, and waits until those in flight are answered. May be called again. */
   close(): Promise<void>
 }
 
-/** How long requests under way may take when the server closes, in milliseconds. */
+/** How long requests in flight may take when the server closes, in milliseconds. */
 const DRAIN_MS = 10_000
 const IDLE_CHECK_MS = 20
 
 /**
- * How long an idle connection is kept, in milliseconds: longer than proxies keep theirs, as one that the server
- * closes first fails the request that is on its way on it.
+ * How long an idle connection is kept, in milliseconds: longer than proxies keep theirs, because a connection that the
+ * server closes first fails the request that is being sent on it.
  */
 const KEEP_ALIVE_MS = 75_000
 
-/** How long a request may take to arrive, in milliseconds: 1 MB over a poor connection. */
+/** How long a request may take to arrive, in milliseconds: 1 MB over a slow connection. */
 const ARRIVAL_MS = 60_000
 
-/** For how long a caller may take nothing of its answer, in milliseconds. */
+/** How long a client may read nothing of its response, in milliseconds. */
 const STALL_MS = 30_000
 
-/** What parts of the heap requests under way may take, and answers that wait to be taken. */
+/** Shares of the heap for requests in flight, and for unread responses. */
 const REQUESTS_SHARE = 1 / 2
 const UNREAD_SHARE = 1 / 8
 
 export interface ListenOptions {
   host: string
   port: number
-  /** Origins whose pages may call, beside this machine's own on a loopback server. */
+  /** Origins whose pages may call, besides this machine's own on a loopback server. */
   allowedOrigins: readonly string[]
-  /** How long a request may take to arrive; then it is answered with 408, and its connection ended. */
+  /** How long a request may take to arrive; then it is answered with 408, and its connection closed. */
   arrivalMs?: number
-  /** For how long nothing of an answer may be taken; then its connection is ended. */
+  /** How long a client may read nothing of its response; then its connection is closed. */
   stallMs?: number
-  /** The heap that this process may have, in bytes: bounds follow from it. */
+  /** Heap limit of this process, in bytes: other limits are derived from it. */
   heapBytes?: number
-  /** Told what an operator should know, as sentences. */
+  /** Called with messages for an operator. */
   warn?: (message: string) => void
 }
 
-/** @throws the system's error if the address can't be had, such as EADDRINUSE */
+/** @throws the system's error if it can't listen, such as EADDRINUSE */
 export async function listen({
   host,
   port,
@@ -73,7 +73,7 @@ export async function listen({
     headersTimeout: arrivalMs / 2,
     connectionsCheckingInterval: arrivalMs / 10,
   })
-  // Else Node ends a connection whose caller says that it has sent all, before it is answered. Not in its types.
+  // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
   const access: Access = {
     allowedOrigins,
@@ -84,7 +84,7 @@ export async function listen({
   let handle = refusing(unavailable('Nth is starting; try again in a moment.'))
   let onFault: ApiOptions['onFault'] = () => undefined
   const corsHeaders = openCors(access, (origin) =>
-    warn(`A page of ${origin} was refused. To let it call, add it to NTH_ALLOWED_ORIGINS.`),
+    warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`),
   )
   const connections = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
@@ -97,7 +97,7 @@ export async function listen({
     },
     onFault: (error) => onFault(error),
   })
-  // Last, as a worker may be given connections before it hears that it listens.
+  // Last, as a worker may receive connections before it is notified that it listens.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)
@@ -133,7 +133,7 @@ async function drain(server: Server): Promise<void> {
   clearTimeout(patience)
 }
 
-/** What a server is bound to: a port and an address, not the path of a socket. */
+/** The server is bound to a port and an address, not to the path of a socket. */
 function addressOf(server: Server): AddressInfo {
   return server.address() as AddressInfo
 }
@@ -143,7 +143,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
   return family === 'IPv6' ? `http://[${address}]:${port}` : `http://${address}:${port}`
 }
 
-/** Answers everything with an error, and asks the caller to come back on another connection. */
+/** Answers every request with an error, and closes the connection. */
 function refusing(error: NthError): Handler {
   return (_, response, headers) => {
     setAll(response, [...headers, 'connection', 'close'])

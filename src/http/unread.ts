@@ -3,23 +3,23 @@ import type { Connections } from './connections.ts'
 
 export interface UnreadOptions {
   connections: Pick<Connections, 'sockets' | 'release'>
-  /** For how long nothing of an answer may be taken, in milliseconds. */
+  /** How long a client may read nothing of its response, in milliseconds. */
   stallMs: number
-  /** The most that may wait to be taken on all connections together, in bytes. */
+  /** Maximum unread data on all connections together, in bytes. */
   maxBytes: number
 }
 
-/** How often is looked, in milliseconds. */
+/** How often connections are checked, in milliseconds. */
 const LOOK_MS = 1000
 
 /**
- * Ends connections whose callers don't take their answers: those where nothing was taken for a while, and the
- * ones with the most to take when all together wait for too much. One connection has one answer waiting at most.
+ * Closes connections whose clients don't read their responses: those that read nothing for a while, and those with the
+ * most unread data when the total is too large. A connection has at most one unread response.
  *
- * It looks at all connections now and then, as nearly every answer is taken at once: looking at each answer
+ * All connections are checked periodically, because nearly every response is read at once: a check of each response
  * would cost every request.
  *
- * @returns what ends the looking
+ * @returns a function that stops the checks
  */
 export function watchUnread({ connections, stallMs, maxBytes }: UnreadOptions): () => void {
   const timer = setInterval(look, Math.min(LOOK_MS, stallMs / 4)).unref()
@@ -29,12 +29,12 @@ export function watchUnread({ connections, stallMs, maxBytes }: UnreadOptions): 
     const unread: Socket[] = []
     for (const socket of connections.sockets()) {
       if (socket.writableLength > 0) unread.push(socket)
-      // Its answer was taken, and another request has been begun.
+      // Its response was read, and another request was started.
       else if (socket.timeout === stallMs) socket.setTimeout(0)
     }
     for (const socket of unread) {
       connections.release(socket)
-      // Node begins anew whenever something is taken, and ends the connection when the time is over.
+      // Node restarts the timeout whenever data is read, and closes the connection when it expires.
       if (socket.timeout !== stallMs) socket.setTimeout(stallMs)
     }
     endLargest(unread, maxBytes)

@@ -19,30 +19,30 @@ import {
   visitWithTypeInfo,
 } from 'graphql'
 
-/** What is wrong with the value of a variable. */
+/** Why the value of a variable is invalid. */
 export interface VariableFault {
   definition: VariableDefinitionNode
-  /** Where, within the value. */
+  /** Path within the value. */
   path: (string | number)[]
-  /** The rest of a sentence that says where. */
+  /** The rest of a sentence that starts with the argument. */
   message: string
   limit?: number
 }
 
-/** Finds the first fault in the variables that an operation is given. */
+/** Returns the first error in the variables of an operation. */
 export type VariableCheck = (
   variables: Readonly<Record<string, unknown>> | null | undefined,
 ) => VariableFault | undefined
 
-/** The most items that all lists in the variables of one request may have. */
+/** Maximum items in all lists in the variables of one request. */
 export const MAX_VARIABLE_ITEMS = 10_000
 
 /**
- * Makes the check of an operation's variables, which comes before they are coerced.
+ * Creates the check of an operation's variables, which runs before they are coerced.
  *
- * Coercion goes through a list of any length, and makes an error with a stack for each wrong item, up to 50 in
- * graphql-js and without end in graphql-jit: a request of 1 MB took 8 s and 500 MB. Here lengths are looked at
- * before items, and the first fault is the only one. Fields that are left out get their default values.
+ * Coercion processes a list of any length, and creates an error with a stack for each wrong item, up to 50 in
+ * graphql-js and without limit in graphql-jit: a request of 1 MB took 8 s and 500 MB. Here lengths are checked before
+ * items, and the first error is the only one. Omitted fields get their default values.
  */
 export function createVariableCheck(
   schema: GraphQLSchema,
@@ -75,7 +75,7 @@ export function createVariableCheck(
 type Fault = Omit<VariableFault, 'definition'>
 type Check = (value: unknown, count: { items: number }) => Fault | undefined
 
-/** The most items that a list may have, as its argument or input field declares it. */
+/** Maximum items in a list, as declared by its argument or input field. */
 export function maxItemsOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }): number {
   return typeof extensions.maxItems === 'number' ? extensions.maxItems : MAX_VARIABLE_ITEMS
 }
@@ -84,7 +84,7 @@ function checkOf(type: GraphQLInputType, maxItems = MAX_VARIABLE_ITEMS): Check {
   if (isNonNullType(type)) {
     const check = checkOf(type.ofType, maxItems)
     return (value, count) =>
-      value == null ? fault(`is of the type "${type}", and must be given`) : check(value, count)
+      value == null ? fault(`is required: its type is "${type}"`) : check(value, count)
   }
   const check = isListType(type)
     ? checkOfList(checkOf(type.ofType), maxItems)
@@ -95,7 +95,7 @@ function checkOf(type: GraphQLInputType, maxItems = MAX_VARIABLE_ITEMS): Check {
             name: field.name,
             defaultValue: field.defaultValue,
             isRequired: isRequiredInputField(field),
-            // Made when it is needed, as types may hold one another.
+            // Created on demand, because types may be recursive.
             check: later(() => checkOf(field.type, maxItemsOf(field))),
           })),
         )
@@ -114,12 +114,12 @@ function later(make: () => Check): Check {
 function checkOfList(check: Check, maxItems: number): Check {
   return (value, count) => {
     if (!Array.isArray(value)) return check(value, count)
-    // What JSON.parse gave.
+    // From JSON.parse.
     const items: unknown[] = value
     count.items += items.length
-    if (items.length > maxItems) return tooLong(`must hold at most ${maxItems} items`, items.length, maxItems)
+    if (items.length > maxItems) return tooLong(`must have at most ${maxItems} items`, items.length, maxItems)
     if (count.items > MAX_VARIABLE_ITEMS) {
-      const all = `takes the lists in the variables beyond ${MAX_VARIABLE_ITEMS} items in all`
+      const all = `exceeds the limit of ${MAX_VARIABLE_ITEMS} items in all lists together`
       return tooLong(all, items.length, MAX_VARIABLE_ITEMS)
     }
     for (let index = 0; index < items.length; index += 1) {
@@ -141,14 +141,14 @@ function checkOfObject(typeName: string, fields: readonly CheckedField[]): Check
   const names = new Set(fields.map(({ name }) => name))
   return (value, count) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      return fault(`must be an object, as the type "${typeName}" is one`)
-    // What JSON.parse gave.
+      return fault(`must be an object of the type "${typeName}"`)
+    // From JSON.parse.
     const given = value as Record<string, unknown>
     for (const { name, defaultValue, isRequired, check } of fields) {
       const part = Object.hasOwn(given, name) ? given[name] : undefined
-      if (part === undefined && isRequired) return fault(`lacks the field "${name}"`)
+      if (part === undefined && isRequired) return fault(`is missing the field "${name}"`)
       if (part === undefined && defaultValue !== undefined) {
-        // graphql-jit gives it to no field that may not be null, and takes each for an error.
+        // graphql-jit doesn't apply it to non-null fields, and reports an error for each.
         given[name] = defaultValue
         continue
       }
@@ -156,7 +156,7 @@ function checkOfObject(typeName: string, fields: readonly CheckedField[]): Check
       if (found) return beneath(name, found)
     }
     for (const name in given) {
-      if (!names.has(name)) return fault(shortened(`has a field "${name}", which "${typeName}" has not`))
+      if (!names.has(name)) return fault(shortened(`has an unknown field "${name}"; type: "${typeName}"`))
     }
     return undefined
   }
@@ -165,19 +165,19 @@ function checkOfObject(typeName: string, fields: readonly CheckedField[]): Check
 function checkOfLeaf(type: GraphQLLeafType): Check {
   return (value) => {
     if (typeof value === 'object') return fault(`must be a single value of the type "${type.name}"`)
-    // Parsing would compare it with all values, to suggest one.
+    // Parsing would compare it with all values to suggest one.
     if (isEnumType(type)) {
       return typeof value === 'string' && type.getValue(value)
         ? undefined
-        : fault(`is no value of the type "${type.name}"`)
+        : fault(`is not a valid value of the type "${type.name}"`)
     }
     try {
       return type.parseValue(value) === undefined
-        ? fault(`is no value of the type "${type.name}"`)
+        ? fault(`is not a valid value of the type "${type.name}"`)
         : undefined
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      return fault(shortened(`is no value of the type "${type.name}": ${reason}`))
+      return fault(shortened(`is not a valid value of the type "${type.name}": ${reason}`))
     }
   }
 }
@@ -187,7 +187,7 @@ function fault(message: string): Fault {
 }
 
 function tooLong(message: string, length: number, limit: number): Fault {
-  return { path: [], message: `${message}; it holds ${length}`, limit }
+  return { path: [], message: `${message}; it has ${length}`, limit }
 }
 
 function beneath(key: string | number, { path, ...rest }: Fault): Fault {
@@ -196,12 +196,12 @@ function beneath(key: string | number, { path, ...rest }: Fault): Fault {
 
 const LONGEST_MESSAGE = 300
 
-/** Without the rest of a value that a caller made long. */
+/** Truncates a message that contains a long value. */
 function shortened(message: string): string {
   return message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message
 }
 
-/** How long the lists may be that variables stand for: the least where one stands for several. */
+/** Maximum length of the lists in variables: the smallest limit of all uses of a variable. */
 function listLimits(schema: GraphQLSchema, document: DocumentNode): Map<string, number> {
   const limits = new Map<string, number>()
   const types = new TypeInfo(schema)

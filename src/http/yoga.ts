@@ -19,9 +19,9 @@ import { requests } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
-  /** Told of failures that an operator should see, with their cause. */
+  /** Called with failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
-  /** Whether there is room to run a document whose text did not come with its request. Left out, there always is. */
+  /** Whether there is enough memory to execute a document whose text was not in its request. Default: always. */
   hasRoom?: (request: IncomingMessage, text: string) => boolean
 }
 
@@ -44,7 +44,7 @@ export function createApi({ nth, onFault, hasRoom = () => true }: ApiOptions) {
       finalNewline,
       conditionalGet(),
     ],
-    // `documents` has its own, bounded in memory.
+    // `documents` has its own cache, bounded in memory.
     parserAndValidationCache: false,
     maskedErrors: { maskError },
     logging: {
@@ -56,14 +56,14 @@ export function createApi({ nth, onFault, hasRoom = () => true }: ApiOptions) {
         if (fault !== undefined) onFault(fault)
       },
     },
-    // Set for every answer of the server, not only for Yoga's.
+    // Set on every response of the server, not only on Yoga's.
     cors: false,
     maxRequestBodySize: false,
     multipart: false,
-    // Pages, GraphiQL among them, have routes of their own.
+    // Pages, including GraphiQL, have routes of their own.
     graphiql: false,
     landingPage: false,
-    // No URL ends so: Yoga would answer there, whatever came before in the path.
+    // No URL ends like this. Yoga would answer any path that ends with it.
     healthCheckEndpoint: '\n',
   })
 }

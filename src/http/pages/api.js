@@ -1,6 +1,6 @@
 // Requests to the API: queries, and mutations that are applied exactly once.
 
-/** A request that takes longer counts as lost, in milliseconds. The server answers within 10 s, if only with an error. */
+/** Timeout of a request, in milliseconds. The server answers within 10 s, if only with an error. */
 const ANSWER_MS = 12_000
 
 /** How long a mutation is retried, in milliseconds. */

@@ -1,4 +1,4 @@
-// Two boards whose tickets are numbered: one sequence, and a group of it for each board.
+// Two boards with numbered tickets: one sequence, with a sequence group for each board.
 
 import { ask, askOnce, isInDoubt } from './api.js'
 import { keepFresh } from './fresh.js'

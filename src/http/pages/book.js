@@ -1,4 +1,4 @@
-// The page of one book: how many were sold, by hour and by day, and a button that buys.
+// The page of one book: copies sold, by hour and by day, and a button to buy one.
 
 import { ask } from './api.js'
 import { titles } from './books.js'
@@ -21,7 +21,7 @@ const charts = {
   days: bars(find('#days'), { day: 'numeric', month: 'short' }),
 }
 
-/** Reads all that the page shows, by one statement for the numbers and one for the history. */
+/** Reads everything that the page shows, by one statement for the numbers and one for the history. */
 async function readSales() {
   const { counter } = await ask(
     `query Sales($title: String!) {

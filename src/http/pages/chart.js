@@ -5,7 +5,7 @@ import uPlot from './uplot.js'
 
 const HEIGHT = 200
 
-/** Makes the chart of a figure; `labels` says how its buckets are named. */
+/** Creates the chart of a figure; `labels` is the format of its buckets' names. */
 export function bars(figure, labels) {
   const [place, empty, reading, slider] = ['.chart', '.empty', '.reading', '.slider'].map((selector) =>
     figure.querySelector(selector),

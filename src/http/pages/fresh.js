@@ -6,7 +6,7 @@ const EVERY_MS = 2000
 
 /**
  * Calls `readAndShow` every two seconds while the page is visible, and shows in `place` that it fails, until it
- * succeeds. Returns a function that reads at once.
+ * succeeds. Returns a function that refreshes at once.
  */
 export function keepFresh(readAndShow, place) {
   const progress = place.querySelector('.progress')
@@ -20,7 +20,7 @@ export function keepFresh(readAndShow, place) {
       hasNumbers = true
       say(trouble, '')
     } catch (error) {
-      // Keeps the first reason: each new text would be announced.
+      // Keeps the first reason: screen readers would announce each new text.
       if (trouble.textContent === '') say(trouble, troubleText(error, hasNumbers))
     }
   }

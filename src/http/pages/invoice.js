@@ -11,7 +11,7 @@ import { say, setEnabled, withProgress } from './messages.js'
 
 const TTL_SECONDS = 900
 
-/** How long to wait before asking again whether the reservation has expired, in milliseconds. */
+/** How long to wait before checking again whether the reservation has expired, in milliseconds. */
 const ASK_AGAIN_MS = 5000
 
 const FIELDS = 'id formatted state expiresAt'
@@ -23,7 +23,7 @@ const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 
 let state = 'none'
 let reservation
-/** What failed to get the reservation, to be tried again. */
+/** The function that failed to get the reservation, to be retried. */
 let retry
 let expiry
 
@@ -64,7 +64,7 @@ async function get(way) {
 
 /** Reserves a number, or gets the reservation that was made with the same key. */
 async function reserve() {
-  // Changes nothing where it is defined already.
+  // Changes nothing if it is already defined.
   await askOnce(
     `mutation Define {
       defineSequence(
@@ -133,7 +133,7 @@ function show(found) {
   }
 }
 
-/** Asks whether the reservation has expired: the database's clock decides, and this machine's may differ. */
+/** Checks whether the reservation has expired: the database's clock decides, and this machine's may differ. */
 async function lookAgain() {
   const before = reservation
   const found = await look().catch(() => before)

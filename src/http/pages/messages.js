@@ -8,7 +8,7 @@ export function say(place, text) {
   if (place.textContent !== text) place.textContent = text
 }
 
-/** Runs a task, and shows `text` in `place` while it takes longer than that. */
+/** Runs a task, and shows `text` in `place` if it takes longer than that. */
 export async function withProgress(place, text, task) {
   const timer = setTimeout(() => say(place, text), PROGRESS_AFTER_MS)
   try {

@@ -3,7 +3,7 @@
 import { askOnce, isInDoubt } from './api.js'
 import { say, setEnabled, withProgress } from './messages.js'
 
-/** From so few copies on, a buyer is told how many are left. */
+/** If no more copies than this are left, buyers see how many. */
 const FEW = 10
 
 const numbers = new Intl.NumberFormat('en')
@@ -12,8 +12,8 @@ const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
 
 /**
  * Lets a person buy a book, and shows the result beside the button until the next purchase there. The button is enabled
- * once the numbers are known, while copies are left. `refresh` reads the numbers of the page, after each purchase. Returns
- * a function that shows a state of the book's counter.
+ * once the numbers are known, while copies are left. `refresh` reads the numbers of the page, after each purchase.
+ * Returns a function that shows a state of the book's counter.
  */
 export function openSale(place, title, refresh) {
   const [button, sold, fewLeft, result, trouble] = ['button', '.sold', '.left', '.result', '.trouble'].map(
@@ -26,7 +26,7 @@ export function openSale(place, title, refresh) {
   let shown = 0
 
   nameButton('Buy')
-  // Counting belongs here, in what the person does: it happens once for each click.
+  // Counted in the click handler: it runs once for each click.
   button.addEventListener('click', () => {
     if (left > 0 && !isBuying) sell()
   })
@@ -58,7 +58,7 @@ export function openSale(place, title, refresh) {
     say(fewLeft, leftText(left))
     nameButton(isSoldOut ? 'Sold out' : 'Buy')
     setEnabled(button, !isSoldOut)
-    // There are copies again, so that message is over.
+    // Copies are available again, so that message is outdated.
     if (wasSoldOut && !isSoldOut && trouble.textContent === soldOutText(title)) say(trouble, '')
     return true
   }
@@ -71,7 +71,7 @@ export function openSale(place, title, refresh) {
   return show
 }
 
-/** Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the state of the book by now. */
+/** Counts a copy. `value` and `valueIn` are this buyer's own numbers, `counter` is the current state of the book. */
 async function buy(title) {
   const { increment } = await askOnce(
     `mutation Buy($title: String!) {
@@ -85,7 +85,7 @@ async function buy(title) {
     { title },
   )
   if (increment.appliedDelta > 0) return increment
-  // Somebody has had the edition saturate rather than refuse.
+  // The counter was set to saturate instead of rejecting.
   throw Object.assign(new Error('Sold out'), { code: 'LIMIT_REACHED' })
 }
 
@@ -113,7 +113,7 @@ export function copiesText(count, rest) {
   return `${numbers.format(count)} ${count === 1 ? 'copy' : 'copies'} ${rest}`
 }
 
-/** How many copies are left, if there are only so many. */
+/** How many copies are left; infinite if the edition isn't limited. */
 function leftOf({ value, maxValue }) {
   return maxValue === null ? Number.POSITIVE_INFINITY : maxValue - value
 }

@@ -1,4 +1,4 @@
-// The shop's first page: all books, how many of each were sold, and a button that buys.
+// The shop's first page: all books, copies sold of each, and a button to buy one.
 
 import { ask } from './api.js'
 import { edition, titles } from './books.js'
@@ -16,7 +16,7 @@ const shelf = titles.map((title) => {
   return openSale(book, title, () => refresh())
 })
 
-/** Reads how many copies of each book were sold, by all windows on all machines, and how many there are. */
+/** Reads how many copies of each book were sold, from all windows and machines, and how many exist. */
 async function readSales() {
   const { counters } = await ask(
     `query Sales($titles: [String!]!) {
@@ -29,7 +29,7 @@ async function readSales() {
 
 let isPrinted = false
 
-/** Says once how many copies of the edition there are. From then on the API refuses to count one more. */
+/** Sets once how many copies of the edition exist. After that the API rejects any further one. */
 async function printEdition() {
   try {
     await ask(
