@@ -1,9 +1,9 @@
--- The tables as the migrations leave them. A test holds this file true.
+-- The tables after all migrations. A test compares them.
 
--- What was done under an idempotency key, written by the transaction that did it. `hash` is that of the key and
--- its namespace, `fingerprint` that of what was asked, `answers` a JSON list of what each operation did; null
--- while its transaction is under way. `done_at` is by the clock of the process that did it, and what callers are told;
--- `claimed_at` is by the database's clock, by which its age is judged; null, where a version without that column wrote it.
+-- Results of calls with an idempotency key, written by the transaction that applied them. `hash` is that of the key and
+-- its namespace, `fingerprint` that of the request, `answers` a JSON list with the result of each operation; null while
+-- its transaction is in flight. `done_at` is returned to callers, by the clock of the process that applied the call.
+-- `claimed_at`, by the database's clock, determines the age of the key; null if a version without this column wrote it.
 -- No secondary unique key: writers deadlock on it.
 create table idempotency_key (
   hash binary(32) not null,
@@ -15,8 +15,9 @@ create table idempotency_key (
   key idempotency_key_claimed_at (claimed_at)
 ) engine = InnoDB;
 
--- One row for each connection that flushes changes. Each transaction raises its `seq`, so that after a lost
--- connection the row tells whether the last one took effect. A look raises `epoch`: it must be a write.
+-- The fences: one row for each writer (a connection that flushes). Each transaction increments `seq`, so that after a
+-- lost connection the row shows whether the last one committed. Reading the fence then increments `epoch`, as it must
+-- be a write.
 create table lane (
   id bigint unsigned not null,
   seq bigint unsigned not null default 0,
@@ -31,14 +32,14 @@ create table migration (
   primary key (name)
 ) engine = InnoDB;
 
--- One row, which a process holds locked while it migrates the database.
+-- One row, which a process locks while it migrates the database.
 create table migration_lock (
   id tinyint unsigned not null,
   primary key (id)
 ) engine = InnoDB;
 
--- Names are bytes, so that they are compared exactly on every server: 191 characters of at most 4 bytes.
--- `time_zone` and `periods` are what a counter gets that comes into being here.
+-- Names are bytes, so that they are compared exactly on every server: 191 characters of at most 4 bytes. `time_zone`
+-- and `periods` are the defaults for new counters, `time_zone` also for new sequences.
 create table namespace (
   id bigint unsigned not null auto_increment,
   name varbinary(764) not null,
@@ -48,11 +49,12 @@ create table namespace (
   unique key namespace_name (name)
 ) engine = InnoDB;
 
--- What a counter is. `version` is that of its definition, from a random one on; the rows that count carry it too. What its value may
--- be: null is no bound. `saturates`: an addition that would cross a bound is applied as far as it fits.
--- Over how many rows it is spread, now and at most so far; the IANA name of the zone in which its periods begin; and
--- the periods of which it is kept what was added: for how many days, if not for ever (`:90`), and from when on they
--- are complete, if not from the beginning (`@` and milliseconds since 1970).
+-- Definitions of counters. `version` starts at a random number and changes with the definition; the all-time rows in
+-- `counter_value` have it too. `min_value`, `max_value`: null is no bound. `saturates`: an addition that would exceed a
+-- bound is applied up to the bound. `slots`, `most_slots`: number of rows that the value is split across, now and at
+-- most so far. `time_zone`: IANA name of the zone in which periods begin. `periods`: the tracked periods, each with its
+-- retention in days, if not forever (`:90`), and the time from which its rows are complete, if not from the beginning
+-- (`@` and milliseconds since 1970).
 create table counter (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
@@ -69,13 +71,13 @@ create table counter (
   unique key counter_name (namespace_id, name)
 ) engine = InnoDB;
 
--- What a counter has counted, one row for each period and slot. Period 0 is all time: the value, which can be reset.
--- 1 to 5 are hour, day, week, month and year: what was added in the one that begins at `starts_at`. Who holds the
--- lock on the row of all time of a slot is the only one to change the others of that slot; so these need no version.
--- A row of all time counts for readers once it has a `created_at`. Its `revision` orders the states of the counter:
--- when it was made and, from its first change on, when that was, in microseconds since 2020, plus 1 for each applied
--- call that adds anything; in slots above 0 and in other periods only what was added. No secondary key: each costs
--- writers dearly.
+-- Values of counters, one row for each period and slot. Period 0 is all time: the value, which can be reset. 1 to 5 are
+-- hour, day, week, month and year: what was added in the one that begins at `starts_at`. Only the holder of the lock on
+-- a slot's all-time row changes the current periods of that slot, so these need no version. Readers ignore an all-time
+-- row until it has a `created_at`. Its `revision` orders the states of the counter: the time of its creation, which the
+-- first change replaces by its own, in microseconds since 2020, plus 1 for each applied call other than an addition of
+-- 0. In slots above 0 it is the sum of these increments only; other periods don't use it. No secondary key: each would
+-- slow down every write.
 create table counter_value (
   counter_id bigint unsigned not null,
   period tinyint unsigned not null,
@@ -89,8 +91,8 @@ create table counter_value (
   primary key (counter_id, period, starts_at, slot)
 ) engine = InnoDB;
 
--- The counters by value and by last change, a second behind `counter_value`, which has no such key: it would
--- cost writers dearly. `revision` is that of the row that was copied. Never changed: `updated_at` is 1970.
+-- Counters by value and by last change, a second behind `counter_value`, which has no such keys: they would slow down
+-- every write. `revision` is that of the copied state. If the value never changed, `updated_at` is 1970.
 create table counter_rank (
   counter_id bigint unsigned not null,
   namespace_id bigint unsigned not null,
@@ -102,23 +104,24 @@ create table counter_rank (
   key counter_rank_updated_at (namespace_id, updated_at, counter_id)
 ) engine = InnoDB;
 
--- Counters that are deleted, and whose rows of past and running periods are still to be removed.
+-- Deleted counters whose rows of past and current periods have not been removed yet.
 create table deleted_counter (
   id bigint unsigned not null,
   primary key (id)
 ) engine = InnoDB;
 
--- When work that one process at a time does for all was begun last.
+-- When each scheduled job, which one process runs for all, last started.
 create table chore (
   name varbinary(64) not null,
   begun_at datetime not null,
   primary key (name)
 ) engine = InnoDB;
 
--- How the numbers of a sequence follow one another, and are written. Null is no bound, no format, and no period after
--- which it begins again. `eras` is a JSON list of the ways in which it has written numbers before it was changed.
--- Who issues numbers holds a shared lock on this row, who changes it an exclusive one: so nobody issues by an old
--- definition. `version` begins at random. `definitions` counts them. `uses` is raised on a cluster, where shared locks hold on one node only.
+-- Definitions of sequences. Null is no bound, no format, and no restart. `eras` is the format history: a JSON list of
+-- the earlier formats in which it has issued numbers. A flush that issues numbers holds a shared lock on this row, a
+-- change of the definition an exclusive one: so no number is issued by an outdated definition. `version` starts at a
+-- random number. `definitions` counts the changes of the definition. `uses` is incremented on a cluster, where shared
+-- locks hold on one node only.
 create table sequence (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,
@@ -143,10 +146,11 @@ create table sequence (
   unique key sequence_name (namespace_id, name)
 ) engine = InnoDB;
 
--- The period in which a group has issued numbers last, the version of its sequence then, and how they were written.
--- Null: it has issued none yet. `identity` is drawn at random when it is made: after a failover that lost groups their
--- ids are given to others, and whoever still knows a lost one by its id must not meet its identity there. `revision` orders its states as that of a
--- counter does, together with the `definitions` of its sequence; `is_used`: whether anything was done in it yet.
+-- Sequence groups. `latest_label`, `version`, `format` and `time_zone` are the period key of the latest numbers, and
+-- the version, format and time zone of the sequence with which they were issued. Null: none issued yet. `identity` is
+-- chosen at random when the group is created: after a failover that lost groups, their ids are reused, and a process
+-- that cached a lost group must not find its identity there. `revision` orders the group's states as that of a counter
+-- does, together with `definitions` of its sequence. `is_used`: whether any operation was applied to it yet.
 create table sequence_group (
   id bigint unsigned not null auto_increment,
   sequence_id bigint unsigned not null,
@@ -163,10 +167,10 @@ create table sequence_group (
   key sequence_group_version (sequence_id, version)
 ) engine = InnoDB;
 
--- The last number that a group has issued, one row for each period in which it began anew: 2026, 202611, 20261121,
--- 2026112118, or 2026047 for a week. Label 0 is the row of a sequence that never does. `next_value` is the next number
--- where it does not follow from the last. `round` counts how often a group was told to begin elsewhere. `identity` is
--- that of the group.
+-- The last number of a sequence group, one row for each period in which it restarted. `period_label` is the period key:
+-- 2026, 202611, 20261121, 2026112118, or 2026047 for a week; 0 if the sequence never restarts. `next_value` is the next
+-- number if it does not follow from the last. `round` is the generation: it counts the calls of `restartSequence`.
+-- `identity` is that of the group.
 create table sequence_value (
   group_id bigint unsigned not null,
   period_label int unsigned not null,
@@ -180,9 +184,9 @@ create table sequence_value (
   primary key (group_id, period_label)
 ) engine = InnoDB;
 
--- Numbers of gapless sequences that were reserved, in a round of their group. State: 0 open, until `expires_at`,
--- 1 confirmed, 2 released, 3 expired and reissued. `is_free`: released, and not reissued. Who holds the lock on
--- the row of the group is the only one to change its reservations.
+-- Reservations of gapless sequences, each in a generation (`round`) of its group. State: 0 open, until `expires_at`, 1
+-- confirmed, 2 released, 3 expired and reissued. `is_free`: released, and not reissued. Only the holder of the lock on
+-- the group's row changes its reservations.
 create table reservation (
   token binary(16) not null,
   group_id bigint unsigned not null,
@@ -201,7 +205,7 @@ create table reservation (
   key reservation_closed (state, is_free, closed_at)
 ) engine = InnoDB;
 
--- Sequences that are deleted, and whose groups, numbers and reservations are still to be removed.
+-- Deleted sequences whose groups, numbers and reservations have not been removed yet.
 create table deleted_sequence (
   id bigint unsigned not null,
   primary key (id)

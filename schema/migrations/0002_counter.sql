@@ -1,4 +1,4 @@
--- What a counter is. `version` is that of its definition; the rows that count carry it too.
+-- Definitions of counters. `version` changes with the definition; the rows in `counter_value` have it too.
 create table if not exists counter (
   id bigint unsigned not null auto_increment,
   namespace_id bigint unsigned not null,

@@ -1,5 +1,5 @@
--- What a counter has counted, one row for each period and slot. Period 0 is all time.
--- A row counts for readers once its revision is above 0. No secondary key: each costs writers dearly.
+-- Values of counters, one row for each period and slot. Period 0 is all time. No secondary key: each would slow down
+-- every write.
 create table if not exists counter_value (
   counter_id bigint unsigned not null,
   period tinyint unsigned not null,

@@ -1,5 +1,5 @@
--- The last number that a group has dealt, one row for each period in which it began anew.
--- Label 0 is the row of a sequence that never does. Otherwise shaped as counter_value.
+-- The last number of a sequence group, one row for each period in which it restarted. Period 0 is that of a sequence
+-- that never restarts. The other columns are those of `counter_value`.
 create table if not exists sequence_value (
   group_id bigint unsigned not null,
   period_label int unsigned not null,

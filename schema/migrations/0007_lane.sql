@@ -1,5 +1,6 @@
--- One row for each connection that flushes changes. Each transaction raises its `seq`, so that after a lost
--- connection the row tells whether the last one took effect. A look raises `epoch`: it must be a write.
+-- The fences: one row for each writer (a connection that flushes). Each transaction increments `seq`, so that after a
+-- lost connection the row shows whether the last one committed. Reading the fence then increments `epoch`, as it must
+-- be a write.
 create table if not exists lane (
   id bigint unsigned not null,
   seq bigint unsigned not null default 0,

@@ -1,5 +1,5 @@
--- What a counter's value may be: null is no bound. `saturates`: an addition that would cross a bound is applied
--- as far as it fits, rather than refused.
+-- Bounds of a counter's value; null is no bound. `saturates`: an addition that would exceed a bound is applied up to
+-- the bound instead of being rejected.
 alter table counter
   add column min_value bigint null,
   add column max_value bigint null,

@@ -1,6 +1,6 @@
--- What was done under an idempotency key, written by the transaction that did it. `hash` is that of the key and
--- its namespace, `fingerprint` that of what was asked, `answers` a JSON list of what each operation did; null
--- while its transaction is under way. No secondary unique key: writers deadlock on it.
+-- Results of calls with an idempotency key, written by the transaction that applied them. `hash` is that of the key and
+-- its namespace, `fingerprint` that of the request, `answers` a JSON list with the result of each operation; null while
+-- its transaction is in flight. No secondary unique key: writers deadlock on it.
 create table if not exists idempotency_key (
   hash binary(32) not null,
   fingerprint binary(32) not null,

@@ -1,5 +1,5 @@
--- The counters by value and by last change, a second behind `counter_value`, which has no such key: it would
--- cost writers dearly. `revision` is that of the row that was copied. Never changed: `updated_at` is 1970.
+-- Counters by value and by last change, a second behind `counter_value`, which has no such keys: they would slow down
+-- every write. `revision` is that of the copied state. If the value never changed, `updated_at` is 1970.
 create table if not exists counter_rank (
   counter_id bigint unsigned not null,
   namespace_id bigint unsigned not null,

@@ -1,6 +1,7 @@
--- Over how many rows a counter's value is spread, now and at most so far; the IANA name of the zone in which its
--- periods begin; and the periods of which it is kept what was added: for how many days, if not for ever (`:90`),
--- and from when on they are complete, if not from the beginning (`@` and milliseconds since 1970).
+-- `slots`, `most_slots`: number of rows that a counter's value is split across, now and at most so far. `time_zone`:
+-- IANA name of the zone in which its periods begin. `periods`: the tracked periods, each with its retention in days, if
+-- not forever (`:90`), and the time from which its rows are complete, if not from the beginning (`@` and milliseconds
+-- since 1970).
 alter table counter
   add column slots smallint unsigned not null default 1,
   add column most_slots smallint unsigned not null default 1,

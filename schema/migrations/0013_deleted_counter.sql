@@ -1,4 +1,4 @@
--- Counters that are deleted, and whose rows of past and running periods are still to be removed.
+-- Deleted counters whose rows of past and current periods have not been removed yet.
 create table if not exists deleted_counter (
   id bigint unsigned not null,
   primary key (id)

@@ -1,4 +1,4 @@
--- When work that one process at a time does for all was begun last.
+-- When each scheduled job, which one process runs for all, last started.
 create table if not exists chore (
   name varbinary(64) not null,
   begun_at datetime not null,

@@ -1,5 +1,5 @@
--- How the numbers of a sequence follow one another, and are written. Null is no bound, no format, and no period after
--- which it begins again. `eras` is a JSON list of the ways in which it has written numbers before it was changed.
+-- Definition of a sequence: the order of its numbers, and their format. Null is no bound, no format, and no restart.
+-- `eras` is the format history: a JSON list of the earlier formats in which it has issued numbers.
 alter table sequence
   add column is_defined boolean not null default false,
   add column start_value bigint not null default 1,

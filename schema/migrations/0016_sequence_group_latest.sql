@@ -1,5 +1,5 @@
--- The period in which a group has dealt numbers last, the version of its sequence then, and how they were written.
--- Null: it has dealt none yet.
+-- The period key of the latest numbers of a group, and the version, format and time zone of its sequence with which
+-- they were issued. Null: none issued yet.
 alter table sequence_group
   add column latest_label int unsigned null,
   add column version int unsigned null,

@@ -1,3 +1,3 @@
--- A version is that of a sequence; its groups need none.
+-- Only sequences have a version; their groups need none.
 alter table sequence_value
   drop column version

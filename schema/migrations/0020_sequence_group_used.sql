@@ -1,4 +1,4 @@
--- Groups that have dealt numbers before this was noted.
+-- Groups that issued numbers before these columns existed.
 update sequence_group g
   join sequence s on s.id = g.sequence_id
   join sequence_value v on v.group_id = g.id and v.period_label = 0

@@ -1,6 +1,6 @@
--- Numbers of gapless sequences that were reserved, in a round of their group. State: 0 open, until `expires_at`,
--- 1 confirmed, 2 released, 3 expired and dealt again. `is_free`: released, and not dealt again. Who holds the lock on
--- the row of the group is the only one to change its reservations.
+-- Reservations of gapless sequences, each in a generation (`round`) of its group. State: 0 open, until `expires_at`, 1
+-- confirmed, 2 released, 3 expired and reissued. `is_free`: released, and not reissued. Only the holder of the lock on
+-- the group's row changes its reservations.
 create table if not exists reservation (
   token binary(16) not null,
   group_id bigint unsigned not null,

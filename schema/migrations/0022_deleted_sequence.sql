@@ -1,4 +1,4 @@
--- Sequences that are deleted, and whose groups, numbers and reservations are still to be removed.
+-- Deleted sequences whose groups, numbers and reservations have not been removed yet.
 create table if not exists deleted_sequence (
   id bigint unsigned not null,
   primary key (id)

@@ -1,5 +1,6 @@
--- When a key was claimed, by the database's clock, which all processes share: its age is judged by that. `done_at`, by
--- the clock of the process that did it, is what callers are told. Null: claimed before there was this column.
+-- When a key was claimed, by the database's clock, which all processes share and which determines the key's age.
+-- `done_at`, by the clock of the process that applied the call, is returned to callers. Null: claimed before this
+-- column existed.
 alter table idempotency_key
   add column claimed_at datetime(3) null,
   add key idempotency_key_claimed_at (claimed_at),

@@ -1,2 +1,2 @@
--- Drawn at random when a group is made: an id that a failover has given to another group is known by it.
+-- Chosen at random when a group is created: distinguishes it from a group that reuses its id after a failover.
 alter table sequence_group add column identity int unsigned not null default 0

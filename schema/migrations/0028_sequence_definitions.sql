@@ -1,2 +1,2 @@
--- How often a sequence was defined: that is part of the revision of each of its groups.
+-- Number of changes of the definition: part of the revision of each of the sequence's groups.
 alter table sequence add column definitions int unsigned not null default 0
