@@ -58,7 +58,7 @@ it.each([
       expect([status, body.data]).toEqual([200, { done: { ...data, ...value } }])
       expect(body.errors).toEqual([
         {
-          message: `The change was made and stands, but \`${place}\` could not be read in time; ask for it in a query.`,
+          message: `The change was applied, but \`${place}\` could not be read in time; read it in a query.`,
           locations: expect.anything(),
           path: ['done', ...place.split('.')],
           extensions: { code: 'UNAVAILABLE' },
@@ -83,7 +83,7 @@ it('answers a change beneath which more is asked for than there is', async () =>
       },
     ])
     expect(errors[0]?.message).toMatch(
-      /^The change was made and stands, but `history` could not be read: Argument "last"/,
+      /^The change was applied, but `history` could not be read: Argument "last"/,
     )
   }
 })

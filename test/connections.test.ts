@@ -109,7 +109,7 @@ it('refuses requests for which there is no room with 503, does nothing of them, 
   expect(refused).toMatch(/\r\nretry-after: 1\r\n/)
   expect(JSON.parse(refused.slice(refused.indexOf('{'))).errors).toEqual([
     {
-      message: expect.stringContaining('nothing of this one was done'),
+      message: expect.stringContaining('this one was not executed'),
       extensions: { code: 'UNAVAILABLE', retryable: true, retryAfterMs: 1000 },
     },
   ])

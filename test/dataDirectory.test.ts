@@ -28,7 +28,7 @@ it.each(['770', '707', '1777'])('refuses a directory that others may write to: m
   const directory = await dataDirectory()
   await chmod(directory, Number.parseInt(mode, 8))
   expect(await refusal(directory)).toContain(
-    `Other users may write to the data directory ${directory}. Forbid it (chmod go-w ${directory})`,
+    `Other users can write to the data directory ${directory}. Remove that permission (chmod go-w ${directory})`,
   )
   // Nothing was left in it.
   expect(await readdir(directory)).toEqual(['server'])
@@ -58,7 +58,7 @@ it('says what a server lacks that can make no new database, in its own words for
     (error) => error,
   )
   const [first, ...reasons] = message.split('\n')
-  expect(first).toMatch(/could not make a new database \(exit 1\):$/)
+  expect(first).toMatch(/could not create a new database \(exit 1\):$/)
   expect(reasons.length).toBeGreaterThan(0)
   for (const line of reasons) expect(line).toContain('[ERROR]')
 })

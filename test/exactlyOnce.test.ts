@@ -54,7 +54,7 @@ it.each([
     const directory = await dataDirectory()
     let restarts = 0
     const { target } = await privateServer(directory, (line) => {
-      if (line.includes('starting it again')) restarts++
+      if (line.includes('restarting it')) restarts++
     })
     await migrate(target)
     const nth = openTestNth(target)

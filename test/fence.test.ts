@@ -41,7 +41,7 @@ it('waits for the row of a counter that is not to be seen, and says to an operat
   const call = counters.incrementBy(key, 1)
   await expect
     .poll(() => faults.map(String), PATIENCE)
-    .toEqual([expect.stringContaining('A row that counts is missing')])
+    .toEqual([expect.stringContaining('The writer finds no row')])
   await query(target, 'insert into counter_value select * from kept')
   expect((await call).value).toBe(2)
 })

@@ -37,7 +37,7 @@ it('says which files a server lacks that comes without its system tables', async
     systemTables: [],
   }
   await expect(initialise(program, join(directory, 'data'), signal)).rejects.toThrow(
-    'The server /opt/mariadbd comes without the files that make its system tables (mariadb_system_tables.sql)',
+    'The server /opt/mariadbd lacks the files that create its system tables (mariadb_system_tables.sql)',
   )
 })
 

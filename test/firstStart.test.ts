@@ -25,6 +25,6 @@ it('says that it makes a database before it does, and only where there is none',
   await first.close()
   await privateServer(directory, say)
   expect(said).toEqual([
-    { line: expect.stringMatching(/^Making a new database in .* This takes a few seconds/), files: [] },
+    { line: expect.stringMatching(/^Creating a new database in .* This takes a few seconds/), files: [] },
   ])
 })

@@ -30,8 +30,8 @@ it('writes dates of the time zone', () => {
 })
 
 it.each([
-  ['', undefined, /must hold \{value\} once/],
-  ['INV-{yyyy}', undefined, /must hold \{value\} once/],
+  ['', undefined, /must contain \{value\} exactly once/],
+  ['INV-{yyyy}', undefined, /must contain \{value\} exactly once/],
   ['{value}-{value}', 9, /twice/],
   ['{group}{value}{group}', 15, /twice/],
   ['INV-{vlue}', 5, /unknown field \{vlue\}/],
@@ -42,9 +42,9 @@ it.each([
   ['{ value }', 1, /unknown field/],
   ['{}{value}', 1, /unknown field \{\}/],
   ['INV-{value', 5, /not closed/],
-  ['😀{value}}', 9, /closes nothing/],
-  ['{yyyy}{value}', 7, /directly beside/],
-  ['{value}{week}', 8, /directly beside/],
+  ['😀{value}}', 9, /unmatched/],
+  ['{yyyy}{value}', 7, /next to/],
+  ['{value}{week}', 8, /next to/],
   [`${'x'.repeat(185)}{value}`, 192, /at most 191/],
 ])('refuses %s, and says where', (format, position, message) => {
   const fault = parseFormat(format)

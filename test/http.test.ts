@@ -28,7 +28,7 @@ it('says where a body is not JSON', async () => {
   const { body } = await post('{"query": nope}')
   expect(body.errors).toEqual([
     {
-      message: expect.stringMatching(/^The request is not JSON: [^"]+'o'.$/),
+      message: expect.stringMatching(/^The request is not valid JSON: [^"]+'o'.$/),
       extensions: { code: 'BAD_REQUEST' },
     },
   ])
@@ -272,7 +272,7 @@ it('says once of each origin that was refused how to allow it, and of no more th
     await call(origin)
   }
   expect(warnings).toEqual([
-    'A page of https://shop.example was refused. To let it call, add it to NTH_ALLOWED_ORIGINS.',
+    'The origin https://shop.example is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.',
   ])
   for (const index of upTo(300)) await call(`https://shop${index}.example`)
   expect(warnings).toHaveLength(20)

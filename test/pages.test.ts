@@ -47,7 +47,7 @@ it('shows a page to a browser where there is nothing, and an error to a program'
         {
           errors: [
             {
-              message: 'There is nothing here. The API is at /graphql, the shop at /.',
+              message: 'Not found. The API is at /graphql, the shop at /.',
               extensions: { code: 'BAD_REQUEST' },
             },
           ],

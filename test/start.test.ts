@@ -106,7 +106,7 @@ it.each([
   [{ PORT: '-1' }, 'PORT must be a port from 0 to 65535'],
   [{ DATABASE_URL: 'postgres://localhost/nth' }, 'DATABASE_URL must look like mysql://'],
   [{ DATABASE_URL: 'mysql://localhost' }, 'DATABASE_URL must name one database'],
-  [{ DATABASE_URL: 'mysql://localhost/nth?pool=5' }, 'DATABASE_URL has the parameter "pool=5"'],
+  [{ DATABASE_URL: 'mysql://localhost/nth?pool=5' }, 'DATABASE_URL has the unknown parameter "pool=5"'],
   [{ NTH_ALLOWED_ORIGINS: 'shop.example' }, 'NTH_ALLOWED_ORIGINS must list origins'],
   [{ NTH_ALLOWED_ORIGINS: 'https://shop.example/' }, 'NTH_ALLOWED_ORIGINS must list origins'],
   [{ HOST: '203.0.113.1' }, 'Choose another HOST or PORT'],
@@ -170,7 +170,7 @@ it('says that a port is taken', async () => {
   const { port } = other.address() as { port: number }
   const nth = spawnNth({ NTH_DATA_DIR: await dataDirectory(), PORT: String(port) })
   expect(await nth.exited).toBe(1)
-  expect(nth.output()).toContain(`127.0.0.1:${port}: something else uses this port. Choose another with PORT`)
+  expect(nth.output()).toContain(`127.0.0.1:${port}: the port is in use. Choose another with PORT`)
 })
 
 it.each([
@@ -180,7 +180,7 @@ it.each([
   const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), HOST, ...more })
   const lines = nth.output().match(/^HOST=.*$/gm)
   expect(lines).toEqual([expect.stringContaining(`HOST=${HOST}: other machines may reach this server`)])
-  expect(lines?.[0]).toContain('there is no authentication: whoever can connect can read, change and delete')
+  expect(lines?.[0]).toContain('no authentication: anyone who can connect can read, change and delete')
 })
 
 it.each(['127.0.0.1', 'localhost'])('says nothing of the kind at %s', async (HOST) => {

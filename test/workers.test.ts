@@ -35,7 +35,7 @@ it('replaces a worker that is killed under load, while the others serve on', asy
   })
   await expect.poll(() => answered.length > 100, PATIENCE).toBe(true)
   process.kill(victim, 'SIGKILL')
-  await nth.printed(`Worker ${victim} ended (SIGKILL); another takes its place`)
+  await nth.printed(`Worker ${victim} ended (SIGKILL). A replacement starts`)
   await expect.poll(() => workersOf(nth), PATIENCE).toEqual([other, expect.any(Number)])
   // The new one is assigned connections as well.
   await expect
@@ -81,9 +81,9 @@ it('waits longer each time before it replaces workers that do not live', async (
   for (const [index, pauseMs] of [200, 400, 800].entries()) {
     const [, youngest = 0] = await workersOf(nth)
     process.kill(youngest, 'SIGKILL')
-    await nth.printed(`Worker ${youngest} ended (SIGKILL); another takes its place in ${pauseMs} ms`)
+    await nth.printed(`Worker ${youngest} ended (SIGKILL). A replacement starts in ${pauseMs} ms`)
     const endedAt = Date.now()
-    expect(nth.output().match(/takes its place/g)).toHaveLength(index + 1)
+    expect(nth.output().match(/A replacement starts/g)).toHaveLength(index + 1)
     await expect.poll(async () => (await workersOf(nth)).length, PATIENCE).toBe(2)
     // Less what it took to hear of it.
     expect(Date.now() - endedAt).toBeGreaterThan(pauseMs / 2)
@@ -101,7 +101,7 @@ it('takes a number of workers, or one a core', () => {
   expect(readConfig({ WORKERS: 'auto' }).workers).toBe(Math.min(availableParallelism(), 64))
   for (const WORKERS of ['0', '65', '-1', '1.5', 'two', '1e1']) {
     expect(() => readConfig({ WORKERS })).toThrow(
-      'WORKERS must be a number of processes from 1 to 64, or auto for one a core.',
+      'WORKERS must be a number of processes from 1 to 64, or auto for one per core.',
     )
   }
 })

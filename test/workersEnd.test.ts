@@ -64,7 +64,7 @@ it('says once that its address can not be had, before a database is made', async
   const { port } = other.address() as { port: number }
   const directory = await temporaryDirectory()
   for (const [environment, line] of [
-    [{ PORT: String(port) }, `127.0.0.1:${port}: something else uses this port. Choose another with PORT`],
+    [{ PORT: String(port) }, `127.0.0.1:${port}: the port is in use. Choose another with PORT`],
     [{ HOST: '203.0.113.1' }, 'Choose another HOST or PORT'],
     [{ HOST: 'no-such-host.invalid' }, 'Choose another HOST or PORT'],
   ] as const) {

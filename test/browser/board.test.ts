@@ -87,7 +87,7 @@ it('says that there is no ticket when there is none', async () => {
   await board(window, 'NINJA').getByRole('button').click()
   await board(window, 'NINJA')
     .getByRole('alert')
-    .getByText('No ticket: This sequence does not have a number left')
+    .getByText('No ticket: Cannot issue a number, as the last number was 1')
     .waitFor()
   expect(await board(window, 'NINJA').getByRole('textbox').inputValue()).toBe('One more')
 })
