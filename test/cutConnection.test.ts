@@ -7,7 +7,7 @@ import { type Fate, startProxy } from './support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-const FLUSH = /^start transaction;\nupdate writer\s+set seq/
+const FLUSH = /^start transaction;\nupdate lane\s+set seq/
 const READ_AGAIN = /^select counter_id as id/
 /** What is added in periods goes in one text with COMMIT. */
 const COMMIT = /^insert into counter_value[\s\S]*;\ncommit$/

@@ -107,8 +107,14 @@ it.each([
   [{ DATABASE_URL: 'postgres://localhost/nth' }, 'DATABASE_URL must look like mysql://'],
   [{ DATABASE_URL: 'mysql://localhost' }, 'DATABASE_URL must name one database'],
   [{ DATABASE_URL: 'mysql://localhost/nth?pool=5' }, 'DATABASE_URL has the unknown parameter "pool=5"'],
-  [{ NTH_ALLOWED_ORIGINS: 'shop.example' }, 'NTH_ALLOWED_ORIGINS must list origins'],
-  [{ NTH_ALLOWED_ORIGINS: 'https://shop.example/' }, 'NTH_ALLOWED_ORIGINS must list origins'],
+  [
+    { NTH_ALLOWED_ORIGINS: 'shop.example' },
+    'NTH_ALLOWED_ORIGINS must be * or a comma-separated list of origins',
+  ],
+  [
+    { NTH_ALLOWED_ORIGINS: 'https://shop.example/' },
+    'NTH_ALLOWED_ORIGINS must be * or a comma-separated list of origins',
+  ],
   [{ HOST: '203.0.113.1' }, 'Choose another HOST or PORT'],
   [{ HOST: 'no-such-host.invalid' }, 'Choose another HOST or PORT'],
   [{ NTH_DATA_DIR: '/dev/null/nth' }, 'Choose another directory with NTH_DATA_DIR'],
