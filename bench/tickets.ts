@@ -105,7 +105,7 @@ async function openNthWay(target: Target): Promise<Way> {
   return {
     title: 'Nth, without HTTP',
     begin: async (round) => async (group) =>
-      (await sequences.next({ namespace: 'bench', sequence: `ticket ${round}`, group }, 1)).dealt.value,
+      (await sequences.next({ namespace: 'bench', sequence: `ticket ${round}`, group }, 1)).issued.value,
     async close() {
       await close()
       await store.close()

@@ -76,7 +76,7 @@ export function openMemoryNth(): Nth {
         group.lastValue = lastValue
         group.updatedAt = at
         group.revision += 1
-        const dealt = {
+        const issued = {
           kind: 'numbers',
           value: before + 1,
           lastValue,
@@ -87,7 +87,7 @@ export function openMemoryNth(): Nth {
           timeZone: 'UTC',
           revision: group.revision,
         } as const
-        return { key, dealt, at, isReplayed: false }
+        return { key, issued, at, isReplayed: false }
       },
 
       readGroup: async (key) => groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
