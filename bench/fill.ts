@@ -30,7 +30,7 @@ export async function fillLeaderboards(
 
 /** Has the server do at once what it would else do while something is measured. */
 async function settle(connection: Connection): Promise<void> {
-  const tables = 'counter, counter_value, counter_rank'
+  const tables = 'counter, counter_value, leaderboard'
   await connection.query(`analyze table ${tables}`)
   // Writes what is only in memory yet. Without it a million leave 46 MB to write of the 53 that the redo log holds,
   // and the next changes have to wait for that.
@@ -65,7 +65,7 @@ async function insertValues(connection: Connection, { namespace, size }: Leaderb
 
 async function insertRanks(connection: Connection, { namespace }: Leaderboard): Promise<void> {
   await connection.query(
-    `insert into counter_rank (counter_id, namespace_id, value, updated_at, revision)
+    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
      select c.id, c.namespace_id, v.value, v.updated_at, v.revision
        from counter c
        join namespace n on n.id = c.namespace_id

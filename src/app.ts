@@ -58,7 +58,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   try {
     if (!config.target) {
       const directory = await holdDirectory(config.dataDir)
-      closers.push(directory.giveBack)
+      closers.push(directory.release)
     }
     const front = await openFront(options)
     closers.push(front.close)

@@ -15,7 +15,7 @@ const justExpired: StoredReservation = {
   state: 'RESERVED',
   expiresAt: 1001,
   periodKey: 0,
-  round: 0,
+  generation: 0,
   isFree: false,
 }
 
@@ -25,7 +25,7 @@ function found(reservation: StoredReservation): NumberState {
     isRisen: false,
     last: 9,
     next: null,
-    round: 0,
+    generation: 0,
     now: 1000,
     free: [5],
     revision: undefined,
@@ -51,8 +51,8 @@ it.each([
   })
 })
 
-it('leaves alone who holds the same number of another round or period', () => {
-  for (const other of [{ round: 1 }, { periodKey: 2025 }]) {
+it('leaves alone who holds the same number of another generation or period', () => {
+  for (const other of [{ generation: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, ...other })
     expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({
       state: 'CONFIRMED',
@@ -60,8 +60,8 @@ it('leaves alone who holds the same number of another round or period', () => {
   }
 })
 
-it('does not reissue a number that was released in another round or period', () => {
-  for (const other of [{ round: 1 }, { periodKey: 2025 }]) {
+it('does not reissue a number that was released in another generation or period', () => {
+  for (const other of [{ generation: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, value: 3, expiresAt: 2000, ...other })
     expect(applyToSequence(state, { kind: 'release', token: 'first' }, AT)).toMatchObject({
       state: 'RELEASED',

@@ -9,7 +9,7 @@ const increment =
   'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
 
 const onceChanged =
-  /^start transaction;\nupdate lane[^;]*;\nupdate counter_value[^;]*last_insert_id\(value\)[^;]*$/
+  /^start transaction;\nupdate fence[^;]*;\nupdate counter_value[^;]*last_insert_id\(value\)[^;]*$/
 
 it('reads 100 aliased counters and a list of names with one statement', async () => {
   const { ask } = await startService()

@@ -92,15 +92,15 @@ it('shows that a transaction of several statements is not all or nothing there w
     'create table hits (id int primary key, value bigint not null)',
     'insert into hits values (1, 0)',
   )
-  await query(first, 'insert into lane (id, touched_at) values (1, now()), (2, now())')
-  await expect.poll(() => query(second, 'select id from lane').catch(() => []), PATIENCE).toHaveLength(2)
+  await query(first, 'insert into fence (id, touched_at) values (1, now()), (2, now())')
+  await expect.poll(() => query(second, 'select id from fence').catch(() => []), PATIENCE).toHaveLength(2)
   let isOver = false
   const told: number[] = []
   const count = async (target: Target, writer: number) => {
     const connection = await createConnection({ ...target, multipleStatements: true })
     for (let seq = 0; !isOver; ) {
       try {
-        const raise = `update lane set seq = ${seq + 1} where id = ${writer} and seq = ${seq}`
+        const raise = `update fence set seq = ${seq + 1} where id = ${writer} and seq = ${seq}`
         const [answers] = await connection.query(
           `start transaction; ${raise}; update hits set value = last_insert_id(value) + 1 where id = 1`,
         )
@@ -110,7 +110,7 @@ it('shows that a transaction of several statements is not all or nothing there w
       } catch {
         await connection.query('rollback')
       }
-      const [[row]] = Object(await connection.query(`select seq from lane where id = ${writer}`))
+      const [[row]] = Object(await connection.query(`select seq from fence where id = ${writer}`))
       seq = Number(row.seq)
     }
     await connection.end()

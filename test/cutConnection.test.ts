@@ -7,11 +7,11 @@ import { type Fate, startProxy } from './support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
-const FLUSH = /^start transaction;\nupdate lane\s+set seq/
+const FLUSH = /^start transaction;\nupdate fence\s+set seq/
 const READ_AGAIN = /^select counter_id as id/
 /** What is added in periods goes in one text with COMMIT. */
 const COMMIT = /^insert into counter_value[\s\S]*;\ncommit$/
-const LOOK = /update lane set epoch/
+const LOOK = /update fence set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/
 
 type Stroke = readonly [pattern: RegExp, fate: Fate]
@@ -169,7 +169,7 @@ it('says that it does not know where the fence is gone, as after a failover to a
   phase = 'cutting'
   const answer = counters.incrementBy(key, 1).catch(({ code }) => code)
   await expect.poll(() => phase).toBe('cut')
-  await query(database, 'delete from lane')
+  await query(database, 'delete from fence')
   phase = 'counting'
   expect(await answer).toBe('OUTCOME_UNKNOWN')
   expect(faults.map(String)).toEqual([expect.stringContaining('lacks changes')])

@@ -9,7 +9,7 @@ const CONFLICT = { errno: 1213 }
 const NAMESPACE = /from namespace where name in/
 
 it.each([
-  ['what a counter is', { periods: null }, /^start transaction;\nupdate lane/],
+  ['what a counter is', { periods: null }, /^start transaction;\nupdate fence/],
   ['what a sequence is', { timeZone: null }, /^select s\.version/],
 ])('has the reading of defaults and the change of %s share one deadline', async (_, change, refused) => {
   const TIMEOUT_MS = 3000

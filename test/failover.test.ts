@@ -66,7 +66,7 @@ it('counts in rows of their own after a restore that lost them, on a connection 
   await nth.counters.incrementBy(key('a'), 1)
   await nth.sequences.next(group('A'), 1)
   const tables = [
-    'lane',
+    'fence',
     'counter',
     'counter_value',
     'sequence',
@@ -103,7 +103,7 @@ it('says of a change that was being committed at a failover that its outcome is 
   const { counters } = openTestNth(target)
   await counters.incrementBy(key('a'), 1)
   // The replica has everything up to then.
-  for (const table of ['namespace', 'counter', 'counter_value', 'lane']) await copy(table, primary, replica)
+  for (const table of ['namespace', 'counter', 'counter_value', 'fence']) await copy(table, primary, replica)
   isCommitting = true
   await expect(counters.incrementBy(key('a'), 10)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
   expect((await counters.incrementBy(key('a'), 100)).value).toBe(101)

@@ -10,7 +10,7 @@ it('has a row for each writer that flushed, and raises it with each flush', asyn
   const { counters } = openTestNth(target)
   for (let time = 1; time <= 3; time++) {
     await counters.incrementBy(key, 1)
-    expect(await query(target, 'select seq from lane')).toEqual([{ seq: time }])
+    expect(await query(target, 'select seq from fence')).toEqual([{ seq: time }])
   }
 })
 
@@ -18,19 +18,19 @@ it('sweeps the rows of writers that have not been touched for a week, and no oth
   const target = await freshDatabase()
   await query(
     target,
-    'insert into lane (id, touched_at) values (1, utc_timestamp() - interval 8 day), (2, utc_timestamp() - interval 6 day)',
+    'insert into fence (id, touched_at) values (1, utc_timestamp() - interval 8 day), (2, utc_timestamp() - interval 6 day)',
   )
   await openTestNth(target).counters.incrementBy(key, 1)
-  expect(await query(target, 'select id from lane where id < 3')).toEqual([{ id: 2 }])
+  expect(await query(target, 'select id from fence where id < 3')).toEqual([{ id: 2 }])
 })
 
 it('goes on with a new row when its own is taken away', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)
-  await query(target, 'delete from lane')
+  await query(target, 'delete from fence')
   expect((await counters.incrementBy(key, 1)).value).toBe(2)
-  expect(await query(target, 'select seq from lane')).toEqual([{ seq: 1 }])
+  expect(await query(target, 'select seq from fence')).toEqual([{ seq: 1 }])
 })
 
 it('waits for the row of a counter that is not to be seen, and says to an operator what is missing', async () => {

@@ -5,7 +5,7 @@ import type { CallsOptions } from '../src/core/calls.ts'
 import { type CounterKey, type CounterStore, openCounters } from '../src/core/counters.ts'
 import { type Definition, PLAIN } from '../src/core/definition.ts'
 import { openGroupCommit } from '../src/core/groupCommit.ts'
-import type { Remembered } from '../src/core/idempotency.ts'
+import type { StoredResults } from '../src/core/idempotency.ts'
 import type { CounterRow, Flush, Outcome, Writer } from '../src/core/writer.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
@@ -61,7 +61,7 @@ const TRACKED: Definition = { ...PLAIN, periods: [{ period: 'DAY', keepDays: nul
 
 interface Table {
   rows: Map<string, Stored>
-  keys: Map<string, Remembered>
+  keys: Map<string, StoredResults>
   /** The last transaction on each row and key. */
   locks: Map<string, Promise<void>>
   ids: number
@@ -146,7 +146,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
       periodTotals: stored.map((row, index) =>
         row && runs[index]?.wantsPeriodValues ? [row.added] : undefined,
       ),
-      remembered: claims.flatMap(({ key }) => {
+      earlier: claims.flatMap(({ key }) => {
         const earlier = table.keys.get(key)
         return earlier ? { ...earlier, ageMs: 0 } : []
       }),
@@ -175,7 +175,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
           table.rows.set(row.name, { ...before, value, added })
         }
       }
-      for (const one of decision.remember) table.keys.set(one.claim.key, one)
+      for (const one of decision.toStore) table.keys.set(one.claim.key, one)
     }
     await turnsLater(turns)
     if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
@@ -280,7 +280,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      decide({ values: runs.map(() => 0), positions: [], periodTotals: [], revisions: [], remembered: [] })
+      decide({ values: runs.map(() => 0), positions: [], periodTotals: [], revisions: [], earlier: [] })
       mayCommit()
       return { kind: 'committed' }
     },

@@ -223,24 +223,6 @@ it.each([
   },
 )
 
-it('sweeps and judges by when it was done what an earlier version has claimed', async () => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, { keyTtlMs: DAY_MS })
-  const key = { namespace: 'n', name: 'c' }
-  const again = (name: string) => counters.incrementBy(key, 1, { claim: claimOf('n', name, []) })
-  for (const name of ['old', 'young']) await again(name)
-  const { hash } = claimOf('n', 'old', [])
-  await query(
-    target,
-    'update idempotency_key set claimed_at = null',
-    `update idempotency_key set done_at = done_at - interval 2 day where hash = x'${hash}'`,
-  )
-  expect(await again('young')).toMatchObject({ value: 2, isReplayed: true })
-  expect(await sweepKeys(openTestDatabase(target), DAY_MS)).toBe(1)
-  expect(await again('young')).toMatchObject({ value: 2, isReplayed: true })
-  expect(await again('old')).toMatchObject({ value: 3, isReplayed: false })
-})
-
 it('does not sweep a key that is used anew after it was found old', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)

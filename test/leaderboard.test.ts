@@ -274,14 +274,14 @@ it('finds what a process that was killed had not listed yet, and what was change
   await before.listLeaderboard('n', page)
   await query(
     target,
-    'delete from counter_rank',
+    'delete from leaderboard',
     'update counter_value set value = value * 10, revision = revision + 1 where period = 0',
-    "insert into counter_rank values (3, 1, 3, '2026-01-01', 1)",
+    "insert into leaderboard values (3, 1, 3, '2026-01-01', 1)",
   )
   const { counters } = openTestNth(target, { runsJobs: true })
   const values = async () => (await counters.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
   await expect.poll(values, SOON).toEqual([20, 10])
-  const orphans = () => query(target, 'select counter_id from counter_rank where counter_id = 3')
+  const orphans = () => query(target, 'select counter_id from leaderboard where counter_id = 3')
   await expect.poll(orphans, SOON).toEqual([])
 })
 
@@ -290,7 +290,7 @@ it('has all who list share one copy, and lists what is there when it cannot be m
   let isOut = false
   let copies = 0
   const proxied = await startProxy(target, (statement) => {
-    const isCopy = statement.includes('insert into counter_rank')
+    const isCopy = statement.includes('insert into leaderboard')
     copies += Number(isCopy)
     return isCopy && isOut ? { errno: ER.LOCK_WAIT_TIMEOUT } : 'passes'
   })
@@ -342,9 +342,9 @@ it.each(ORDERS)(
       `insert into counter_value (counter_id, period, starts_at, slot, version, value, revision, updated_at)
      select id, 0, '1970-01-01', 0, 1, greatest(cast(id as signed) - 9999, 0), 1, '2026-01-01' + interval greatest(cast(id as signed) - 9999, 0) second
        from counter where id >= 10`,
-      `insert into counter_rank (counter_id, namespace_id, value, updated_at, revision)
+      `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
      select counter_id, 1, value, updated_at, 1 from counter_value where counter_id >= 10 and period = 0`,
-      'analyze table namespace, counter, counter_value, counter_rank',
+      'analyze table namespace, counter, counter_value, leaderboard',
     )
     const page = { order, limit: 10, fromEnd: false } as const
     const connection = await createPool(target).getConnection()

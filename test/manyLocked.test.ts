@@ -92,7 +92,7 @@ it('counts for all other keys, while somebody holds many keys', async () => {
     target,
     ...claims.map(
       ({ hash, fingerprint }) =>
-        `insert into idempotency_key (hash, fingerprint, done_at) values (x'${hash}', x'${fingerprint}', now())`,
+        `insert into idempotency_key (hash, fingerprint, applied_at, claimed_at) values (x'${hash}', x'${fingerprint}', now(), now())`,
     ),
   )
   const count = (claim?: ReturnType<typeof claimOf>) =>

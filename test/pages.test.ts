@@ -104,7 +104,7 @@ it('has an icon, also for what names none', async () => {
 it.each([
   '/package.json',
   '/CHANGELOG.md',
-  '/schema/tables.sql',
+  '/schema/migrations/0001_tables.sql',
   '/docs',
   '/docs/../package.json',
   '/docs/..%2fpackage.json',

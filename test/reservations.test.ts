@@ -233,7 +233,7 @@ it('reads few of 20 000 reservations to find the lowest that has expired, or tha
   await query(
     target,
     ...filledUp(20_000),
-    `insert into reservation (token, group_id, period_label, round, value, formatted, expires_at)
+    `insert into reservation (token, group_id, period_key, generation, value, formatted, expires_at)
      select unhex(lpad(hex(n), 32, '0')), 1, 0, 0, n + 1, n, utc_timestamp(3) from filled`,
     'drop table filled',
     'update sequence_value set value = 20001',

@@ -347,7 +347,7 @@ async function present(target: Target, sequences: Sequences | undefined) {
   )
   const rows = await query(
     target,
-    `select g.name, v.period_label, v.value, v.next_value
+    `select g.name, v.period_key, v.value, v.next_value
        from sequence s
        join sequence_group g on g.sequence_id = s.id
        join sequence_value v on v.group_id = g.id
@@ -355,10 +355,10 @@ async function present(target: Target, sequences: Sequences | undefined) {
   )
   const keys = await query(
     target,
-    'select lower(hex(hash)) hash, answers from idempotency_key where answers is not null',
+    'select lower(hex(hash)) hash, results from idempotency_key where results is not null',
   )
-  const positions = rows.map(({ name, period_label, value, next_value }) => [
-    `${name.toString('utf8')} ${periodKeyText(period_label)}`,
+  const positions = rows.map(({ name, period_key, value, next_value }) => [
+    `${name.toString('utf8')} ${periodKeyText(period_key)}`,
     value,
     next_value,
   ])
@@ -368,8 +368,8 @@ async function present(target: Target, sequences: Sequences | undefined) {
     positions: new Map(positions.map(([key, ...rest]) => [key, rest])),
     keys: KEYS.map((key) => {
       const { hash } = claimOf('n', key, [])
-      const answers = keys.find((row) => row.hash === hash)?.answers
-      const [issued] = answers ? JSON.parse(answers) : []
+      const results = keys.find((row) => row.hash === hash)?.results
+      const [issued] = results ? JSON.parse(results) : []
       return issued && [issued.value, issued.lastValue]
     }),
   }

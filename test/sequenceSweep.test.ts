@@ -36,8 +36,8 @@ it('removes all that a deleted sequence has left, and nothing else', async () =>
     target,
     ...filledUp(1200),
     `insert into sequence_group (id, sequence_id, name) select 1000 + n, ${doomed?.id}, concat('x', n) from filled`,
-    'insert into sequence_value (group_id, period_label) select 1000 + n, 2026 from filled',
-    'insert into sequence_value (group_id, period_label) select 1001, 2026000 + n from filled',
+    'insert into sequence_value (group_id, period_key) select 1000 + n, 2026 from filled',
+    'insert into sequence_value (group_id, period_key) select 1001, 2026000 + n from filled',
     'drop table filled',
   )
   await sequences.delete({ namespace: 'n', name: 's' })

@@ -191,7 +191,7 @@ it('forgets a counter: its value, its definition, and its place in lists', async
   })
   const { namespace } = await ask('{ namespace { counters(orderBy: VALUE_DESC) { nodes { name } } } }')
   expect(namespace.counters.nodes).toEqual([{ name: 'c' }, { name: 'd' }])
-  for (const table of ['counter', 'counter_value where period = 0', 'counter_rank']) {
+  for (const table of ['counter', 'counter_value where period = 0', 'leaderboard']) {
     expect(await query(target, `select count(*) as rows_left from ${table}`)).toEqual([{ rows_left: 2 }])
   }
 })

@@ -192,7 +192,10 @@ it('sweeps as soon as it is opened, unless its jobs are switched off', async () 
   await sequences.define(key, {})
   await sequences.delete(key)
   const left = () => query(target, 'select id from deleted_counter union all select id from deleted_sequence')
-  expect([await left(), await query(target, 'select name from chore')]).toEqual([[{ id: 1 }, { id: 1 }], []])
+  expect([await left(), await query(target, 'select name from scheduled_job')]).toEqual([
+    [{ id: 1 }, { id: 1 }],
+    [],
+  ])
   const { faults } = openTestNth(target, { runsJobs: true })
   await expect.poll(left, { timeout: 20_000 }).toEqual([])
   expect(faults).toEqual([])
@@ -204,6 +207,6 @@ it('has one of all processes do it when it is due', async () => {
   const ask = () => Promise.all(databases.map((database) => isDue(database, 'sweep', 3600)))
   expect((await ask()).filter(Boolean)).toHaveLength(1)
   expect((await ask()).filter(Boolean)).toHaveLength(0)
-  await query(target, 'update chore set begun_at = begun_at - interval 1 hour')
+  await query(target, 'update scheduled_job set started_at = started_at - interval 1 hour')
   expect((await ask()).filter(Boolean)).toHaveLength(1)
 })

@@ -1,6 +1,6 @@
 import { type Batch, isCounter, isTight } from './batch.ts'
 import { NthError } from './errors.ts'
-import { type Remembered, repeated } from './idempotency.ts'
+import { repeated, type StoredResults } from './idempotency.ts'
 import { groupWrite } from './numberState.ts'
 import { applyCall, begin, beginGroup, isGone, writeOf } from './runs.ts'
 import type { Decision, Found, Row } from './writer.ts'
@@ -38,11 +38,11 @@ export function applyBatch<R extends Row>(
   for (const { row } of tight) lockedPath.add(row.key)
   if (tight.length > 0) return false
 
-  const done = new Map<string, Remembered>()
-  for (const earlier of found.remembered) {
+  const done = new Map<string, StoredResults>()
+  for (const earlier of found.earlier) {
     if (earlier.ageMs < keyTtlMs) done.set(earlier.claim.key, earlier)
   }
-  const remember: Remembered[] = []
+  const toStore: StoredResults[] = []
   let isAgreed = true
   let next = 0
   for (const call of all) {
@@ -62,9 +62,9 @@ export function applyBatch<R extends Row>(
         isAgreed = false
       }
     } else if (claim) {
-      const first = { claim, at, answers: call.result.answers }
+      const first = { claim, at, results: call.result.results }
       done.set(claim.key, first)
-      remember.push(first)
+      toStore.push(first)
     }
   }
   for (const [index, { row, state, rise = 0 }] of groups.entries()) {
@@ -80,7 +80,7 @@ export function applyBatch<R extends Row>(
       state && !found.positions[index]?.isRisen ? groupWrite(state) : undefined,
     ),
     added: counters.map(({ added }) => added),
-    remember,
-    forget: claims.filter(({ key }) => !done.has(key)),
+    toStore,
+    toRelease: claims.filter(({ key }) => !done.has(key)),
   }
 }

@@ -101,23 +101,23 @@ export function applyAll(
   operations: readonly CounterOperation[],
   at: Date,
 ): CounterResult[] | NthError {
-  const answers: CounterResult[] = []
+  const results: CounterResult[] = []
   for (const [index, row] of rows.entries()) {
     const operation = operations[index]
     if (!operation) throw new Error('No operation for a row')
-    const answer = apply(row, operation, at)
-    if (answer instanceof NthError) {
-      takeBack(rows, answers)
-      return answer.with({ index, value: row.value })
+    const result = apply(row, operation, at)
+    if (result instanceof NthError) {
+      takeBack(rows, results)
+      return result.with({ index, value: row.value })
     }
-    answers.push(answer)
+    results.push(result)
   }
-  return answers
+  return results
 }
 
 /** Reverts applied additions, last first: a row may occur several times. */
-function takeBack(rows: readonly RowState[], answers: readonly CounterResult[]): void {
-  for (const [index, { previousValue, appliedDelta }] of [...answers.entries()].toReversed()) {
+function takeBack(rows: readonly RowState[], results: readonly CounterResult[]): void {
+  for (const [index, { previousValue, appliedDelta }] of [...results.entries()].toReversed()) {
     const row = rows[index]
     if (!row) continue
     row.value = previousValue

@@ -84,7 +84,7 @@ function restart(state: NumberState, nextValue: number | null, at: Date): Restar
   state.next = value
   state.isMoved = true
   // Numbers reserved before, released or not, belong to an earlier generation.
-  state.round += 1
+  state.generation += 1
   state.free = []
   state.raised += 1
   const nextFormatted = writerOf(definition, group, at)(value)
@@ -100,7 +100,7 @@ export function notGapless(): NthError {
 
 /** Reserves the first free number, or else the next one. */
 function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Reservation | NthError {
-  const { definition, group, periodKey, round, now, reservations, free } = state
+  const { definition, group, periodKey, generation, now, reservations, free } = state
   if (!definition.gapless) return notGapless()
   const [first] = free
   const block = first === undefined ? advance(state, 1) : takeFree(state, first)
@@ -114,7 +114,7 @@ function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Re
     state: 'RESERVED',
     expiresAt: now + ttlMs,
     periodKey,
-    round,
+    generation,
     isFree: false,
   }
   state.raised += 1
@@ -125,11 +125,11 @@ function reserve(state: NumberState, token: string, ttlMs: number, at: Date): Re
 
 function takeFree(state: NumberState, value: number): { value: number } {
   state.free.shift()
-  state.taken.push({ value, round: state.round })
+  state.taken.push({ value, generation: state.generation })
   state.isMoved = true
   state.isIssued = true
   for (const one of state.reservations.values()) {
-    if (one.value === value && isOfRound(one, state)) one.isFree = false
+    if (one.value === value && isOfGeneration(one, state)) one.isFree = false
   }
   return { value }
 }
@@ -145,22 +145,22 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
   reservation.state = wanted
   state.closed.add(reservation)
   state.raised += 1
-  if (wanted === 'RELEASED') giveBack(state, reservation)
+  if (wanted === 'RELEASED') releaseNumber(state, reservation)
   return answerOf(reservation)
 }
 
-function giveBack(state: NumberState, reservation: StoredReservation): void {
+function releaseNumber(state: NumberState, reservation: StoredReservation): void {
   const { definition, free } = state
   const { value } = reservation
   reservation.isFree = true
   // Numbers of past periods or generations, or outside the bounds, are not reissued.
-  if (!isOfRound(reservation, state) || beyondBounds(definition, value) !== undefined) return
+  if (!isOfGeneration(reservation, state) || beyondBounds(definition, value) !== undefined) return
   const place = free.findIndex((other) => (isDescending(definition) ? other < value : other > value))
   free.splice(place < 0 ? free.length : place, 0, value)
 }
 
-function isOfRound({ periodKey, round }: StoredReservation, state: NumberState): boolean {
-  return periodKey === state.periodKey && round === state.round
+function isOfGeneration({ periodKey, generation }: StoredReservation, state: NumberState): boolean {
+  return periodKey === state.periodKey && generation === state.generation
 }
 
 function answerOf({ token, value, formatted, state, expiresAt }: StoredReservation): Reservation {

@@ -6,7 +6,7 @@ import type { Row } from './writer.ts'
 /** The result of a call, once its operations are durable. */
 export interface Applied {
   /** The result of each operation, in order. */
-  answers: readonly OperationResult[]
+  results: readonly OperationResult[]
   /** The instant of their flush. */
   at: Date
   /** Whether an earlier call with this key applied them. */

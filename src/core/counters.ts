@@ -230,13 +230,13 @@ export function openCounters<R extends Row>({
       withRevision,
       deadline,
     }
-    const { answers, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
-    return changeOf(key, answers[0], at, isReplayed)
+    const { results, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
+    return changeOf(key, results[0], at, isReplayed)
   }
 
   async function changeAll(keys: readonly CounterKey[], request: Request): Promise<CounterChange[]> {
-    const { answers, at, isReplayed } = await groupCommit.change(store.rows, keys, request)
-    return keys.map((key, index) => changeOf(key, answers[index], at, isReplayed))
+    const { results, at, isReplayed } = await groupCommit.change(store.rows, keys, request)
+    return keys.map((key, index) => changeOf(key, results[index], at, isReplayed))
   }
 }
 

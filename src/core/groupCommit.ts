@@ -94,7 +94,7 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
       return Promise.all(
         keys.map((key) =>
           calls.admit(request, resolverOf(rows, [key], false)).then(
-            ({ answers }) => answers[0],
+            ({ results }) => results[0],
             (error) => (error instanceof MissingRow ? undefined : error),
           ),
         ),

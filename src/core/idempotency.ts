@@ -13,15 +13,15 @@ export interface Claim {
   fingerprint: string
 }
 
-/** A result stored under an idempotency key. */
-export interface Remembered {
+/** The results stored under an idempotency key. */
+export interface StoredResults {
   claim: Claim
   at: Date
-  answers: readonly OperationResult[]
+  results: readonly OperationResult[]
 }
 
-/** A stored result as found, with its age by the database's clock: processes' clocks differ. */
-export interface Earlier extends Remembered {
+/** Stored results as found, with their age by the database's clock: processes' clocks differ. */
+export interface EarlierResults extends StoredResults {
   ageMs: number
 }
 
@@ -46,8 +46,8 @@ export function claimOf(namespace: string, key: string, asked: readonly unknown[
 }
 
 /** The result of a repeat: the first result, or an error if its arguments differ. */
-export function repeated({ claim: first, at, answers }: Remembered, claim: Claim) {
-  if (first.fingerprint === claim.fingerprint) return { answers, at, isReplayed: true }
+export function repeated({ claim: first, at, results }: StoredResults, claim: Claim) {
+  if (first.fingerprint === claim.fingerprint) return { results, at, isReplayed: true }
   return new NthError(
     'IDEMPOTENCY_KEY_REUSED',
     'This idempotency key was used with another operation or other arguments. Nothing was changed. Use a new key for each operation.',

@@ -52,7 +52,7 @@ export interface StoredReservation extends Reservation {
   /** Period key of its number. */
   periodKey: number
   /** Its generation: how often its sequence group had been restarted in that period. */
-  round: number
+  generation: number
   /** Whether its number was released and not reissued. It is reissued only in the same period and generation. */
   isFree: boolean
 }
@@ -62,7 +62,7 @@ export interface GroupFound extends Position {
   /** Whether the row was already advanced by the `rise` of its run. `last` is the number before that. */
   isRisen: boolean
   /** Its generation: how often it was restarted in the current period. */
-  round: number
+  generation: number
   /** Time by the database's clock, in milliseconds since 1970. */
   now: number
   /**
@@ -83,7 +83,7 @@ export interface GroupWrite extends Position {
   isIssued: boolean
   /** How much its revision rises. */
   raised: number
-  round: number
+  generation: number
   taken: readonly Taken[]
   reserved: readonly StoredReservation[]
   closed: readonly StoredReservation[]
@@ -92,7 +92,7 @@ export interface GroupWrite extends Position {
 /** A free number that is reissued, and its generation. */
 export interface Taken {
   value: number
-  round: number
+  generation: number
 }
 
 /** State of a sequence group while operations are applied to it in order. */
@@ -102,7 +102,7 @@ export interface NumberState extends Position {
   group: string
   /** Key of the current period. */
   periodKey: number
-  round: number
+  generation: number
   now: number
   free: number[]
   reservations: Map<string, StoredReservation>
@@ -120,7 +120,7 @@ export interface NumberState extends Position {
 /** State of a sequence group as found, before any operation. */
 export function numberState(
   { definition, group, periodKey }: Pick<NumberState, 'definition' | 'group' | 'periodKey'>,
-  { last, next, round, now, free, reservations, revision }: GroupFound,
+  { last, next, generation, now, free, reservations, revision }: GroupFound,
 ): NumberState {
   return {
     definition,
@@ -128,13 +128,14 @@ export function numberState(
     periodKey,
     last,
     next,
-    round,
+    generation,
     now,
     free: [...free],
     reservations: new Map(
       reservations.map((one) => {
         // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
-        const isLost = one.periodKey === periodKey && one.round === round && free.includes(one.value)
+        const isLost =
+          one.periodKey === periodKey && one.generation === generation && free.includes(one.value)
         return [one.token, { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }]
       }),
     ),
@@ -150,12 +151,12 @@ export function numberState(
 
 /** The write of a sequence group; undefined: nothing changed. */
 export function groupWrite(state: NumberState): GroupWrite | undefined {
-  const { last, next, round, isMoved, isIssued, raised, taken, reserved, closed } = state
+  const { last, next, generation, isMoved, isIssued, raised, taken, reserved, closed } = state
   if (!isMoved && closed.size === 0) return undefined
   return {
     last,
     next,
-    round,
+    generation,
     isMoved,
     isIssued,
     raised,

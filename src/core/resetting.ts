@@ -49,12 +49,12 @@ async function resetEach<R extends Row>(
   summary: ResetSummary,
   failures: Error[],
 ): Promise<void> {
-  const answers = await groupCommit.changeEach(store.rows, keys, { kind: 'set', to })
-  for (const answer of answers) {
-    if (answer instanceof NthError && answer.code === 'LIMIT_REACHED') summary.refusedCount += 1
-    else if (answer instanceof Error) failures.push(answer)
-    // Without an answer the counter was deleted in the meantime.
-    else if (answer) summary.resetCount += 1
+  const results = await groupCommit.changeEach(store.rows, keys, { kind: 'set', to })
+  for (const result of results) {
+    if (result instanceof NthError && result.code === 'LIMIT_REACHED') summary.refusedCount += 1
+    else if (result instanceof Error) failures.push(result)
+    // Without a result the counter was deleted in the meantime.
+    else if (result) summary.resetCount += 1
   }
 }
 

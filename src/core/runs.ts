@@ -53,11 +53,11 @@ export function applyCall<R extends Row>(
   const [run] = runs
   const [operation] = operations
   if (mode === 'one' && run && operation) {
-    const answer = applyOne(run, operation, at)
-    return answer instanceof NthError ? answer : { answers: [answer], at, isReplayed: false }
+    const result = applyOne(run, operation, at)
+    return result instanceof NthError ? result : { results: [result], at, isReplayed: false }
   }
-  const answers = applyAll(runs.filter(isCounter), operations.filter(isForCounter), at)
-  return answers instanceof NthError ? answers : { answers, at, isReplayed: false }
+  const results = applyAll(runs.filter(isCounter), operations.filter(isForCounter), at)
+  return results instanceof NthError ? results : { results, at, isReplayed: false }
 }
 
 function applyOne<R extends Row>(run: Run<R>, operation: Operation, at: Date): OperationResult | NthError {

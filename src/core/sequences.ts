@@ -269,11 +269,11 @@ function stateOf(stored: StoredGroup, at: Date): GroupState {
 /** The result of a call, of the expected kind. */
 function resultAs<Kind extends SequenceResult['kind']>(
   kind: Kind,
-  { answers: [answer] }: Applied,
+  { results: [result] }: Applied,
 ): Extract<SequenceResult, { kind: Kind }> {
   // Its `kind` identifies it.
-  if (answer && 'kind' in answer && answer.kind === kind)
-    return answer as Extract<SequenceResult, { kind: Kind }>
+  if (result && 'kind' in result && result.kind === kind)
+    return result as Extract<SequenceResult, { kind: Kind }>
   throw new Error(`No result of kind ${kind}`)
 }
 

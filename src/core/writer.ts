@@ -1,7 +1,7 @@
 import type { CounterRun } from './batch.ts'
 import type { Definition } from './definition.ts'
 import type { GroupRun } from './groupRun.ts'
-import type { Claim, Earlier, Remembered } from './idempotency.ts'
+import type { Claim, EarlierResults, StoredResults } from './idempotency.ts'
 import type { GroupFound, GroupWrite } from './numberState.ts'
 import type { SequenceDefinition } from './sequenceDefinition.ts'
 
@@ -89,7 +89,7 @@ export interface Found {
   /** The revision of counters before, where wanted; of some also where not. */
   revisions: readonly (number | undefined)[]
   /** Earlier results under the idempotency keys. */
-  remembered: readonly Earlier[]
+  earlier: readonly EarlierResults[]
 }
 
 /** What a flush writes after its operations are applied. */
@@ -101,9 +101,9 @@ export interface Decision {
   /** What to add to the period totals of each counter. */
   added: readonly bigint[]
   /** Results to store under new idempotency keys. */
-  remember: readonly Remembered[]
+  toStore: readonly StoredResults[]
   /** Claims without a result, to be removed. */
-  forget: readonly Claim[]
+  toRelease: readonly Claim[]
 }
 
 /** The new state of a locked row. `definition`: the new one, if changed. */

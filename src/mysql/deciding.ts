@@ -4,7 +4,7 @@ import type { Decision, FlushBody } from '../core/writer.ts'
 import { type CountingRow, change } from './counting.ts'
 import { redefine, remove } from './defining.ts'
 import { groupWriteSteps } from './groupWrites.ts'
-import { giveBack, remember } from './keys.ts'
+import { releaseKey, storeResults } from './keys.ts'
 import { type Addition, addInPeriods, guardOf, openFrames } from './periods.ts'
 import { addToSlot, setSlots } from './slots.ts'
 import { type FlushForm, type FlushText, type Step, textOf } from './steps.ts'
@@ -16,7 +16,7 @@ import type { StoredRow } from './storedRow.ts'
 export function writeDecided(
   { counters, groups, at }: FlushBody<StoredRow>,
   { values, first }: { values: readonly (number | undefined)[]; first: number | undefined },
-  { writes, groupWrites, added, remember: done, forget }: Decision,
+  { writes, groupWrites, added, toStore, toRelease }: Decision,
   form: FlushForm,
 ): FlushText {
   const { onePerStatement } = form
@@ -47,8 +47,8 @@ export function writeDecided(
   }
   steps.push(...groupWriteSteps(groups, groupWrites, { at, first }, form))
   steps.push(...additionSteps(counters, added, at, form))
-  if (done.length > 0) steps.push({ statement: remember(done) })
-  steps.push(...forget.map((claim) => ({ statement: giveBack(claim), owner: claim.key })))
+  if (toStore.length > 0) steps.push({ statement: storeResults(toStore) })
+  steps.push(...toRelease.map((claim) => ({ statement: releaseKey(claim), owner: claim.key })))
   return textOf(steps)
 }
 

@@ -12,7 +12,7 @@ import { gathered, spread } from './slots.ts'
 export function lockDefinition({ id }: CountingRow): string[] {
   return [
     `select id from counter force index (primary) where id = ${integer(id)} for update`,
-    `select counter_id from counter_rank force index (primary) where counter_id = ${integer(id)} for update`,
+    `select counter_id from leaderboard force index (primary) where counter_id = ${integer(id)} for update`,
   ]
 }
 
@@ -45,7 +45,7 @@ export function remove({ id }: CountingRow): string[] {
     `delete from counter_value
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`,
     `delete from counter where id = ${integer(id)}`,
-    `delete from counter_rank where counter_id = ${integer(id)}`,
+    `delete from leaderboard where counter_id = ${integer(id)}`,
     `insert ignore into deleted_counter (id) values (${integer(id)})`,
   ]
 }

@@ -119,9 +119,8 @@ export const LOSSES = {
 /** Errors that only specific statements check for. */
 const OTHERS = {
   BAD_NULL_ERROR: 1048,
-  DUP_FIELDNAME: 1060,
   DUP_ENTRY: 1062,
-  CANT_DROP_FIELD_OR_KEY: 1091,
+  NO_SUCH_TABLE: 1146,
   SUBQUERY_NO_1_ROW: 1242,
 } as const
 

@@ -24,13 +24,16 @@ const RETRY_PAUSE_MS = 50
 /** Creates a row with an id that was never used before. */
 export async function openFence(session: Session): Promise<Fence> {
   const id = randomInt(1, IDS)
-  await session.send([`insert into lane (id, touched_at) values (${integer(id)}, utc_timestamp())`, 'commit'])
+  await session.send([
+    `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
+    'commit',
+  ])
   return { id, seq: 0 }
 }
 
 /** Increments `seq` within a transaction. Must match one row. */
 export function raise({ id, seq }: Fence): string {
-  return `update lane
+  return `update fence
    set seq = ${integer(seq + 1)},
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)}`
@@ -43,12 +46,12 @@ export function raise({ id, seq }: Fence): string {
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
 export function guard({ id, seq }: Fence): string {
-  return failUnless(`(select seq from lane where id = ${integer(id)}) = ${integer(seq + 1)}`)
+  return failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`)
 }
 
 /** Keeps the row of an idle writer from being deleted. */
 export function touch({ id }: Fence): string {
-  return `update lane set touched_at = utc_timestamp() where id = ${integer(id)}`
+  return `update fence set touched_at = utc_timestamp() where id = ${integer(id)}`
 }
 
 export interface Doubt {
@@ -95,10 +98,10 @@ export async function hasCommitted(
  * @throws the error that keeps it from committing; then nothing is known
  */
 async function fenceAndRead(session: Session, { id }: Fence): Promise<number | undefined> {
-  const own = `from lane where id = ${integer(id)}`
+  const own = `from fence where id = ${integer(id)}`
   const answers = await session.send([
     ...(session.isClustered ? ['set session wsrep_sync_wait = 7', 'rollback'] : ['start transaction']),
-    `update lane set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
+    `update fence set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
     `select seq ${own}`,
     // As in a flush: this must be the transaction that incremented `epoch`.
     failUnless(`coalesce((select epoch ${own}), last_insert_id()) = last_insert_id()`),
@@ -117,10 +120,10 @@ function failUnless(condition: string): string {
 export async function sweep(session: Session): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
   const [found] = await session.send([
-    `select id from lane where ${isOld} limit ${DELETED_AT_ONCE}`,
+    `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`,
     'commit',
   ])
   const ids = rowsOf(found).map(({ id }) => integer(id))
   if (ids.length === 0) return
-  await session.send([`delete from lane where id in (${ids.join(', ')}) and ${isOld}`, 'commit'])
+  await session.send([`delete from fence where id in (${ids.join(', ')}) and ${isOld}`, 'commit'])
 }

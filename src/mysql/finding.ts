@@ -24,12 +24,12 @@ export async function readFound(
     revisions: counters.map(() => undefined),
     first: undefined,
     positions: groups.map(() => undefined),
-    remembered: [],
+    earlier: [],
     claimed: 0,
   }
   text.read(answers, finds)
-  const { before, periodTotals, revisions, first, positions, remembered, claimed } = finds
-  if (claimed + remembered.length !== claims.length) return { found: undefined, first, isKeptBack: false }
+  const { before, periodTotals, revisions, first, positions, earlier, claimed } = finds
+  if (claimed + earlier.length !== claims.length) return { found: undefined, first, isKeptBack: false }
   let isKeptBack = false
   const again = readAgain(counters, finds)
   if (again.statements.length > 0) {
@@ -39,5 +39,5 @@ export async function readFound(
     isKeptBack = unsure.some((index) => before[index] !== 0)
   }
   const values = before.map((value) => (value === 'unsure' ? undefined : value))
-  return { found: { values, periodTotals, revisions, positions, remembered }, first, isKeptBack }
+  return { found: { values, periodTotals, revisions, positions, earlier }, first, isKeptBack }
 }

@@ -5,7 +5,7 @@ import type { FlushBody } from '../core/writer.ts'
 import { addReturningOld, type CountingRow, change, lock, readRevisions } from './counting.ts'
 import { lockDefinition } from './defining.ts'
 import { groupSteps, mayRise } from './groupSteps.ts'
-import { claim, inOrder, readDone, rememberedIn } from './keys.ts'
+import { claim, earlierIn, inOrder, readResults } from './keys.ts'
 import { periodTotalSteps } from './periodTotals.ts'
 import { READ_FIRST_REVISION } from './revisions.ts'
 import { firstRow } from './session.ts'
@@ -75,9 +75,9 @@ function claimSteps(claims: readonly Claim[], at: Date, { onePerStatement }: Flu
       }),
     ),
     {
-      statement: readDone(claims),
-      read(answer, { remembered }) {
-        if (Array.isArray(answer)) remembered.push(...rememberedIn(answer))
+      statement: readResults(claims),
+      read(answer, { earlier }) {
+        if (Array.isArray(answer)) earlier.push(...earlierIn(answer))
       },
     },
     { statement: MARK },

@@ -94,7 +94,7 @@ function readVersions(some: readonly Member[]) {
         isRisen: false,
         last: null,
         next: null,
-        round: 0,
+        generation: 0,
         now: 0,
         free: [],
         reservations: [],
@@ -136,10 +136,10 @@ function riseStep({ run, index }: Member, at: Date, { hidden }: FlushForm): Step
   const { row, periodKey, rise = 0 } = run
   const { id, identity, version, key: owner } = row
   const statement = `update sequence_value
-   set revision = revision + 1,
+   set changes = changes + 1,
        updated_at = ${instant(at)},
        value = cast(last_insert_id(value) as signed) + ${integer(rise)}
- where group_id = ${integer(id)} and period_label = ${integer(periodKey)} and identity = ${integer(identity)}
+ where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and identity = ${integer(identity)}
    and value is not null and next_value is null`
   return {
     statement,
@@ -178,18 +178,18 @@ function positionSteps(some: Member[]): Step[] {
 }
 
 function makePositions(some: readonly Member[], periodKey: number): string {
-  return `insert into sequence_value (group_id, period_label, identity)
+  return `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
  where id in (${idsOf(some.map(({ run }) => run.row.id))})
  order by id
-    on duplicate key update revision = sequence_value.revision`
+    on duplicate key update changes = sequence_value.changes`
 }
 
 function lockPositions(some: readonly Member[], periodKey: number): string {
-  return `select group_id, identity, value, next_value, round
+  return `select group_id, identity, value, next_value, generation
   from sequence_value force index (primary)
- where group_id in (${idsOf(some.map(({ run }) => run.row.id))}) and period_label = ${integer(periodKey)}
+ where group_id in (${idsOf(some.map(({ run }) => run.row.id))}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
 }
@@ -203,7 +203,7 @@ function readPositions(some: readonly Member[]) {
       const position = positions[index]
       const isThere = position && row?.identity === run.row.identity
       positions[index] = isThere
-        ? { ...position, last: row.value, next: row.next_value, round: row.round }
+        ? { ...position, last: row.value, next: row.next_value, generation: row.generation }
         : undefined
     }
   }

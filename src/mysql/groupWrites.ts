@@ -48,19 +48,19 @@ interface Written {
 
 function writePositions(some: readonly Written[], at: Date): string {
   const values = some.map(({ run, write }) => {
-    const { last, next, round, isIssued } = write
+    const { last, next, generation, isIssued } = write
     const key = `${integer(run.row.id)}, ${integer(run.periodKey)}`
     const issuedAt = isIssued ? instant(at) : 'null'
-    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(round)}, 1, ${instant(at)}, ${issuedAt})`
+    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(generation)}, 1, ${instant(at)}, ${issuedAt})`
   })
   return `insert into sequence_value
-  (group_id, period_label, value, next_value, round, revision, created_at, updated_at)
+  (group_id, period_key, value, next_value, generation, changes, created_at, updated_at)
 values ${values.join(', ')}
 on duplicate key update
        value = values(value),
        next_value = values(next_value),
-       round = values(round),
-       revision = revision + 1,
+       generation = values(generation),
+       changes = changes + 1,
        created_at = coalesce(created_at, values(created_at)),
        updated_at = coalesce(values(updated_at), updated_at)`
 }
@@ -74,7 +74,7 @@ function isNews({ row, periodKey, state }: NumberedRun, { isIssued }: GroupWrite
 function noteLatest({ row, periodKey }: NumberedRun): string {
   const { id, version, definition } = row
   return `update sequence_group
-   set latest_label = if(version = ${integer(version)}, greatest(latest_label, ${integer(periodKey)}), ${integer(periodKey)}),
+   set latest_period_key = if(version = ${integer(version)}, greatest(latest_period_key, ${integer(periodKey)}), ${integer(periodKey)}),
        version = ${integer(version)},
        format = ${bytesOrNull(definition.format)},
        time_zone = ${bytes(definition.timeZone)}
@@ -86,11 +86,11 @@ function reservationWrites(
   { taken, reserved, closed }: GroupWrite,
 ): string[] {
   const { id, definition } = row
-  const rounds = [...new Set(taken.map(({ round }) => round))]
+  const generations = [...new Set(taken.map(({ generation }) => generation))]
   return [
-    ...rounds.map((round) => {
-      const values = taken.filter((one) => one.round === round).map(({ value }) => value)
-      return takeFree({ id, periodKey, definition }, round, values)
+    ...generations.map((generation) => {
+      const values = taken.filter((one) => one.generation === generation).map(({ value }) => value)
+      return takeFree({ id, periodKey, definition }, generation, values)
     }),
     ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
     ...closed.map(closeReservation),

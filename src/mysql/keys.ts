@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { OperationResult, PeriodValues } from '../core/applyOperation.ts'
-import type { Claim, Earlier, Remembered } from '../core/idempotency.ts'
+import type { Claim, EarlierResults, StoredResults } from '../core/idempotency.ts'
 import type { SequenceResult } from '../core/numberState.ts'
 import type { Database } from './database.ts'
 import { bytes, digest, instant, integer } from './literals.ts'
@@ -10,7 +10,7 @@ export function claim(claims: readonly Claim[], at: Date): string {
   const values = inOrder(claims).map(
     ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
   )
-  return `insert ignore into idempotency_key (hash, fingerprint, done_at, claimed_at) values ${values.join(', ')}`
+  return `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values.join(', ')}`
 }
 
 /**
@@ -18,12 +18,12 @@ export function claim(claims: readonly Claim[], at: Date): string {
  * releases a transaction's locks a moment before it shows its rows to new snapshots. (With two processes, a plain read
  * missed about one in 60 000 keys.)
  */
-export function readDone(claims: readonly Claim[]): string {
+export function readResults(claims: readonly Claim[]): string {
   // Without `force index`, a server may scan, and lock, all of a small table.
-  return `select hash, fingerprint, done_at, answers,
-       timestampdiff(microsecond, coalesce(claimed_at, done_at), utc_timestamp(3)) as age_us
+  return `select hash, fingerprint, applied_at, results,
+       timestampdiff(microsecond, claimed_at, utc_timestamp(3)) as age_us
   from idempotency_key force index (primary)
- where hash in (${inOrder(claims).map(({ hash }) => digest(hash))}) and answers is not null
+ where hash in (${inOrder(claims).map(({ hash }) => digest(hash))}) and results is not null
  order by hash
   lock in share mode`
 }
@@ -33,49 +33,49 @@ type Written =
   | SequenceResult
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
-/** Parses the rows of `readDone`. */
-export function rememberedIn(rows: readonly RowDataPacket[]): Earlier[] {
-  return rows.map(({ hash, fingerprint, done_at, answers, age_us }) => ({
+/** Parses the rows of `readResults`. */
+export function earlierIn(rows: readonly RowDataPacket[]): EarlierResults[] {
+  return rows.map(({ hash, fingerprint, applied_at, results, age_us }) => ({
     claim: {
       key: `key ${hash.toString('hex')}`,
       hash: hash.toString('hex'),
       fingerprint: fingerprint.toString('hex'),
     },
-    at: done_at,
+    at: applied_at,
     ageMs: Number(age_us) / 1000,
-    answers: JSON.parse(answers.toString('utf8')).map(answerIn),
+    results: JSON.parse(results.toString('utf8')).map(resultIn),
   }))
 }
 
 /** Stores results under claimed keys. */
-export function remember(done: readonly Remembered[]): string {
-  const values = done.map(({ claim: { hash, fingerprint }, at, answers }) => {
-    const text = JSON.stringify(answers.map(written))
+export function storeResults(stored: readonly StoredResults[]): string {
+  const values = stored.map(({ claim: { hash, fingerprint }, at, results }) => {
+    const text = JSON.stringify(results.map(written))
     return `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, ${bytes(text)}, utc_timestamp(3))`
   })
-  return `insert into idempotency_key (hash, fingerprint, done_at, answers, claimed_at) values ${values.join(', ')}
+  return `insert into idempotency_key (hash, fingerprint, applied_at, results, claimed_at) values ${values.join(', ')}
     on duplicate key update
        fingerprint = values(fingerprint),
-       done_at = values(done_at),
-       answers = values(answers),
+       applied_at = values(applied_at),
+       results = values(results),
        claimed_at = values(claimed_at)`
 }
 
-function answerIn(written: Written): OperationResult {
+function resultIn(written: Written): OperationResult {
   if (!Array.isArray(written)) return written
   const [value, previousValue, appliedDelta, valuesIn] = written
   return { value, previousValue, appliedDelta, valuesIn }
 }
 
-function written(answer: OperationResult): Written {
+function written(result: OperationResult): Written {
   // The old revision is of no use to a repeat, which returns the current one.
-  if ('kind' in answer) return 'revision' in answer ? { ...answer, revision: undefined } : answer
-  const { value, previousValue, appliedDelta, valuesIn } = answer
+  if ('kind' in result) return 'revision' in result ? { ...result, revision: undefined } : result
+  const { value, previousValue, appliedDelta, valuesIn } = result
   return valuesIn ? [value, previousValue, appliedDelta, valuesIn] : [value, previousValue, appliedDelta]
 }
 
 /** Releases a key without a result. One per statement: with several, the server may scan all keys. */
-export function giveBack({ hash }: Claim): string {
+export function releaseKey({ hash }: Claim): string {
   return `delete from idempotency_key where hash = ${digest(hash)}`
 }
 
@@ -90,12 +90,11 @@ const BATCH = 500
  */
 export async function sweepKeys(database: Database, ageMs: number): Promise<number> {
   const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
-  const isOld = `(claimed_at < ${before} or claimed_at is null and done_at < ${before})`
   for (let removed = 0; ; ) {
     const batch = await database.repeatable(async (connection) => {
       const [rows] = await connection.query<RowDataPacket[]>(
         `select hash from idempotency_key
-          where ${isOld}
+          where claimed_at < ${before}
           order by claimed_at
           limit ${integer(BATCH)}`,
       )
@@ -104,7 +103,7 @@ export async function sweepKeys(database: Database, ageMs: number): Promise<numb
       await connection.query(
         `delete from idempotency_key
           where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
-            and ${isOld}
+            and claimed_at < ${before}
           order by hash
           limit ${integer(BATCH)}`,
       )

@@ -13,10 +13,10 @@ interface RankIndex {
 }
 
 const indexes: Record<LeaderboardOrder, RankIndex> = {
-  VALUE_DESC: { name: 'counter_rank_value', column: 'r.value', isDescending: true, literal: integer },
-  VALUE_ASC: { name: 'counter_rank_value', column: 'r.value', isDescending: false, literal: integer },
+  VALUE_DESC: { name: 'leaderboard_value', column: 'r.value', isDescending: true, literal: integer },
+  VALUE_ASC: { name: 'leaderboard_value', column: 'r.value', isDescending: false, literal: integer },
   UPDATED_AT_DESC: {
-    name: 'counter_rank_updated_at',
+    name: 'leaderboard_updated_at',
     column: 'r.updated_at',
     isDescending: true,
     literal: (sortedBy) => instant(new Date(sortedBy)),
@@ -47,7 +47,7 @@ export async function listLeaderboard(
     `select ${STATE}, c.id,
             r.value as listed_value, nullif(r.updated_at, ${BEGINNING}) as listed_at
        from namespace n
-       join counter_rank r force index (${name}) on r.namespace_id = n.id
+       join leaderboard r force index (${name}) on r.namespace_id = n.id
        join counter c on c.id = r.counter_id
        join counter_value v on ${JOIN_ALL_TIME}
       where ${conditions.join(' and ')}

@@ -7,7 +7,7 @@ import { integer } from './literals.ts'
 import { within } from './within.ts'
 
 /**
- * Keeps the table `counter_rank` up to date, which holds counters sorted by value and by last change. Changed rows are
+ * Keeps the table `leaderboard` up to date, which holds counters sorted by value and by last change. Changed rows are
  * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make
  * each change 10 to 30 % more expensive.
  *
@@ -146,19 +146,19 @@ export function openLeaderboardSync(
  */
 async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
-    `insert into counter_rank (counter_id, namespace_id, value, updated_at, revision)
+    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
      select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
        from counter c
        join counter_value v on ${JOIN_ALL_TIME}
       where c.id in (${ids.map(integer).join(', ')}) and ${IS_WRITTEN}
      on duplicate key update
-       value = if(values(revision) > counter_rank.revision, values(value), counter_rank.value),
+       value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
        updated_at = case
-         when values(revision) > counter_rank.revision then values(updated_at)
-         when values(revision) = counter_rank.revision then greatest(values(updated_at), counter_rank.updated_at)
-         else counter_rank.updated_at
+         when values(revision) > leaderboard.revision then values(updated_at)
+         when values(revision) = leaderboard.revision then greatest(values(updated_at), leaderboard.updated_at)
+         else leaderboard.updated_at
        end,
-       revision = greatest(values(revision), counter_rank.revision)`,
+       revision = greatest(values(revision), leaderboard.revision)`,
   )
 }
 
@@ -173,7 +173,7 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
     `select c.id
        from counter c
        join counter_value v on ${JOIN_ALL_TIME}
-       left join counter_rank r on r.counter_id = c.id
+       left join leaderboard r on r.counter_id = c.id
       where c.id > ${integer(from)} and c.id <= ${integer(to)}
         and ${IS_WRITTEN} and ${REVISION} > coalesce(r.revision, 0)`,
   )
@@ -184,11 +184,11 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
 async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
   const [rows] = await connection.query<RowDataPacket[]>(
     `select r.counter_id as id
-       from counter_rank r
+       from leaderboard r
        left join counter c on c.id = r.counter_id
       where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`,
   )
   for (const { id } of rows) {
-    await connection.query(`delete from counter_rank where counter_id = ${integer(id)}`)
+    await connection.query(`delete from leaderboard where counter_id = ${integer(id)}`)
   }
 }

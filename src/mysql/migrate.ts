@@ -9,20 +9,28 @@ import type { Target } from './target.ts'
 
 const MIGRATIONS = new URL('../../schema/migrations/', import.meta.url)
 
+interface Migration {
+  name: string
+  statements: string[]
+}
+
 /**
  * Migrates a database to this version: applies each new file of `schema/migrations`, in order. Any number of processes
  * may start at once; one migrates, the others wait for it.
  *
- * DDL commits implicitly, so each file has one statement, which may run again: a process may end between a statement
- * and the record of it. That also helps on a cluster, where the lock holds on one node only.
+ * DDL commits implicitly, so each statement must be repeatable: a process may end between a statement and the record of
+ * its file. That also helps on a cluster, where the lock holds on one node only.
  *
+ * @param folder where the files are
  * @returns the names of the files that were applied
+ * @throws {Error} before anything is changed, if the database has a migration that is not among the files
  */
-export async function migrate(target: Target): Promise<string[]> {
-  const migrations = await readMigrations()
-  return withMigrationLock(target, async () => {
-    const connection = await openMigrationSession(target)
-    try {
+export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
+  const migrations = await readMigrations(folder)
+  const connection = await openMigrationSession(target)
+  try {
+    assertKnown(await appliedTo(connection), migrations, target.database)
+    return await withMigrationLock(target, async () => {
       await connection.query(
         `create table if not exists migration (
            name varbinary(255) not null,
@@ -32,30 +40,56 @@ export async function migrate(target: Target): Promise<string[]> {
       )
       const applied = await migrator(connection, migrations).up()
       return applied.map(({ name }) => name)
-    } finally {
-      await connection.end()
-    }
-  })
+    })
+  } finally {
+    await connection.end()
+  }
 }
 
-async function readMigrations(): Promise<{ name: string; statement: string }[]> {
-  const names = (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort()
+async function readMigrations(folder: URL): Promise<Migration[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   return Promise.all(
-    names.map(async (name) => ({ name, statement: await readFile(new URL(name, MIGRATIONS), 'utf8') })),
+    names.map(async (name) => ({
+      name,
+      statements: statementsOf(await readFile(new URL(name, folder), 'utf8')),
+    })),
   )
 }
 
-function migrator(connection: Connection, migrations: { name: string; statement: string }[]) {
+/** The statements of a file. Each ends with a semicolon at the end of a line. */
+function statementsOf(text: string): string[] {
+  return text.split(/;$/m).filter((statement) => statement.trim() !== '')
+}
+
+/** The names of the migrations that a database has. */
+async function appliedTo(connection: Connection): Promise<string[]> {
+  try {
+    const [rows] = await connection.query<RowDataPacket[]>('select name from migration order by name')
+    return rows.map(({ name }) => name.toString('utf8'))
+  } catch (error) {
+    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
+    throw error
+  }
+}
+
+function assertKnown(applied: readonly string[], migrations: readonly Migration[], database: string): void {
+  const unknown = applied.find((one) => migrations.every(({ name }) => name !== one))
+  if (unknown === undefined) return
+  throw new Error(
+    `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+  )
+}
+
+function migrator(connection: Connection, migrations: readonly Migration[]) {
   return new Umzug({
-    migrations: migrations.map(({ name, statement }) => ({
+    migrations: migrations.map(({ name, statements }) => ({
       name,
-      up: () => connection.query(statement).catch(unlessDone),
+      async up() {
+        for (const statement of statements) await connection.query(statement)
+      },
     })),
     storage: {
-      async executed() {
-        const [rows] = await connection.query<RowDataPacket[]>('select name from migration order by name')
-        return rows.map((row) => row.name.toString('utf8'))
-      },
+      executed: () => appliedTo(connection),
       async logMigration({ name }) {
         await connection.query(
           `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
@@ -67,10 +101,4 @@ function migrator(connection: Connection, migrations: { name: string; statement:
     },
     logger: undefined,
   })
-}
-
-/** MySQL can't add a column only if it is missing, or drop one only if it exists. */
-function unlessDone(error: unknown): void {
-  const isDone = [ER.DUP_FIELDNAME, ER.CANT_DROP_FIELD_OR_KEY].some((errno) => hasErrorNumber(error, errno))
-  if (!isDone) throw error
 }

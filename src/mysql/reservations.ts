@@ -50,10 +50,10 @@ function freeIn(
   { count, lock }: { count: number; lock: string },
 ): string {
   const { minValue, maxValue } = definition
-  const place = `group_id = ${integer(id)} and period_label = ${integer(periodKey)}`
+  const place = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
   return `select group_id, value
   from reservation force index (${index})
- where ${place} and round = (select round from sequence_value where ${place} ${lock})
+ where ${place} and generation = (select generation from sequence_value where ${place} ${lock})
    and ${condition}
    and value between ${integer(minValue ?? Number.MIN_SAFE_INTEGER)} and ${integer(maxValue ?? Number.MAX_SAFE_INTEGER)}
  order by value ${isDescending(definition) ? 'desc' : 'asc'}
@@ -71,7 +71,7 @@ function expired({ id }: Place): string {
 
 /** Locks and reads reservations. */
 export function readTokens(tokens: readonly string[]): string {
-  return `select token, period_label, round, value, formatted, state, is_free, expires_at
+  return `select token, period_key, generation, value, formatted, state, is_free, expires_at
   from reservation force index (primary)
  where token in (${tokens.map(literal).join(', ')})
  order by token
@@ -80,7 +80,7 @@ export function readTokens(tokens: readonly string[]): string {
 
 /** Reads the current state of reservations whose sequences exist. */
 export function readPresent(tokens: readonly string[]): string {
-  return `select r.token, r.period_label, r.round, r.value, r.formatted, r.is_free, r.expires_at,
+  return `select r.token, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
        if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state
   from reservation r
   join sequence_group g on g.id = r.group_id
@@ -89,12 +89,12 @@ export function readPresent(tokens: readonly string[]): string {
 }
 
 /** Marks free numbers as reissued: their previous holders have lost them. */
-export function takeFree({ id, periodKey }: Place, round: number, values: readonly number[]): string {
+export function takeFree({ id, periodKey }: Place, generation: number, values: readonly number[]): string {
   return `update reservation force index (reservation_held)
    set closed_at = coalesce(closed_at, expires_at),
        is_free = false,
        state = if(state = ${OPEN}, ${EXPIRED}, state)
- where group_id = ${integer(id)} and period_label = ${integer(periodKey)} and round = ${integer(round)}
+ where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}
    and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
    and value in (${values.map(integer).join(', ')})`
 }
@@ -102,13 +102,13 @@ export function takeFree({ id, periodKey }: Place, round: number, values: readon
 /** Writes new reservations, which may already be closed again. */
 export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
   const values = made.map((one) => {
-    const { token, periodKey, round, value, formatted, state, isFree, expiresAt } = one
+    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = one
     const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
-    const number = `${integer(periodKey)}, ${integer(round)}, ${integer(value)}, ${bytes(formatted)}`
+    const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
     return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(new Date(expiresAt))}, ${closedAt})`
   })
   return `insert into reservation
-  (token, group_id, period_label, round, value, formatted, state, is_free, expires_at, closed_at)
+  (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
 values ${values.join(', ')}`
 }
 
@@ -130,8 +130,8 @@ export function reservationIn(row: RowDataPacket): StoredReservation {
     formatted: row.formatted.toString('utf8'),
     state: STATES[row.state] ?? 'EXPIRED',
     expiresAt: row.expires_at.getTime(),
-    periodKey: row.period_label,
-    round: row.round,
+    periodKey: row.period_key,
+    generation: row.generation,
     isFree: row.is_free === 1,
   }
 }

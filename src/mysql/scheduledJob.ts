@@ -62,11 +62,13 @@ export function openScheduledJob(
 /** Whether a job is due. Returns true to one caller only, until it is due again. */
 export function isDue(database: Database, name: string, everyS: number): Promise<boolean> {
   return database.repeatable(async (connection) => {
-    await connection.query(`insert ignore into chore (name, begun_at) values (${bytes(name)}, ${BEGINNING})`)
+    await connection.query(
+      `insert ignore into scheduled_job (name, started_at) values (${bytes(name)}, ${BEGINNING})`,
+    )
     const [{ affectedRows }] = await connection.query<ResultSetHeader>(
-      `update chore
-          set begun_at = utc_timestamp()
-        where name = ${bytes(name)} and begun_at <= utc_timestamp() - interval ${integer(everyS)} second`,
+      `update scheduled_job
+          set started_at = utc_timestamp()
+        where name = ${bytes(name)} and started_at <= utc_timestamp() - interval ${integer(everyS)} second`,
     )
     return affectedRows === 1
   })

@@ -40,7 +40,7 @@ export function sequenceDefinitionSet(
        allow_repeats = ${definition.allowRepeats},
        time_zone = ${bytes(definition.timeZone)},
        gapless = ${definition.gapless},
-       eras = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
+       format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
 }
 
 export function formatHistoryIn(formatHistory: Buffer | null): PastFormat[] {

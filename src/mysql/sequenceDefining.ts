@@ -7,7 +7,7 @@ import type { SequenceKey, SequenceState, SequenceStore } from '../core/sequence
 import { type Connection, type Database, inTransaction } from './database.ts'
 import { ER, hasErrorNumber } from './errors.ts'
 import { openNamespace } from './ids.ts'
-import { readDone, remember } from './keys.ts'
+import { readResults, storeResults } from './keys.ts'
 import { bytes, instant, integer } from './literals.ts'
 import {
   formatHistoryIn,
@@ -150,7 +150,7 @@ async function define(
   { id, key, change, note, at, doubt }: DefineRequest,
 ): Promise<SequenceState | undefined> {
   const [[row]] = await connection.query<RowDataPacket[]>(
-    `select s.version, s.created_at, s.is_defined, s.eras, ${SEQUENCE_COLUMNS}
+    `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
        from sequence s force index (primary)
       where s.id = ${integer(id)}
         for update`,
@@ -160,7 +160,7 @@ async function define(
   if (!row) return undefined
   const before = sequenceDefinitionIn(row)
   if (wasDone) return { ...key, definition: before, createdAt: row.created_at }
-  const earlier = formatHistoryIn(row.eras)
+  const earlier = formatHistoryIn(row.format_history)
   const { definition, formatHistory } = change({
     definition: before,
     formatHistory: earlier,
@@ -187,7 +187,7 @@ async function define(
     )
     if (await isClustered(connection)) await writePositions(connection, id)
   }
-  await connection.query(remember([{ claim: note, at, answers: [] }]))
+  await connection.query(storeResults([{ claim: note, at, results: [] }]))
   doubt.isCommitting = true
   doubt.state = { ...key, definition, createdAt: row.created_at }
   return doubt.state
@@ -217,15 +217,15 @@ async function writePositions(connection: Connection, id: number): Promise<void>
   await connection.query(
     `update sequence_group g
        join sequence_value v on v.group_id = g.id
-        set v.revision = v.revision + 1
+        set v.changes = v.changes + 1
       where g.sequence_id = ${integer(id)}
-        and (v.period_label = g.latest_label or v.updated_at >= utc_timestamp() - interval 2 day)`,
+        and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
   )
 }
 
 /** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
 async function isDone(connection: Connection, note: Claim): Promise<boolean> {
-  const [rows] = await connection.query<RowDataPacket[]>(readDone([note]))
+  const [rows] = await connection.query<RowDataPacket[]>(readResults([note]))
   return rows.length > 0
 }
 

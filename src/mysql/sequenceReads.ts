@@ -70,10 +70,10 @@ function sequenceFrom(row: RowDataPacket): SequenceState {
   }
 }
 
-const LATEST = `g.id, g.latest_label, g.format as latest_format, g.time_zone as latest_zone,
+const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
        v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
 
-const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_label = g.latest_label'
+const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
 /** Reads sequence groups by key, including missing ones of existing sequences. */
 export async function readGroups(
@@ -145,18 +145,18 @@ async function groupsFrom(
 function standingIn(row: RowDataPacket, now: Date): Standing {
   const definition = sequenceDefinitionIn(row)
   const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
-  const isRunning = row.latest_label === periodKey
+  const isRunning = row.latest_period_key === periodKey
   return {
     id: row.id,
     periodKey,
-    latestPeriodKey: row.latest_label,
+    latestPeriodKey: row.latest_period_key,
     stored: {
       namespace: row.namespace.toString('utf8'),
       sequence: row.sequence.toString('utf8'),
       group: row.its_group.toString('utf8'),
       definition,
       latest:
-        row.latest_label === null || row.value === null
+        row.latest_period_key === null || row.value === null
           ? undefined
           : {
               value: row.value,
@@ -181,7 +181,7 @@ async function readPositions(connection: Connection, standings: readonly Standin
     const [rows] = await connection.query<RowDataPacket[]>(
       `select group_id, value, next_value
          from sequence_value force index (primary)
-        where group_id in (${same.map(({ id }) => integer(id ?? 0)).join(', ')}) and period_label = ${integer(periodKey)}`,
+        where group_id in (${same.map(({ id }) => integer(id ?? 0)).join(', ')}) and period_key = ${integer(periodKey)}`,
     )
     const found = new Map(rows.map((row) => [row.group_id, row]))
     for (const { id, stored } of same) {

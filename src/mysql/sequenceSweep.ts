@@ -57,7 +57,7 @@ async function removeGroups(database: Database, mayGoOn: () => boolean, sequence
     const ids = groups.map(({ id }) => integer(id)).join(', ')
     const reservations = `select token from reservation where group_id in (${ids}) limit ${BATCH}`
     await removeAll(database, mayGoOn, reservations, reservation)
-    const values = `select group_id, period_label
+    const values = `select group_id, period_key
        from sequence_value force index (primary)
       where group_id in (${ids})
       limit ${BATCH}`
@@ -94,8 +94,8 @@ function reservation({ token }: RowDataPacket): string {
   return `delete from reservation where token = ${literal(token.toString('hex'))}`
 }
 
-function value({ group_id, period_label }: RowDataPacket): string {
-  return `delete from sequence_value where group_id = ${integer(group_id)} and period_label = ${integer(period_label)}`
+function value({ group_id, period_key }: RowDataPacket): string {
+  return `delete from sequence_value where group_id = ${integer(group_id)} and period_key = ${integer(period_key)}`
 }
 
 function group({ id }: RowDataPacket): string {

@@ -1,5 +1,5 @@
 import type { CounterRun } from '../core/batch.ts'
-import type { Earlier } from '../core/idempotency.ts'
+import type { EarlierResults } from '../core/idempotency.ts'
 import type { GroupFound } from '../core/numberState.ts'
 import type { CountingRow } from './counting.ts'
 import type { Answer } from './session.ts'
@@ -25,7 +25,7 @@ export interface Finds {
   first: number | undefined
   /** State of each sequence group before; undefined: it does not exist. */
   positions: (GroupFound | undefined)[]
-  remembered: Earlier[]
+  earlier: EarlierResults[]
   /** Number of unused keys that were claimed. */
   claimed: number
 }

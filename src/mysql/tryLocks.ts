@@ -111,7 +111,7 @@ function lockGroup({ row, periodKey }: NumberedRun): { owner: string; statement:
       owner: key,
       statement: `select group_id
   from sequence_value force index (primary)
- where group_id = ${integer(id)} and period_label = ${integer(periodKey)}
+ where group_id = ${integer(id)} and period_key = ${integer(periodKey)}
    for update nowait`,
     },
   ]

@@ -8,7 +8,7 @@ export function collectStatements(): string[] {
     const { query } = message as { query: string }
     // What a new connection sends before its first statement, what keeps an idle one, and what goes on in the
     // background: lists by value are kept up to date.
-    if (!/^\s*set session|^do 0$|counter_rank/.test(query)) statements.push(query)
+    if (!/^\s*set session|^do 0$|leaderboard/.test(query)) statements.push(query)
   }
   const channel = tracingChannel('mysql2:query')
   channel.start.subscribe(start)

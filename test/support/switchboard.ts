@@ -14,7 +14,7 @@ export async function openSwitchboard(first: Target) {
     const { socketPath, port = 3306, host = '127.0.0.1' } = present
     const upstream = socketPath ? connect(socketPath) : connect(port, host)
     client.on('data', (packet) => {
-      if (packet.includes('update lane')) writers.add(client)
+      if (packet.includes('update fence')) writers.add(client)
     })
     for (const [socket, other] of [
       [client, upstream],

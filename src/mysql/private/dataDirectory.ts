@@ -6,7 +6,7 @@ import { isRunning, type ProcessIdentity, thisProcess } from './processes.ts'
 /** A directory that only this process uses until it is released. */
 export interface HeldDirectory {
   path: string
-  giveBack(): Promise<void>
+  release(): Promise<void>
 }
 
 interface Holder extends ProcessIdentity {
@@ -90,7 +90,7 @@ async function hold(path: string): Promise<HeldDirectory> {
   } finally {
     await rm(own, { force: true })
   }
-  return { path, giveBack: () => rm(file, { force: true }) }
+  return { path, release: () => rm(file, { force: true }) }
 }
 
 function inUse(path: string, { pid, since }: Holder): string {
