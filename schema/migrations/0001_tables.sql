@@ -158,8 +158,8 @@ create table if not exists sequence_group (
 -- The last number of a sequence group, one row for each period in which it restarted. `period_key` is 2026, 202611,
 -- 20261121, 2026112118, or 2026047 for a week; 0 if the sequence never restarts. `identity` is that of the group.
 -- `next_value` is the next number if it does not follow from the last. `generation` counts the calls of
--- `restartSequence`. `changes` counts the changes of the row, so that every update changes it: `affectedRows` counts
--- changed rows only.
+-- `restartSequence`. `definitions` is incremented by changes of the definition on a cluster, so that these conflict with
+-- flushes that issue numbers.
 create table if not exists sequence_value (
   group_id bigint unsigned not null,
   period_key int unsigned not null,
@@ -167,7 +167,7 @@ create table if not exists sequence_value (
   value bigint null,
   next_value bigint null,
   generation int unsigned not null default 0,
-  changes bigint unsigned not null default 0,
+  definitions int unsigned not null default 0,
   created_at datetime(3) null,
   updated_at datetime(3) null,
   primary key (group_id, period_key)

@@ -136,8 +136,7 @@ function riseStep({ run, index }: Member, at: Date, { hidden }: FlushForm): Step
   const { row, periodKey, rise = 0 } = run
   const { id, identity, version, key: owner } = row
   const statement = `update sequence_value
-   set changes = changes + 1,
-       updated_at = ${instant(at)},
+   set updated_at = ${instant(at)},
        value = cast(last_insert_id(value) as signed) + ${integer(rise)}
  where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and identity = ${integer(identity)}
    and value is not null and next_value is null`
@@ -183,7 +182,7 @@ select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
  where id in (${idsOf(some.map(({ run }) => run.row.id))})
  order by id
-    on duplicate key update changes = sequence_value.changes`
+    on duplicate key update definitions = sequence_value.definitions`
 }
 
 function lockPositions(some: readonly Member[], periodKey: number): string {

@@ -51,16 +51,15 @@ function writePositions(some: readonly Written[], at: Date): string {
     const { last, next, generation, isIssued } = write
     const key = `${integer(run.row.id)}, ${integer(run.periodKey)}`
     const issuedAt = isIssued ? instant(at) : 'null'
-    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(generation)}, 1, ${instant(at)}, ${issuedAt})`
+    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
   })
   return `insert into sequence_value
-  (group_id, period_key, value, next_value, generation, changes, created_at, updated_at)
+  (group_id, period_key, value, next_value, generation, created_at, updated_at)
 values ${values.join(', ')}
 on duplicate key update
        value = values(value),
        next_value = values(next_value),
        generation = values(generation),
-       changes = changes + 1,
        created_at = coalesce(created_at, values(created_at)),
        updated_at = coalesce(values(updated_at), updated_at)`
 }

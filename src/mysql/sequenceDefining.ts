@@ -217,7 +217,7 @@ async function writePositions(connection: Connection, id: number): Promise<void>
   await connection.query(
     `update sequence_group g
        join sequence_value v on v.group_id = g.id
-        set v.changes = v.changes + 1
+        set v.definitions = v.definitions + 1
       where g.sequence_id = ${integer(id)}
         and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
   )
