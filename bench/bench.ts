@@ -85,8 +85,9 @@ async function openStores(
   const stores: Stores = {}
   const isNeeded = (store: keyof Stores) => systems.some(({ needs }) => needs === store)
   if (isNeeded('database')) {
-    const { openPrivateDatabase } =
-      await built<typeof import('../src/mysql/private/open.ts')>('mysql/private/open.js')
+    const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
+      'mysql/privateServer/open.js',
+    )
     const database = await openPrivateDatabase({
       directory: await folder(directory, 'database'),
       // Shared with `npm start`, so that it is fetched once.

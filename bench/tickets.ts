@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createPool, type PoolConnection, type RowDataPacket } from 'mysql2/promise'
-import type { Target } from '../src/mysql/target.ts'
+import type { Target } from '../src/mysql/connections/target.ts'
 import { built, ROOT } from './built.ts'
 import { middleOf } from './median.ts'
 
@@ -37,8 +37,9 @@ interface Way {
  * @throws {Error} if a board's numbers are not exactly 1 to 10 000
  */
 export async function tickets({ rounds, say, signal }: TicketsOptions): Promise<string> {
-  const { openPrivateDatabase } =
-    await built<typeof import('../src/mysql/private/open.ts')>('mysql/private/open.js')
+  const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
+    'mysql/privateServer/open.js',
+  )
   const directory = await mkdtemp(join(tmpdir(), 'nth-tickets-'))
   const database = await openPrivateDatabase({
     directory,
@@ -88,7 +89,8 @@ async function measure(take: Take): Promise<number> {
 }
 
 async function openNthWay(target: Target): Promise<Way> {
-  const { migrate } = await built<typeof import('../src/mysql/migrate.ts')>('mysql/migrate.js')
+  const { migrate } =
+    await built<typeof import('../src/mysql/startup/migrate.ts')>('mysql/startup/migrate.js')
   const { openStore } = await built<typeof import('../src/mysql/store.ts')>('mysql/store.js')
   const { openNth } = await built<typeof import('../src/core/nth.ts')>('core/nth.js')
   const options = {

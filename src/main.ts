@@ -1,10 +1,10 @@
 import cluster from 'node:cluster'
 import pino from 'pino'
 import { type App, startApp } from './app.ts'
-import { answerTo } from './commandLine.ts'
-import { readConfig } from './config.ts'
-import { keepRequestsYoung } from './heap.ts'
-import { runWorker } from './worker.ts'
+import { answerTo } from './process/commandLine.ts'
+import { readConfig } from './process/config.ts'
+import { keepRequestsYoung } from './process/heap.ts'
+import { runWorker } from './process/worker.ts'
 
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
 const ending = new AbortController()

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { applyToSequence } from '../src/core/applyToSequence.ts'
 import { NthError } from '../src/core/errors.ts'
-import { type NumberState, numberState, type StoredReservation } from '../src/core/numberState.ts'
+import { applyToSequence } from '../src/core/sequences/apply.ts'
+import { type NumberState, numberState, type StoredReservation } from '../src/core/sequences/state.ts'
 import { defaults } from './support/sequenceModel.ts'
 
 const AT = new Date(0)

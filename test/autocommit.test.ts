@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { migrate } from '../src/mysql/migrate.ts'
+import { migrate } from '../src/mysql/startup/migrate.ts'
 import { query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { temporaryDirectory } from './support/nthProcess.ts'

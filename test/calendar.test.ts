@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
-import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../src/core/calendar.ts'
+import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../src/core/time/calendar.ts'
 
 const ZONES = [
   'UTC',

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { readConfig } from '../src/config.ts'
+import { readConfig } from '../src/process/config.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -24,7 +24,7 @@ it.each(['--help', '-h'])('says with %s how it is configured, and starts nothing
   const { code, output, errors } = await run(option)
   expect([code, errors]).toEqual([0, ''])
   expect(output).toMatch(/^Usage: /)
-  const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
+  const source = await readFile(join(ROOT, 'src/process/config.ts'), 'utf8')
   const settings = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   expect(settings.length).toBeGreaterThan(8)
   for (const name of settings) expect(output).toContain(`  ${name} `)

@@ -13,9 +13,9 @@ import {
   visit,
 } from 'graphql'
 import { expect, it } from 'vitest'
-import { encodeId } from '../src/graphql/ids.ts'
+import { encodeId } from '../src/graphql/arguments/ids.ts'
 import { schema } from '../src/graphql/schema.ts'
-import { compilableFields } from '../src/http/compiled.ts'
+import { compilableFields } from '../src/http/graphql/compiled.ts'
 import { startFront } from './support/front.ts'
 
 interface Body {

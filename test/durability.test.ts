@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { durabilityRisks } from '../src/mysql/durability.ts'
-import { untilReady } from '../src/mysql/ready.ts'
+import { durabilityRisks } from '../src/mysql/connections/durability.ts'
+import { untilReady } from '../src/mysql/startup/ready.ts'
 import { query } from './support/database.ts'
 import { temporaryDirectory } from './support/nthProcess.ts'
 import { privateServerWith } from './support/privateServer.ts'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { migrate } from '../src/mysql/migrate.ts'
-import type { Target } from '../src/mysql/target.ts'
+import type { Target } from '../src/mysql/connections/target.ts'
+import { migrate } from '../src/mysql/startup/migrate.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { dataDirectory } from './support/nthProcess.ts'

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
-import { PERIODS } from '../src/core/calendar.ts'
-import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/core/format.ts'
-import { periodKeyOf } from '../src/core/periodKey.ts'
+import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/core/sequences/format.ts'
+import { PERIODS } from '../src/core/time/calendar.ts'
+import { periodKeyOf } from '../src/core/time/periodKey.ts'
 
 const AT = new Date('2026-01-01T00:30:00Z')
 

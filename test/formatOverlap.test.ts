@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Period } from '../src/core/calendar.ts'
-import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/format.ts'
-import { formatsOverlap } from '../src/core/formatOverlap.ts'
-import { periodKeyOf } from '../src/core/periodKey.ts'
 import {
   changedSequenceDefinition,
   defaultSequenceDefinition,
   type PastFormat,
-} from '../src/core/sequenceDefinition.ts'
+} from '../src/core/sequences/definition.ts'
+import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/sequences/format.ts'
+import { formatsOverlap } from '../src/core/sequences/formatOverlap.ts'
+import type { Period } from '../src/core/time/calendar.ts'
+import { periodKeyOf } from '../src/core/time/periodKey.ts'
 
 const GROUPS = ['', 'A', '1', '0A', 'A-', '-', '20', '-1', '2010-']
 const DAYS = ['{yyyy}{MM}{dd}', '{yyyy}{dd}{MM}', '{dd}{MM}{yyyy}', '{yyyy}{MM}']

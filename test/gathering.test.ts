@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { gather } from '../src/core/gather.ts'
-import { createApi } from '../src/http/yoga.ts'
+import { gather } from '../src/core/eventLoop/batchReads.ts'
+import { createApi } from '../src/http/graphql/yoga.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

@@ -4,9 +4,9 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
-import { compileOperation } from '../src/http/compiled.ts'
-import { documents } from '../src/http/documents.ts'
-import { openKnownDocuments } from '../src/http/known.ts'
+import { compileOperation } from '../src/http/graphql/compiled.ts'
+import { openKnownDocuments } from '../src/http/graphql/documentCache.ts'
+import { documents } from '../src/http/graphql/documents.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')

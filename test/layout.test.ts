@@ -57,10 +57,10 @@ it('keeps SQL, the schema builder and HTTP each in its own folder', async () => 
 
 it('reads the environment in config.ts only', async () => {
   const readers = (await sourceFiles()).filter(({ text }) => text.includes('process.env'))
-  expect(readers.map(({ path }) => path)).toEqual(['config.ts'])
+  expect(readers.map(({ path }) => path)).toEqual(['process/config.ts'])
 })
 
 it('has no file that two rules overlook: every folder is known', async () => {
   const folders = new Set((await sourceFiles()).map(({ folder }) => folder))
-  expect([...folders].toSorted()).toEqual(['', 'core', 'graphql', 'http', 'mysql'])
+  expect([...folders].toSorted()).toEqual(['', 'core', 'graphql', 'http', 'mysql', 'process'])
 })

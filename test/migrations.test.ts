@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { migrate } from '../src/mysql/migrate.ts'
-import type { Target } from '../src/mysql/target.ts'
+import type { Target } from '../src/mysql/connections/target.ts'
+import { migrate } from '../src/mysql/startup/migrate.ts'
 import { freshDatabase, query, urlOf } from './support/database.ts'
 import { spawnNth, temporaryDirectory } from './support/nthProcess.ts'
 import { PATIENCE, privateServerWith } from './support/privateServer.ts'
@@ -26,7 +26,7 @@ async function folderWithOneMore(): Promise<URL> {
 
 /** Migrates a database in a process of its own, which is ended by force when the test has finished. */
 function spawnMigration(target: Target, folder: URL) {
-  const script = `import { migrate } from './dist/mysql/migrate.js'
+  const script = `import { migrate } from './dist/mysql/startup/migrate.js'
     await migrate(${JSON.stringify(target)}, new URL(${JSON.stringify(folder)}))`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { cwd: ROOT })
   const ended = once(child, 'close')

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest'
-import type { Target } from '../src/mysql/target.ts'
+import type { Target } from '../src/mysql/connections/target.ts'
 import type { Client } from './support/client.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query, urlOf } from './support/database.ts'

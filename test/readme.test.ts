@@ -19,7 +19,7 @@ it('shows what its commands print, also when they are run once more', async () =
 })
 
 it('lists every variable that the configuration reads', async () => {
-  const source = await readFile(join(import.meta.dirname, '../src/config.ts'), 'utf8')
+  const source = await readFile(join(import.meta.dirname, '../src/process/config.ts'), 'utf8')
   const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   expect(variables.length).toBeGreaterThan(3)
   const text = await readFile(README, 'utf8')

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { remember } from '../src/http/remember.ts'
+import { remember } from '../src/http/connections/remember.ts'
 
 /** A function that notes what it is asked. */
 function noting() {

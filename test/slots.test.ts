@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Counters } from '../src/core/counters.ts'
+import type { Counters } from '../src/core/counters/counters.ts'
 import { claimOf } from '../src/core/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { endOfTurn } from '../src/http/turn.ts'
+import { endOfTurn } from '../src/http/connections/endOfTick.ts'
 
 it('comes after all that was ready in the same turn, for all who wait together', async () => {
   const log: string[] = []

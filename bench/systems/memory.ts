@@ -1,11 +1,13 @@
-import type { CounterChange, CounterKey, CounterState } from '../../src/core/counters.ts'
+import type { CounterChange, CounterKey, CounterState } from '../../src/core/counters/counters.ts'
 import type { Nth } from '../../src/core/nth.ts'
-import type { GroupKey, GroupState } from '../../src/core/sequenceStore.ts'
+import type { GroupKey, GroupState } from '../../src/core/sequences/store.ts'
 import { built } from '../built.ts'
 
-const { DEFAULT_RETENTION, PLAIN } =
-  await built<typeof import('../../src/core/definition.ts')>('core/definition.js')
-const { unwritten } = await built<typeof import('../../src/core/counters.ts')>('core/counters.js')
+const { DEFAULT_RETENTION, PLAIN } = await built<typeof import('../../src/core/counters/definition.ts')>(
+  'core/counters/definition.js',
+)
+const { unwritten } =
+  await built<typeof import('../../src/core/counters/counters.ts')>('core/counters/counters.js')
 
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {

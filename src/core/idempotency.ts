@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { OperationResult } from './applyOperation.ts'
+import type { OperationResult } from './counters/apply.ts'
 import { NthError } from './errors.ts'
 import { joinNames } from './names.ts'
 

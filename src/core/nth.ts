@@ -1,10 +1,10 @@
-import type { CallsOptions } from './calls.ts'
-import { type CounterStore, type Counters, openCounters } from './counters.ts'
-import { openGroupCommit } from './groupCommit.ts'
-import { type NamespaceStore, type Namespaces, openNamespaces } from './namespaces.ts'
-import type { SequenceStore } from './sequenceStore.ts'
-import { openSequences, type Sequences } from './sequences.ts'
-import type { Row, Writer } from './writer.ts'
+import { type CounterStore, type Counters, openCounters } from './counters/counters.ts'
+import { type NamespaceStore, type Namespaces, openNamespaces } from './counters/namespaces.ts'
+import { openGroupCommit } from './groupCommit/groupCommit.ts'
+import type { CallsOptions } from './groupCommit/pendingCalls.ts'
+import type { Row, Writer } from './groupCommit/writer.ts'
+import { openSequences, type Sequences } from './sequences/sequences.ts'
+import type { SequenceStore } from './sequences/store.ts'
 
 /** The operations of Nth, independent of storage and API. */
 export interface Nth {

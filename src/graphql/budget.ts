@@ -1,6 +1,6 @@
 import type { GraphQLResolveInfo } from 'graphql'
+import type { HistoryCost } from '../core/counters/history.ts'
 import { NthError } from '../core/errors.ts'
-import type { HistoryCost } from '../core/history.ts'
 import { costOfText, valuesBeneath } from './fieldCount.ts'
 
 /**

@@ -1,13 +1,13 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
+import { inTurns } from '../core/eventLoop/ticks.ts'
 import type { Nth } from '../core/nth.ts'
-import { inTurns } from '../core/turns.ts'
+import * as checks from './arguments/checks.ts'
+import { decodeId, encodeId } from './arguments/ids.ts'
+import { inputError } from './arguments/inputError.ts'
 import { spend, spendTexts } from './budget.ts'
-import * as checks from './checks.ts'
 import { fieldsBeneath } from './fieldCount.ts'
-import { decodeId, encodeId } from './ids.ts'
-import { inputError } from './inputError.ts'
 
 /** Context of all resolvers. */
 export interface Context {

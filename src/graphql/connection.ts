@@ -1,8 +1,8 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
-import { inTurns } from '../core/turns.ts'
+import { inTurns } from '../core/eventLoop/ticks.ts'
+import { MAX_ITEMS } from './arguments/checks.ts'
 import { spend, spendTexts } from './budget.ts'
-import { MAX_ITEMS } from './checks.ts'
 import { fieldsBeneath } from './fieldCount.ts'
 
 const DEFAULT_PAGE_SIZE = 50

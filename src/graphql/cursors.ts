@@ -1,7 +1,7 @@
+import type { LeaderboardOrder, SortKey } from '../core/counters/pages.ts'
 import { NthError } from '../core/errors.ts'
-import type { LeaderboardOrder, SortKey } from '../core/listing.ts'
 import { nameFault, textFault } from '../core/names.ts'
-import { MAX_ITEMS } from './checks.ts'
+import { MAX_ITEMS } from './arguments/checks.ts'
 
 type Argument = 'after' | 'before'
 

@@ -1,11 +1,11 @@
 import { NthError } from '../core/errors.ts'
-import { type Handler, setAll } from './front.ts'
-import { graphiqlPage } from './graphiql.ts'
-import type { HostRefusal } from './hosts.ts'
-import { wantsHtml } from './negotiation.ts'
-import { type Pages, sendPage } from './pages.ts'
-import { pathOf, queryOf } from './path.ts'
-import { refuse } from './refuse.ts'
+import type { HostRefusal } from './connections/hosts.ts'
+import { pathOf, queryOf } from './connections/path.ts'
+import { refuse } from './connections/refuse.ts'
+import { type Handler, setAll } from './graphql/front.ts'
+import { graphiqlPage } from './graphql/graphiql.ts'
+import { wantsHtml } from './graphql/negotiation.ts'
+import { type Pages, sendPage } from './pages/pages.ts'
 
 export interface Routes {
   pages: Pages

@@ -1,9 +1,9 @@
 import { NthError } from '../core/errors.ts'
-import type { Database } from './database.ts'
-import { sweepKeys } from './keys.ts'
-import { openScheduledJob } from './scheduledJob.ts'
-import { sweepSequences } from './sequenceSweep.ts'
-import { sweepPeriods, timeOf } from './sweeping.ts'
+import type { Database } from './connections/pool.ts'
+import { sweepPeriods, timeOf } from './counters/cleanup.ts'
+import { sweepKeys } from './flush/idempotencyKeys.ts'
+import { openScheduledJob } from './job.ts'
+import { sweepSequences } from './sequences/cleanup.ts'
 
 /** Interval between sweeps of old idempotency keys. */
 const SWEEP_EVERY_MS = 60_000

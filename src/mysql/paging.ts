@@ -1,4 +1,4 @@
-import type { PageByName } from '../core/listing.ts'
+import type { PageByName } from '../core/counters/pages.ts'
 import { bytes, integer } from './literals.ts'
 
 /** Conditions on the names of a page and those behind it. */

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { CounterChange, Counters } from '../../src/core/counters.ts'
+import type { CounterChange, Counters } from '../../src/core/counters/counters.ts'
 import { NthError } from '../../src/core/errors.ts'
 import { claimOf } from '../../src/core/idempotency.ts'
 import type { Event } from './history.ts'

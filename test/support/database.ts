@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject, onTestFinished } from 'vitest'
-import { type Database, openDatabase } from '../../src/mysql/database.ts'
-import { migrate } from '../../src/mysql/migrate.ts'
-import { openOrigin } from '../../src/mysql/origin.ts'
-import type { Target } from '../../src/mysql/target.ts'
+import { openOrigin } from '../../src/mysql/connections/origin.ts'
+import { type Database, openDatabase } from '../../src/mysql/connections/pool.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
 
 /** A database of its own, dropped when the test has finished. */
 export async function freshDatabase(options: { migrated?: boolean } = {}): Promise<Target> {

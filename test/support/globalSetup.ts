@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { openPrivateDatabase } from '../../src/mysql/private/open.ts'
-import { parseTarget, type Target } from '../../src/mysql/target.ts'
+import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
+import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {

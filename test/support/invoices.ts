@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import type { Sequences } from '../../src/core/sequences.ts'
-import type { Target } from '../../src/mysql/target.ts'
+import type { Sequences } from '../../src/core/sequences/sequences.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
 import { upTo } from './client.ts'
 import { query } from './database.ts'
 

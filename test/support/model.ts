@@ -1,4 +1,4 @@
-import type { CounterDefinitionChange } from '../../src/core/counters.ts'
+import type { CounterDefinitionChange } from '../../src/core/counters/counters.ts'
 
 /** What counters do, said once more and in the simplest way, to compare with. Values are within the safe range. */
 export interface ModelState {

@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest'
 import { openNth } from '../../src/core/nth.ts'
-import { reasonOf } from '../../src/mysql/errors.ts'
+import { reasonOf } from '../../src/mysql/connections/errors.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
 import { openStore } from '../../src/mysql/store.ts'
-import type { Target } from '../../src/mysql/target.ts'
 
 const DAY_MS = 86_400_000
 

@@ -1,10 +1,14 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
-import type { ServerProgram } from '../../src/mysql/private/findServer.ts'
-import { initialise } from '../../src/mysql/private/initialise.ts'
-import { openPrivateDatabase, type PrivateDatabase, serverProgram } from '../../src/mysql/private/open.ts'
-import { type PrivateServer, startPrivateServer } from '../../src/mysql/private/server.ts'
+import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
+import { initialise } from '../../src/mysql/privateServer/initialise.ts'
+import {
+  openPrivateDatabase,
+  type PrivateDatabase,
+  serverProgram,
+} from '../../src/mysql/privateServer/open.ts'
+import { type PrivateServer, startPrivateServer } from '../../src/mysql/privateServer/server.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth/server')
 

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/target.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
 
 /** What becomes of a statement on its way to the server. */
 export type Fate =

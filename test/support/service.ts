@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { startApp } from '../../src/app.ts'
-import type { Config } from '../../src/config.ts'
-import type { Target } from '../../src/mysql/target.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Config } from '../../src/process/config.ts'
 import { type Client, clientOf } from './client.ts'
 import { freshDatabase } from './database.ts'
 

@@ -1,0 +1,217 @@
+import { NthError } from '../errors.ts'
+import type { GroupOperation, SequenceResult } from '../sequences/state.ts'
+import type { Period } from '../time/calendar.ts'
+import { type Crossed, crossed } from './bounds.ts'
+import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
+
+/** An operation on one row. */
+export type Operation = CounterOperation | GroupOperation
+
+/** An operation on one counter. */
+export type CounterOperation =
+  | ValueOperation
+  /** Changes the definition, never the value. */
+  | { kind: 'define'; change: DefinitionChange }
+  /** Deletes the row. Later operations count in a new one. */
+  | { kind: 'delete' }
+
+/** An operation that can be coalesced with others. */
+export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
+
+/** Result of an operation. */
+export type OperationResult = CounterResult | SequenceResult
+
+/** Result of an operation on a counter. */
+export interface CounterResult {
+  value: number
+  previousValue: number
+  /** The amount added; null unless it is an addition. */
+  appliedDelta: number | null
+  /** Totals of the tracked current periods, including this operation; undefined: not requested. */
+  valuesIn?: PeriodValues | undefined
+  /** Definition of the row afterwards; undefined: no longer known. */
+  definition?: Definition | undefined
+  /** Revision of the row afterwards; undefined: not requested. */
+  revision?: number | undefined
+}
+
+export type PeriodValues = { readonly [P in Period]?: number }
+
+/** The total of a current period. */
+export interface PeriodTotal {
+  period: Period
+  value: number
+}
+
+/** State of a counter's row while operations are applied to it in order. */
+export interface RowState {
+  value: number
+  definition: Definition
+  /** One for each tracked period; undefined: not read, as they are not needed. */
+  periodTotals: PeriodTotal[] | undefined
+  /** Number of operations that added to its value or set it. */
+  counted: number
+  /** Sum of the additions. It may leave the safe range if the value was set in between. */
+  added: bigint
+  /** Revision before all operations; undefined: not requested. */
+  revision: number | undefined
+  /** How much the operations raise it. */
+  raised: number
+  isDefined: boolean
+  isDeleted: boolean
+}
+
+/** Whether it is an operation on a counter. */
+export function isForCounter(operation: Operation): operation is CounterOperation {
+  return ['add', 'set', 'define', 'delete'].includes(operation.kind)
+}
+
+/** One operation with the effect of two, in order; undefined: it would leave the safe range. */
+export function coalesce(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
+  if (second.kind === 'set') return second
+  if (first.kind === 'set') {
+    const to = first.to + second.delta
+    return Number.isSafeInteger(to) ? { kind: 'set', to } : undefined
+  }
+  const delta = first.delta + second.delta
+  return Number.isSafeInteger(delta) ? { kind: 'add', delta } : undefined
+}
+
+/** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
+export function apply(row: RowState, operation: CounterOperation, at: Date): CounterResult | NthError {
+  switch (operation.kind) {
+    case 'add':
+      return add(row, operation.delta)
+    case 'set':
+      return set(row, operation.to)
+    case 'define':
+      return define(row, operation.change, at)
+    case 'delete':
+      row.isDeleted = true
+      return { ...become(row, 0, null), definition: undefined }
+  }
+}
+
+/**
+ * Applies several additions, each to the row with the same index: all or none. The error has the index of the refused
+ * one, and the value of its row before all of them.
+ */
+export function applyAll(
+  rows: readonly RowState[],
+  operations: readonly CounterOperation[],
+  at: Date,
+): CounterResult[] | NthError {
+  const results: CounterResult[] = []
+  for (const [index, row] of rows.entries()) {
+    const operation = operations[index]
+    if (!operation) throw new Error('No operation for a row')
+    const result = apply(row, operation, at)
+    if (result instanceof NthError) {
+      takeBack(rows, results)
+      return result.with({ index, value: row.value })
+    }
+    results.push(result)
+  }
+  return results
+}
+
+/** Reverts applied additions, last first: a row may occur several times. */
+function takeBack(rows: readonly RowState[], results: readonly CounterResult[]): void {
+  for (const [index, { previousValue, appliedDelta }] of [...results.entries()].toReversed()) {
+    const row = rows[index]
+    if (!row) continue
+    row.value = previousValue
+    row.counted -= 1
+    row.raised -= raiseBy(appliedDelta)
+    addToPeriods(row, -(appliedDelta ?? 0))
+  }
+}
+
+function add(row: RowState, delta: number): CounterResult | NthError {
+  const { value: previous, definition } = row
+  const { bounds } = definition
+  const value = previous + delta
+  const beyond = bounds && crossed(bounds, value)
+  if (beyond) {
+    const { limit } = beyond
+    if (bounds.overflow === 'REJECT') return limitReached(`${previous} plus ${delta}`, beyond, previous)
+    return addWithin(row, limit, limit - previous)
+  }
+  // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
+  if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
+  return outOfRange(`${previous} plus ${delta}`, previous)
+}
+
+/** Adds, unless the total of a current period would leave the safe range. */
+function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
+  const full = row.periodTotals?.find(({ value: total }) => !Number.isSafeInteger(total + delta))
+  if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
+  addToPeriods(row, delta)
+  return become(row, value, delta)
+}
+
+function addToPeriods(row: RowState, delta: number): void {
+  row.added += BigInt(delta)
+  for (const total of row.periodTotals ?? []) total.value += delta
+}
+
+function set(row: RowState, to: number): CounterResult | NthError {
+  const { value, definition } = row
+  const beyond = definition.bounds && crossed(definition.bounds, to)
+  return beyond ? limitReached(String(to), beyond, value) : become(row, to, null)
+}
+
+function define(row: RowState, change: DefinitionChange, at: Date): CounterResult | NthError {
+  const { value } = row
+  const definition = changedDefinition(row.definition, change, value, at.getTime())
+  if (definition instanceof NthError) return definition
+  row.definition = definition
+  row.isDefined = true
+  row.raised += 1
+  return { value, previousValue: value, appliedDelta: null, definition, revision: revisionOf(row) }
+}
+
+function become(row: RowState, value: number, appliedDelta: number | null): CounterResult {
+  const { value: previousValue, definition, periodTotals } = row
+  row.value = value
+  row.counted += 1
+  row.raised += raiseBy(appliedDelta)
+  const revision = revisionOf(row)
+  return {
+    value,
+    previousValue,
+    appliedDelta,
+    definition,
+    valuesIn: periodTotals && valuesIn(periodTotals),
+    revision,
+  }
+}
+
+/** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
+export function raiseBy(appliedDelta: number | null): number {
+  return appliedDelta === 0 ? 0 : 1
+}
+
+function revisionOf({ revision, raised }: RowState): number | undefined {
+  return revision === undefined ? undefined : revision + raised
+}
+
+function valuesIn(periodTotals: readonly PeriodTotal[]): PeriodValues {
+  const values: { [P in Period]?: number } = {}
+  for (const { period, value } of periodTotals) values[period] = value
+  return values
+}
+
+function outOfRange(what: string, value: number): NthError {
+  return new NthError(
+    'OUT_OF_RANGE',
+    `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`,
+    { value },
+  )
+}
+
+function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {
+  const bound = side === 'maxValue' ? 'above the maximum' : 'below the minimum'
+  const message = `Limit reached: ${what} is ${bound} of ${limit}. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { limit, value })
+}

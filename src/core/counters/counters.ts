@@ -1,0 +1,274 @@
+import { gather } from '../eventLoop/batchReads.ts'
+import type { GroupCommit } from '../groupCommit/groupCommit.ts'
+import type { Request } from '../groupCommit/pendingCalls.ts'
+import type { Row, Rows } from '../groupCommit/writer.ts'
+import type { Claim } from '../idempotency.ts'
+import { joinNames } from '../names.ts'
+import type { Period } from '../time/calendar.ts'
+import type { Operation, OperationResult, PeriodValues } from './apply.ts'
+import type { BoundsChange } from './bounds.ts'
+import type { Definition, PeriodChoice, Retention } from './definition.ts'
+import {
+  type HistoryCost,
+  type HistoryRange,
+  type HistoryRow,
+  type HistoryStretch,
+  openHistory,
+  type Total,
+} from './history.ts'
+import type { LeaderboardEntry, LeaderboardPage, PageByName } from './pages.ts'
+import { type ResetSummary, resetAll } from './resetAll.ts'
+
+export interface CounterKey {
+  namespace: string
+  name: string
+}
+
+export interface CounterState extends CounterKey {
+  value: number
+  /** Undefined: never written or defined; its namespace's defaults apply. */
+  definition: Definition | undefined
+  /** When it was first written or defined; null: never. */
+  createdAt: Date | null
+  /** When its value was last changed; null: never. */
+  updatedAt: Date | null
+  /** Higher in the newer of two states. */
+  revision: number
+}
+
+export interface CounterChange {
+  key: CounterKey
+  /** The value that this call produced. */
+  value: number
+  previousValue: number
+  /** The amount added; null unless it is an addition. */
+  appliedDelta: number | null
+  at: Date
+  /** Whether an earlier call with the same idempotency key made the change. */
+  isReplayed: boolean
+  isDeletion: boolean
+  /** Totals of the tracked current periods, including this call; undefined: not requested. */
+  valuesIn: PeriodValues | undefined
+  /** Definition of the counter afterwards; undefined: it is deleted, or an earlier call changed it. */
+  definition: Definition | undefined
+  /** Revision of the counter afterwards; undefined: not requested, or an earlier call changed it. */
+  revision: number | undefined
+}
+
+/** Options of a call. */
+export interface CallOptions {
+  /** Makes a repeat return the first result, or IDEMPOTENCY_KEY_REUSED if its arguments differ. */
+  claim?: Claim | undefined
+  /** Whether the change returns the totals of the current periods. */
+  wantsPeriodValues?: boolean | undefined
+  /** Whether the change returns the counter's revision. */
+  withRevision?: boolean | undefined
+}
+
+/** A change of a counter's definition. Undefined: unchanged; null: reset to the default. */
+export interface CounterDefinitionChange extends BoundsChange {
+  slots?: number | null | undefined
+  timeZone?: string | null | undefined
+  periods?: readonly PeriodChoice[] | null | undefined
+}
+
+/** An addition to a counter. */
+export interface CounterDelta {
+  name: string
+  delta: number
+}
+
+/** Storage of counters. */
+export interface CounterStore<R extends Row> {
+  rows: Rows<CounterKey, R>
+  /** Reads counters, including those never written or defined, in any order, with one statement. */
+  read(keys: readonly CounterKey[]): Promise<CounterState[]>
+  list(namespace: string, page: PageByName): Promise<CounterState[]>
+  /** At most a second behind. It includes all changes made by this process. */
+  listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
+  /** Reads the totals of the periods that start in some time ranges, with one statement. */
+  readHistory(stretches: readonly HistoryStretch[]): Promise<HistoryRow[]>
+}
+
+export interface Counters {
+  /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
+  incrementBy(key: CounterKey, delta: number, options?: CallOptions): Promise<CounterChange>
+  /**
+   * Applies up to 1 000 additions: all or none. The same counter may occur several times.
+   *
+   * @throws {NthError} LIMIT_REACHED or OUT_OF_RANGE with the `index` of the refused addition;
+   *   UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  incrementMany(
+    namespace: string,
+    changes: readonly CounterDelta[],
+    options?: CallOptions,
+  ): Promise<CounterChange[]>
+  /** @throws {NthError} LIMIT_REACHED, UNAVAILABLE, OUTCOME_UNKNOWN */
+  reset(key: CounterKey, to: number, options?: CallOptions): Promise<CounterChange>
+  /**
+   * Resets every counter of a namespace whose name starts with `prefix`, in batches of several hundred: each once, but
+   * not all at one instant.
+   *
+   * A counter that can't be reset doesn't stop the others.
+   *
+   * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN; its message says how many were reset
+   */
+  resetAll(namespace: string, prefix: string, to: number): Promise<ResetSummary>
+  /**
+   * Changes a counter's definition, not its value. If the time zone changes, the totals of the current periods carry
+   * over.
+   *
+   * @throws {NthError} LIMIT_REACHED if the value is outside the bounds; BAD_USER_INPUT if they exclude every value, or
+   *   are combined with slots; UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  define(
+    key: CounterKey,
+    change: CounterDefinitionChange,
+    options?: Pick<CallOptions, 'withRevision'>,
+  ): Promise<CounterChange>
+  /**
+   * Deletes a counter. Later changes count in a new one, from 0.
+   *
+   * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  delete(key: CounterKey, options?: Pick<CallOptions, 'withRevision'>): Promise<CounterChange>
+  /** Reads one; a name never written has the value 0. All reads of an event loop tick share one statement. */
+  read(key: CounterKey): Promise<CounterState>
+  /** Reads many, with the same statement. Results are in the order of the keys. */
+  readMany(keys: readonly CounterKey[]): Promise<CounterState[]>
+  list(namespace: string, page: PageByName): Promise<CounterState[]>
+  listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
+  /**
+   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
+   * one statement.
+   *
+   * @returns null if neither the period nor a finer one is tracked
+   * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
+   */
+  history(
+    counter: Known,
+    period: Period,
+    range: HistoryRange,
+    /** Called with the cost before the read; may throw to refuse it. */
+    mayCost?: (cost: HistoryCost) => void,
+  ): Promise<Total[] | null>
+  /** Total of the current period; null: neither it nor a finer one is tracked. */
+  valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
+}
+
+/** A counter, and the part of its definition that a history needs. */
+export interface Known extends CounterKey {
+  retention: Retention
+  slots: number
+}
+
+/** Maximum additions of one call. */
+export const MAX_CHANGES = 1000
+
+export interface CountersOptions<R extends Row> {
+  store: CounterStore<R>
+  groupCommit: GroupCommit<R>
+  /** Default retention of a namespace's counters. */
+  retentionIn: (namespace: string) => Promise<Retention>
+  now: () => Date
+  /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
+  deadline: () => number
+}
+
+export function openCounters<R extends Row>({
+  store,
+  groupCommit,
+  retentionIn,
+  now,
+  deadline,
+}: CountersOptions<R>): Counters {
+  return {
+    ...gather(keyText, store.read),
+    ...openHistory(store.readHistory, now),
+    list: store.list,
+    listLeaderboard: store.listLeaderboard,
+    incrementBy: (key, delta, options) => change(key, { kind: 'add', delta }, options),
+    reset: (key, to, options) => change(key, { kind: 'set', to }, options),
+    delete: async (key, options) => ({
+      ...(await change(key, { kind: 'delete' }, options)),
+      isDeletion: true,
+    }),
+
+    async define(key, asked, { withRevision } = {}) {
+      const { timeZone, periods } = asked
+      const options = { withRevision, deadline: deadline() }
+      const retention = timeZone === null || periods === null ? await retentionIn(key.namespace) : undefined
+      const kept = { timeZone: timeZone ?? retention?.timeZone, periods: periods ?? retention?.periods }
+      return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
+    },
+
+    incrementMany(namespace, changes, { claim, wantsPeriodValues = false, withRevision } = {}) {
+      const keys = changes.map(({ name }) => ({ namespace, name }))
+      const operations = changes.map(({ delta }): Operation => ({ kind: 'add', delta }))
+      return changeAll(keys, { operations, mode: 'all', claim, wantsPeriodValues, withRevision })
+    },
+
+    resetAll: (namespace, prefix, to) => resetAll({ store, groupCommit }, { namespace, prefix, to }),
+  }
+
+  async function change(
+    key: CounterKey,
+    operation: Operation,
+    {
+      claim,
+      wantsPeriodValues = false,
+      withRevision,
+      deadline,
+    }: CallOptions & Pick<Request, 'deadline'> = {},
+  ): Promise<CounterChange> {
+    const request: Request = {
+      operations: [operation],
+      mode: 'one',
+      claim,
+      wantsPeriodValues,
+      withRevision,
+      deadline,
+    }
+    const { results, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
+    return changeOf(key, results[0], at, isReplayed)
+  }
+
+  async function changeAll(keys: readonly CounterKey[], request: Request): Promise<CounterChange[]> {
+    const { results, at, isReplayed } = await groupCommit.change(store.rows, keys, request)
+    return keys.map((key, index) => changeOf(key, results[index], at, isReplayed))
+  }
+}
+
+function changeOf(
+  key: CounterKey,
+  result: OperationResult | undefined,
+  at: Date,
+  isReplayed: boolean,
+): CounterChange {
+  if (!result || 'kind' in result) throw new Error('No result for an operation')
+  const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
+  // No spread: it is slow in code that every call runs.
+  return {
+    key,
+    value,
+    previousValue,
+    appliedDelta,
+    at,
+    isReplayed,
+    isDeletion: false,
+    valuesIn,
+    definition,
+    revision,
+  }
+}
+
+/** A key as one string. */
+export function keyText({ namespace, name }: CounterKey): string {
+  return joinNames(namespace, name)
+}
+
+/** A counter that was never written or defined. */
+export function unwritten({ namespace, name }: CounterKey, revision: number): CounterState {
+  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null, revision }
+}

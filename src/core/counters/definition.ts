@@ -1,0 +1,134 @@
+import { NthError } from '../errors.ts'
+import { calendarOf, PERIODS, type Period } from '../time/calendar.ts'
+import { type Bounds, type BoundsChange, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
+
+/** Definition of a counter. */
+export interface Definition extends Retention {
+  /** Allowed values; undefined: any. */
+  bounds: Bounds | undefined
+  /** Rows that its value is split across. 1: returned numbers are exact. */
+  slots: number
+}
+
+/** Which totals are kept besides a counter's value. New counters take their namespace's. */
+export interface Retention {
+  /** IANA name of the time zone in which periods begin. */
+  timeZone: string
+  /** Each at most once, finest first. */
+  periods: readonly TrackedPeriod[]
+}
+
+/** A period whose totals are kept. */
+export interface TrackedPeriod {
+  period: Period
+  /** How many days totals are kept after the period ends; null: forever. */
+  keepDays: number | null
+  /**
+   * Start of the complete totals, in milliseconds since 1970; null: complete from the beginning. Earlier totals come
+   * from finer periods only.
+   */
+  since: number | null
+}
+
+/** A change of a definition. Undefined: unchanged; null: reset to the default. */
+export interface DefinitionChange extends BoundsChange {
+  slots?: number | null | undefined
+  timeZone?: string | undefined
+  periods?: readonly PeriodChoice[] | undefined
+}
+
+/** A requested period. */
+export interface PeriodChoice {
+  period: Period
+  /** Undefined or null: forever. */
+  keepDays?: number | null | undefined
+}
+
+/** Maximum slots of a counter. */
+export const MAX_SLOTS = 1024
+
+/** Longest retention other than forever: a hundred years. */
+export const MAX_KEEP_DAYS = 36_500
+
+export const DEFAULT_RETENTION: Retention = {
+  timeZone: 'UTC',
+  periods: [
+    { period: 'HOUR', keepDays: 90, since: null },
+    { period: 'DAY', keepDays: null, since: null },
+    { period: 'MONTH', keepDays: null, since: null },
+  ],
+}
+
+/** A definition with one slot, and without bounds and periods. */
+export const PLAIN: Definition = {
+  bounds: undefined,
+  slots: 1,
+  timeZone: 'UTC',
+  periods: [],
+}
+
+/** The chosen periods, finest first, with complete totals. */
+export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
+  return chosen
+    .map(({ period, keepDays = null }) => ({ period, keepDays, since: null }))
+    .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
+}
+
+/** The definition of a counter with a value after a change at an instant; an error if it is invalid. */
+export function changedDefinition(
+  present: Definition,
+  change: DefinitionChange,
+  value: number,
+  at: number,
+): Definition | NthError {
+  const bounds = changedBounds(present.bounds, change)
+  if (bounds instanceof NthError) return bounds
+  const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
+  const isBounded = bounds.minValue !== null || bounds.maxValue !== null
+  if (slots > 1 && isBounded) {
+    const argument = change.slots === undefined ? boundIn(change) : 'definition.slots'
+    return new NthError(
+      'BAD_USER_INPUT',
+      `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`,
+      { argument },
+    )
+  }
+  const fault = misfit(bounds, value)
+  if (fault) return fault
+  const timeZone = change.timeZone ?? present.timeZone
+  return {
+    bounds: isBounded || bounds.overflow !== UNBOUNDED.overflow ? bounds : undefined,
+    slots,
+    timeZone,
+    periods: changedPeriods(present, change.periods ?? present.periods, timeZone, at),
+  }
+}
+
+/** Start of each tracked period that contains an instant, in milliseconds since 1970. */
+export function startsAt({ timeZone, periods }: Retention, at: number): number[] {
+  const calendar = calendarOf(timeZone)
+  return periods.map(({ period }) => calendar.bucketAt(period, at).start)
+}
+
+/**
+ * Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
+ * receives all additions since its start.
+ */
+function changedPeriods(
+  { periods }: Definition,
+  chosen: readonly PeriodChoice[],
+  timeZone: string,
+  at: number,
+): TrackedPeriod[] {
+  const calendar = calendarOf(timeZone)
+  return periodsOf(chosen).map((wanted) => {
+    const before = periods.find(({ period }) => period === wanted.period)
+    const { start } = calendar.bucketAt(wanted.period, at)
+    const since = before ? before.since && Math.min(before.since, start) : start
+    return { ...wanted, since }
+  })
+}
+
+function boundIn({ maxValue }: BoundsChange): string {
+  return maxValue == null ? 'definition.minValue' : 'definition.maxValue'
+}

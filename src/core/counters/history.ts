@@ -1,0 +1,229 @@
+import { NthError } from '../errors.ts'
+import { gather } from '../eventLoop/batchReads.ts'
+import { hasRoom, untilRoom } from '../eventLoop/ticks.ts'
+import { joinNames } from '../names.ts'
+import {
+  type Bucket,
+  type Calendar,
+  calendarOf,
+  FIRST_INSTANT,
+  HALF_MS,
+  isOpened,
+  LAST_INSTANT,
+  LONGEST_MS,
+  PARTS,
+  type Period,
+} from '../time/calendar.ts'
+import type { CounterKey, Counters, Known } from './counters.ts'
+import { type HistorySource, historySourcesOf } from './historySources.ts'
+
+/** A period total. */
+export interface Total extends Bucket {
+  value: number
+}
+
+/** A range of periods. */
+export interface HistoryRange {
+  /** Number of periods up to `to`; used without `from` only. */
+  last: number
+  /** An instant in the first period. */
+  from?: Date | null | undefined
+  /** The last period starts before this instant. Without it, the last period is the current one. */
+  to?: Date | null | undefined
+}
+
+/** Rows of a counter's period that start in a time range. */
+export interface HistoryStretch extends CounterKey, HistorySource {}
+
+/** The total of a period that starts in a time range, or a part of it: there may be several such rows. */
+export interface HistoryRow extends HistoryStretch {
+  start: number
+  value: number
+}
+
+/** Cost of a history: its number of periods, and the maximum number of rows that are summed. */
+export interface HistoryCost {
+  buckets: number
+  rows: number
+}
+
+/** Default number of periods of a history. */
+export const DEFAULT_BUCKETS = 30
+
+/** Maximum number of periods of a history. */
+export const MAX_BUCKETS = 5000
+
+/** Number of periods that take less than 0.1 ms in a cached time zone. */
+const SHORT = 50
+
+interface Found extends HistoryStretch {
+  rows: readonly HistoryRow[]
+}
+
+export function openHistory(
+  readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
+  now: () => Date,
+): Pick<Counters, 'history' | 'valueIn'> {
+  const rows = gather(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
+
+  /** Reads the rows of all stretches with one statement, and assigns them to their stretches. */
+  async function findEach(stretches: readonly HistoryStretch[]): Promise<Found[]> {
+    const found = new Map(stretches.map((stretch) => [stretchText(stretch), [] as HistoryRow[]]))
+    for (const row of await readRows(stretches)) found.get(stretchText(row))?.push(row)
+    return stretches.map((stretch) => ({ ...stretch, rows: found.get(stretchText(stretch)) ?? [] }))
+  }
+
+  async function read(counter: Known, period: Period, buckets: readonly Bucket[]): Promise<Total[]> {
+    const { namespace, name, retention } = counter
+    const totals = buckets.map((bucket): Total => ({ ...bucket, value: 0 }))
+    const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now().getTime())
+    const calendar = calendarOf(retention.timeZone)
+    const found = await Promise.all(
+      sources.map(({ period, from, to, since }) =>
+        // Rows recorded in another time zone may start earlier.
+        rows.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
+      ),
+    )
+    for (const { period, rows } of found) {
+      for (const { start, value } of rows) {
+        const total = totalAt(totals, placeOf(calendar, period, start))
+        if (total) total.value += value
+        if (!hasRoom(0)) await untilRoom(0)
+      }
+    }
+    if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
+    throw new NthError('OUT_OF_RANGE', `The total of a ${period} is outside the safe integer range.`)
+  }
+
+  return {
+    async history(counter, period, range, mayCost) {
+      if (!isKnown(counter, period)) return null
+      const at = now().getTime()
+      const isCounted = range.from == null && range.last <= MAX_BUCKETS
+      const isShort = isCounted && range.last <= SHORT && isOpened(counter.retention.timeZone)
+      // Short histories stay in one tick and share their statement. Others run one after another.
+      if (!isShort) await untilRoom(SHORT)
+      // Before the periods are computed, so that a request that is over its limit is refused at once.
+      mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
+      const buckets = await bucketsIn(calendarOf(counter.retention.timeZone), period, range, at)
+      mayCost?.({ buckets: isCounted ? 0 : buckets.length, rows: rowsIn(counter, period, buckets, at) })
+      return read(counter, period, buckets)
+    },
+
+    async valueIn(counter, period, mayCost) {
+      if (!isKnown(counter, period)) return null
+      const at = now().getTime()
+      const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)
+      mayCost?.({ buckets: 1, rows: rowsIn(counter, period, [running], at) })
+      const [total] = await read(counter, period, [running])
+      return total?.value ?? 0
+    },
+  }
+}
+
+/** The periods of a range, oldest first. In a time zone that is not cached yet, each may be slow. */
+async function bucketsIn(
+  calendar: Calendar,
+  period: Period,
+  { last, from, to }: HistoryRange,
+  now: number,
+): Promise<Bucket[]> {
+  checkRange(from, to)
+  const buckets: Bucket[] = []
+  if (from) {
+    const until = to?.getTime() ?? now + 1
+    for (let at = from.getTime(); at < until; at = buckets.at(-1)?.end ?? until) {
+      if (buckets.length === MAX_BUCKETS) throw tooMany('from', `The range from ${from.toISOString()} has`)
+      buckets.push(calendar.bucketAt(period, at))
+      if (buckets.length > SHORT && !hasRoom(0)) await untilRoom(0)
+    }
+    return buckets
+  }
+  if (last > MAX_BUCKETS) throw tooMany('last', `\`last: ${last}\` is`)
+  let end = to?.getTime() ?? now + 1
+  while (buckets.length < last) {
+    if (end <= FIRST_INSTANT) throw tooFar('last', 'reaches')
+    const bucket = calendar.bucketAt(period, end - 1)
+    buckets.push(bucket)
+    end = bucket.start
+    if (last > SHORT && !hasRoom(0)) await untilRoom(0)
+  }
+  return buckets.reverse()
+}
+
+function checkRange(from: Date | null | undefined, to: Date | null | undefined): void {
+  for (const [argument, at] of Object.entries({ from, to })) {
+    if (at && (at.getTime() < FIRST_INSTANT || at.getTime() > LAST_INSTANT)) throw tooFar(argument, 'is')
+  }
+}
+
+function tooFar(argument: string, verb: string): NthError {
+  return new NthError('BAD_USER_INPUT', `\`${argument}\` ${verb} outside the years 1000 to 2099.`, {
+    argument,
+  })
+}
+
+function tooMany(argument: string, what: string): NthError {
+  return new NthError(
+    'BAD_USER_INPUT',
+    `${what} more than ${MAX_BUCKETS} periods; request fewer at a time.`,
+    {
+      argument,
+      limit: MAX_BUCKETS,
+    },
+  )
+}
+
+function isKnown({ retention }: Known, period: Period): boolean {
+  return [period, ...PARTS[period]].some((part) => retention.periods.some((kept) => kept.period === part))
+}
+
+function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
+  return { from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
+}
+
+/** Maximum time after the end of a period until the sweep has merged its slots. */
+const APART_MS = 2 * 86_400_000
+
+/** Maximum number of rows behind the totals of some periods. */
+function rowsIn(
+  { retention, slots }: Known,
+  period: Period,
+  buckets: readonly Bucket[],
+  now: number,
+): number {
+  let rows = 0
+  for (const source of historySourcesOf(retention, { period, ...stretchOf(buckets) }, now)) {
+    const { from } = source
+    const to = Math.min(source.to, now)
+    const lengthMs = LONGEST_MS[source.period]
+    const count = (since: number) => Math.max(0, Math.ceil((to - Math.max(from, since)) / lengthMs) + 1)
+    rows += count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
+  }
+  return rows
+}
+
+/**
+ * An instant in the period to which a row counts: the row's start, if a period of the current time zone starts there.
+ * Otherwise the row was recorded in another time zone, and its middle decides.
+ */
+function placeOf({ bucketAt }: Calendar, period: Period, start: number): number {
+  return bucketAt(period, start).start === start ? start : start + HALF_MS[period]
+}
+
+/** The total whose period contains an instant. The periods are consecutive. */
+function totalAt(totals: readonly Total[], at: number): Total | undefined {
+  let [low, high] = [0, totals.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    const total = totals[middle]
+    if (!total || at < total.start) high = middle
+    else if (at >= total.end) low = middle + 1
+    else return total
+  }
+  return undefined
+}
+
+function stretchText({ namespace, name, period, from, to }: HistoryStretch): string {
+  return joinNames(namespace, name, period, String(from), String(to))
+}

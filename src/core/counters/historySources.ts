@@ -1,0 +1,50 @@
+import { calendarOf, PARTS, type Period } from '../time/calendar.ts'
+import type { Retention, TrackedPeriod } from './definition.ts'
+
+/** The rows of a period that begin between `from` and `to` (exclusive), in milliseconds since 1970. */
+export interface HistorySource {
+  period: Period
+  from: number
+  to: number
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * Which rows to sum for a time range of whole periods, so that each addition counts once: the period's own rows, as far
+ * back as they are complete and kept (`since`), and finer periods before that. Empty if none are kept.
+ */
+export function historySourcesOf(
+  retention: Retention,
+  stretch: HistorySource,
+  now: number,
+): (HistorySource & { since: number })[] {
+  const { period, from, to } = stretch
+  const own = retention.periods.find((kept) => kept.period === period)
+  const finer = finerOf(retention, period)
+  if (!own) return finer ? historySourcesOf(retention, { ...stretch, period: finer }, now) : []
+  const since = finer ? completeSince(retention, own, now) : Number.NEGATIVE_INFINITY
+  const sources =
+    from < since && finer
+      ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
+      : []
+  if (since < to) sources.push({ period, from: Math.max(from, since), to, since })
+  return sources
+}
+
+/** The coarsest kept period that divides a period; undefined: none. */
+function finerOf({ periods }: Retention, period: Period): Period | undefined {
+  return PARTS[period].find((part) => periods.some((kept) => kept.period === part))
+}
+
+/** Start of the first complete period, in milliseconds since 1970. */
+function completeSince(
+  { timeZone }: Retention,
+  { period, keepDays, since }: TrackedPeriod,
+  now: number,
+): number {
+  const complete = since ?? Number.NEGATIVE_INFINITY
+  if (keepDays === null) return complete
+  // Periods that end after that are not deleted yet.
+  return Math.max(complete, calendarOf(timeZone).bucketAt(period, now - keepDays * DAY_MS).start)
+}

@@ -1,0 +1,186 @@
+import { LRUCache } from 'lru-cache'
+import type { Period } from '../time/calendar.ts'
+import { type LocalDate, localDate } from '../time/periodKey.ts'
+
+/** A parsed format. */
+export type Format = readonly Part[]
+
+export type Part =
+  | { kind: 'text'; text: string }
+  | { kind: 'group' }
+  /** Padded with zeros to this many digits. */
+  | { kind: 'value'; digits: number }
+  | { kind: DateField }
+
+export type DateField = keyof typeof dateFields
+
+/** Why a format is invalid, as the predicate of a sentence about it. */
+export interface FormatFault {
+  message: string
+  /** Position of the invalid character, from 1. */
+  position?: number
+}
+
+/** Maximum length of a format, in characters. */
+export const MAX_FORMAT_LENGTH = 191
+/** Digits of the longest number. */
+const MAX_DIGITS = 16
+
+/** Date fields, and how they are formatted. The length of each is fixed. */
+export const dateFields = {
+  yyyy: ({ year }: LocalDate) => padded(year, 4),
+  yy: ({ year }: LocalDate) => padded(year % 100, 2),
+  MM: ({ month }: LocalDate) => padded(month, 2),
+  dd: ({ day }: LocalDate) => padded(day, 2),
+  HH: ({ hour }: LocalDate) => padded(hour, 2),
+  week: ({ weekYear, week }: LocalDate) => `${padded(weekYear, 4)}-W${padded(week, 2)}`,
+}
+
+const FIELDS = ['group', 'value', 'value:5', ...Object.keys(dateFields)].map((field) => `{${field}}`)
+
+/** Default formats: the number itself; in a named sequence group `group-number`. */
+const UNNAMED: Format = [{ kind: 'value', digits: 1 }]
+const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, ...UNNAMED]
+
+const parsed = new LRUCache<string, Format>({ max: 1000 })
+
+/** The parsed format of a sequence group's numbers. `format` must be valid; null: the default. */
+export function formatOf(format: string | null, isNamed: boolean): Format {
+  if (format === null) return isNamed ? NAMED : UNNAMED
+  const known = parsed.get(format)
+  if (known) return known
+  const parts = parseFormat(format)
+  if (!isFormat(parts)) throw new Error(`The format ${JSON.stringify(format)} ${parts.message}`)
+  parsed.set(format, parts)
+  return parts
+}
+
+/** Returns a function that formats numbers of a sequence group issued at an instant. */
+export function writerOf(
+  { format, timeZone }: { format: string | null; timeZone: string },
+  group: string,
+  at: Date,
+): (value: number) => string {
+  let date: LocalDate | undefined
+  let [before, after, digits] = ['', '', 0]
+  for (const part of formatOf(format, group !== '')) {
+    if (part.kind === 'value') {
+      digits = part.digits
+      continue
+    }
+    const text = textOf(part)
+    if (digits === 0) before += text
+    else after += text
+  }
+  return (value) => before + padded(value, digits) + after
+
+  function textOf(part: Exclude<Part, { kind: 'value' }>): string {
+    if (part.kind === 'text') return part.text
+    if (part.kind === 'group') return group
+    // Few formats have a date, and it costs more than everything else.
+    date ??= localDate(timeZone, at)
+    return dateFields[part.kind](date)
+  }
+}
+
+/** Whether a format was parsed without a fault. */
+export function isFormat(parsed: Format | FormatFault): parsed is Format {
+  return Array.isArray(parsed)
+}
+
+/** Parses a format. It must contain the number exactly once, with no date next to it: its digits would be ambiguous. */
+export function parseFormat(format: string): Format | FormatFault {
+  const characters = [...format]
+  if (characters.length > MAX_FORMAT_LENGTH) {
+    return { message: `may have at most ${MAX_FORMAT_LENGTH} characters`, position: MAX_FORMAT_LENGTH + 1 }
+  }
+  const parts: Part[] = []
+  const positions: number[] = []
+  for (let index = 0; index < characters.length; ) {
+    const character = characters[index] ?? ''
+    const isDoubled = characters[index + 1] === character
+    const position = index + 1
+    if (character === '}' && !isDoubled) return { message: 'has an unmatched }; write }}', position }
+    if (character === '{' && !isDoubled) {
+      const end = characters.indexOf('}', index)
+      if (end < 0)
+        return { message: 'has a { that is not closed; for the character itself write {{', position }
+      const field = fieldNamed(characters.slice(index + 1, end).join(''))
+      if (!field) {
+        const name = characters.slice(index, end + 1).join('')
+        return { message: `has an unknown field ${name}; supported: ${FIELDS.join(', ')}`, position }
+      }
+      parts.push(field)
+      positions.push(position)
+      index = end + 1
+      continue
+    }
+    const last = parts.at(-1)
+    if (last?.kind === 'text') last.text += character
+    else {
+      parts.push({ kind: 'text', text: character })
+      positions.push(position)
+    }
+    index += character === '{' || character === '}' ? 2 : 1
+  }
+  return faultIn(parts, positions) ?? parts
+}
+
+/** The fields that a format lacks to identify each period. A week is also identified by any of its dates. */
+export function hiddenOf(format: Format, period: Period): string[] {
+  const shown = new Set<string>(format.map(({ kind }) => kind))
+  if (shown.has('yy')) shown.add('yyyy')
+  const hidden = needed[period].filter((field) => !shown.has(field)).map((field) => `{${field}}`)
+  if (period !== 'WEEK') return hidden
+  return shown.has('week') || hidden.length === 0 ? [] : ['{week}']
+}
+
+const needed: Record<Period, readonly DateField[]> = {
+  YEAR: ['yyyy'],
+  MONTH: ['yyyy', 'MM'],
+  WEEK: ['yyyy', 'MM', 'dd'],
+  DAY: ['yyyy', 'MM', 'dd'],
+  HOUR: ['yyyy', 'MM', 'dd', 'HH'],
+}
+
+function fieldNamed(name: string): Part | undefined {
+  if (name === 'group') return { kind: 'group' }
+  if (name === 'value') return { kind: 'value', digits: 1 }
+  const [, digits] = /^value:([1-9]\d?)$/.exec(name) ?? []
+  if (digits && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
+  return Object.hasOwn(dateFields, name) ? { kind: name as DateField } : undefined
+}
+
+function faultIn(parts: readonly Part[], positions: readonly number[]): FormatFault | undefined {
+  const values = parts.flatMap(({ kind }, index) => (kind === 'value' ? [index] : []))
+  const [index, second] = values
+  if (index === undefined) return { message: 'must contain {value} exactly once' }
+  if (second !== undefined)
+    return { message: 'contains {value} twice; it must occur once', position: positions[second] ?? 0 }
+  const [, secondGroup] = parts.flatMap(({ kind }, index) => (kind === 'group' ? [index] : []))
+  if (secondGroup !== undefined) {
+    return { message: 'contains {group} twice', position: positions[secondGroup] ?? 0 }
+  }
+  for (const [left, right] of [
+    [index - 1, index],
+    [index, index + 1],
+  ] as const) {
+    const [before, after] = [parts[left], parts[right]]
+    if (before && after && isNumber(before) && isNumber(after)) {
+      return {
+        message: 'has a date next to the number: put a separator between them, such as -',
+        position: positions[right] ?? 0,
+      }
+    }
+  }
+  return undefined
+}
+
+function isNumber({ kind }: Part): boolean {
+  return kind !== 'text' && kind !== 'group'
+}
+
+function padded(value: number, digits: number): string {
+  const text = String(Math.abs(value)).padStart(digits, '0')
+  return value < 0 ? `-${text}` : text
+}

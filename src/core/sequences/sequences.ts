@@ -1,0 +1,299 @@
+import { randomBytes } from 'node:crypto'
+import type { PageByName } from '../counters/pages.ts'
+import { NthError } from '../errors.ts'
+import { gather } from '../eventLoop/batchReads.ts'
+import type { GroupCommit } from '../groupCommit/groupCommit.ts'
+import type { Applied, Request } from '../groupCommit/pendingCalls.ts'
+import type { Row, Rows } from '../groupCommit/writer.ts'
+import type { Claim } from '../idempotency.ts'
+import { notGapless } from './apply.ts'
+import { nextNumber } from './blocks.ts'
+import {
+  changedSequenceDefinition,
+  defaultSequenceDefinition,
+  type SequenceDefinitionChange,
+} from './definition.ts'
+import { writerOf } from './format.ts'
+import type { GroupOperation, IssuedNumbers, Reservation, SequenceResult } from './state.ts'
+import {
+  type GroupKey,
+  type GroupState,
+  groupKeyText,
+  type SequenceKey,
+  type SequenceState,
+  type SequenceStore,
+  type StoredGroup,
+  sequenceKeyText,
+} from './store.ts'
+
+/** Numbers issued to one caller. */
+export interface SequenceNumbers {
+  key: GroupKey
+  issued: IssuedNumbers
+  at: Date
+  /** Whether an earlier call with the same idempotency key issued them. */
+  isReplayed: boolean
+}
+
+/** Result of restarting a sequence group. */
+export interface Restart {
+  key: GroupKey
+  /** The number set to come next. */
+  nextValue: number
+  /** `nextValue`, formatted. */
+  nextFormatted: string
+  /** Revision of the sequence group afterwards; undefined: not requested, or an earlier call restarted it. */
+  revision: number | undefined
+  isReplayed: boolean
+}
+
+/** Options of a call on a sequence group. */
+export type GroupCallOptions = Partial<Pick<Request, 'claim' | 'withRevision'>>
+
+export interface Sequences {
+  /**
+   * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.
+   *
+   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, or if the
+   *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  next(key: GroupKey, count: number, options?: GroupCallOptions): Promise<SequenceNumbers>
+  /**
+   * Restarts a sequence group at a number. Null or undefined: at `startValue`.
+   *
+   * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  restart(key: GroupKey, nextValue: number | null | undefined, options?: GroupCallOptions): Promise<Restart>
+  /**
+   * Reserves the first free number of a gapless sequence for some seconds. A repeat returns the first reservation in
+   * its current state.
+   *
+   * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT if the sequence is not gapless;
+   *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  reserve(key: GroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation>
+  /**
+   * Confirms a reserved number. A repeat returns the same result.
+   *
+   * @throws {NthError} NOT_FOUND, RESERVATION_CLOSED, UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  confirm(token: string): Promise<Reservation>
+  /** Releases a reserved number. Repeats and errors as for `confirm`. */
+  release(token: string): Promise<Reservation>
+  /** Reads a reservation in its current state; undefined: it doesn't exist. */
+  reservation(token: string): Promise<Reservation | undefined>
+  /** The sequence group of a reservation; undefined: it doesn't exist. */
+  groupOfReservation(token: string): Promise<GroupKey | undefined>
+  /**
+   * Changes a sequence definition.
+   *
+   * @throws {NthError} BAD_USER_INPUT if it is invalid, or numbers could be issued that look like earlier ones;
+   *   UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  define(key: SequenceKey, change: SequenceDefinitionChange): Promise<SequenceState>
+  /**
+   * Deletes a sequence with all its sequence groups. Later numbers start from the beginning.
+   *
+   * @throws {NthError} UNAVAILABLE, OUTCOME_UNKNOWN
+   */
+  delete(key: SequenceKey): Promise<SequenceState>
+  read(key: SequenceKey): Promise<SequenceState>
+  readGroup(key: GroupKey): Promise<GroupState>
+  list(namespace: string, page: PageByName): Promise<SequenceState[]>
+  listGroups(sequence: SequenceKey, page: PageByName): Promise<GroupState[]>
+}
+
+export interface SequencesOptions<R extends Row> {
+  store: SequenceStore<R>
+  groupCommit: GroupCommit<R>
+  /** Default time zone of a namespace. */
+  timeZoneIn: (namespace: string) => Promise<string>
+  now: () => Date
+  /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
+  deadline: () => number
+}
+
+const TOKEN_BYTES = 16
+
+export function openSequences<R extends Row>({
+  store,
+  groupCommit,
+  timeZoneIn,
+  now,
+  deadline,
+}: SequencesOptions<R>): Sequences {
+  const { read } = gather(sequenceKeyText, store.readSequences, unused)
+  const { read: readGroup } = gather(groupKeyText, async (keys) => {
+    const at = now()
+    const { groups, revision } = await store.readGroups(keys, at)
+    const found = new Set(groups.map(groupKeyText))
+    const others = keys.filter((key) => !found.has(groupKeyText(key)))
+    return [...groups.map((group) => stateOf(group, at)), ...others.map((key) => unusedGroup(key, revision))]
+  })
+  const { read: readReservation } = gather<{ token: string }, { token: string; found?: Reservation }>(
+    ({ token }) => token,
+    async (asked) => {
+      const found = await store.readReservations(asked.map(({ token }) => token))
+      return found.map((reservation) => ({ token: reservation.token, found: reservation }))
+    },
+    ({ token }) => ({ token }),
+  )
+
+  const { read: readReservationGroup } = gather<{ token: string }, { token: string; group?: GroupKey }>(
+    ({ token }) => token,
+    (asked) => store.readReservationGroups(asked.map(({ token }) => token)),
+    ({ token }) => ({ token }),
+  )
+
+  function change<Key>(
+    rows: Rows<Key, R>,
+    key: Key,
+    operation: GroupOperation,
+    options: GroupCallOptions & Pick<Request, 'deadline'> = {},
+  ) {
+    const request: Request = {
+      operations: [operation],
+      mode: 'one',
+      claim: undefined,
+      wantsPeriodValues: false,
+      ...options,
+    }
+    return groupCommit.change(rows, [key], request)
+  }
+
+  async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
+    return resultAs('reservation', await change(store.rowsOfReservations, token, { kind, token }))
+  }
+
+  return {
+    read,
+    readGroup,
+    list: store.list,
+    async listGroups(sequence, page) {
+      const at = now()
+      return (await store.listGroups(sequence, page, at)).map((group) => stateOf(group, at))
+    },
+    confirm: (token) => close('confirm', token),
+    release: (token) => close('release', token),
+    reservation: async (token) => (await readReservation({ token })).found,
+    groupOfReservation: async (token) => (await readReservationGroup({ token })).group,
+
+    async next(key, count, options) {
+      const applied = await change(store.rows, key, { kind: 'next', count }, options)
+      return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
+    },
+
+    async restart(key, nextValue = null, options) {
+      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, options)
+      const { nextValue: next, nextFormatted, revision } = resultAs('restart', applied)
+      return { key, nextValue: next, nextFormatted, revision, isReplayed: applied.isReplayed }
+    },
+
+    async reserve(key, ttlSeconds, claim) {
+      // A reservation that will be refused must not create a sequence group.
+      const isKnown = store.rows.known(key) !== undefined
+      const options = { claim, deadline: isKnown ? undefined : deadline() }
+      const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
+      if (!isKnown && !definition?.gapless) throw notGapless()
+      const token = randomBytes(TOKEN_BYTES).toString('hex')
+      const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
+      const applied = await change(store.rows, key, operation, options)
+      const reservation = resultAs('reservation', applied)
+      const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
+      if (!present)
+        throw new NthError('NOT_FOUND', 'The reservation made with this idempotency key no longer exists.')
+      return present
+    },
+
+    async define({ namespace, name }, asked) {
+      const until = deadline()
+      const timeZone = asked.timeZone === null ? await timeZoneIn(namespace) : asked.timeZone
+      return store.define(
+        { namespace, name },
+        (history) => {
+          const changed = changedSequenceDefinition(history, { ...asked, timeZone })
+          if (changed instanceof NthError) throw changed
+          return changed
+        },
+        { at: now(), deadline: until },
+      )
+    },
+
+    async delete(key) {
+      await store.delete(key)
+      return unused(key)
+    },
+  }
+}
+
+/** State of a sequence group after a call that issued numbers. */
+export function groupAfter(
+  numbers: SequenceNumbers,
+): Omit<GroupState, 'revision'> & Partial<Pick<GroupState, 'revision'>> {
+  const { key, at } = numbers
+  const { lastValue, nextValue, revision } = numbers.issued
+  const write = writerFor(numbers)
+  const nextFormatted = nextValue === null ? null : write(nextValue)
+  const after = {
+    ...key,
+    lastValue,
+    lastFormatted: write(lastValue),
+    nextValue,
+    nextFormatted,
+    updatedAt: at,
+  }
+  return revision === undefined ? after : { ...after, revision }
+}
+
+/** Returns a function that formats the numbers of a block. */
+export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
+  return writerOf(issued, key.group, at)
+}
+
+function stateOf(stored: StoredGroup, at: Date): GroupState {
+  const { namespace, sequence, group, definition, latest, position, free, revision } = stored
+  const nextValue = free ?? nextNumber(definition, position)
+  return {
+    namespace,
+    sequence,
+    group,
+    lastValue: latest?.value ?? null,
+    lastFormatted: latest ? writerOf(latest, group, latest.at)(latest.value) : null,
+    nextValue,
+    nextFormatted: nextValue === null ? null : writerOf(definition, group, at)(nextValue),
+    updatedAt: latest?.at ?? null,
+    revision,
+  }
+}
+
+/** The result of a call, of the expected kind. */
+function resultAs<Kind extends SequenceResult['kind']>(
+  kind: Kind,
+  { results: [result] }: Applied,
+): Extract<SequenceResult, { kind: Kind }> {
+  // Its `kind` identifies it.
+  if (result && 'kind' in result && result.kind === kind)
+    return result as Extract<SequenceResult, { kind: Kind }>
+  throw new Error(`No result of kind ${kind}`)
+}
+
+function unused({ namespace, name }: SequenceKey): SequenceState {
+  return { namespace, name, definition: undefined, createdAt: null }
+}
+
+function unusedGroup({ namespace, sequence, group }: GroupKey, revision: number): GroupState {
+  const definition = defaultSequenceDefinition('UTC')
+  const nextValue = definition.startValue
+  return {
+    namespace,
+    sequence,
+    group,
+    lastValue: null,
+    lastFormatted: null,
+    nextValue,
+    // The default format has no date.
+    nextFormatted: writerOf(definition, group, new Date(0))(nextValue),
+    updatedAt: null,
+    revision,
+  }
+}

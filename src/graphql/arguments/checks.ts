@@ -1,0 +1,148 @@
+import { z } from 'zod'
+import { type CounterDelta, MAX_CHANGES } from '../../core/counters/counters.ts'
+import { MAX_KEEP_DAYS, MAX_SLOTS, type PeriodChoice } from '../../core/counters/definition.ts'
+import { MAX_BUCKETS } from '../../core/counters/history.ts'
+import { type Fault, nameFault, textFault } from '../../core/names.ts'
+import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
+import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
+import { decodeId, idFault } from './ids.ts'
+
+/** Maximum length of a list argument or of a page. */
+export const MAX_ITEMS = 500
+
+/** Maximum tracked periods in a definition: each of them once. */
+export const MAX_PERIODS = PERIODS.length
+
+/** Longest reservation, in seconds: a day. */
+const MAX_TTL_S = 86_400
+
+/** These check the values of arguments, after their types. */
+export const name = z.string().superRefine((text, context) => report(context, nameFault(text)))
+
+export const textOrEmpty = z.string().superRefine((text, context) => report(context, textFault(text)))
+
+/**
+ * Declares the maximum length of a list argument or field. It is checked before the items are; the checks below run
+ * later.
+ */
+export function holds(maxItems: number): { extensions: { maxItems: number } } {
+  return { extensions: { maxItems } }
+}
+
+export const names = listOf(nameFault, 1)
+
+/** Checks a list of changes. If its length is invalid, its items aren't checked. */
+export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, context) => {
+  const { length } = list
+  if (length < 1 || length > MAX_CHANGES) {
+    const limit = length < 1 ? 1 : MAX_CHANGES
+    report(context, { message: `must have 1 to ${MAX_CHANGES} changes; it has ${length}`, limit })
+    return
+  }
+  list.forEach(({ name }, index) => {
+    report(context, nameFault(name), [index, 'name'])
+  })
+})
+
+/** Checks what the types of a definition's fields can't express. */
+export const definition = z
+  .looseObject({})
+  .superRefine(({ minValue, maxValue, slots, ...retention }, context) => {
+    if (typeof minValue === 'number' && typeof maxValue === 'number' && minValue > maxValue) {
+      report(context, { message: `must not exceed maxValue, ${maxValue}; it is ${minValue}` }, ['minValue'])
+    }
+    if (typeof slots === 'number') report(context, rangeFault(slots, 1, MAX_SLOTS), ['slots'])
+    reportRetention(context, retention)
+  })
+
+export const namespaceDefinition = z.looseObject({}).superRefine((retention, context) => {
+  reportRetention(context, retention)
+})
+
+/** The other checks depend on the current definition. */
+export const sequenceDefinition = z.looseObject({}).superRefine(({ format, timeZone }, context) => {
+  reportRetention(context, { timeZone })
+  if (typeof format === 'string') report(context, textFault(format), ['format'])
+})
+
+function reportRetention(context: z.RefinementCtx, { timeZone, periods }: Record<string, unknown>): void {
+  if (typeof timeZone === 'string' && !timeZoneNamed(timeZone)) {
+    report(context, { message: 'must be the name of an IANA time zone, such as Europe/Berlin' }, ['timeZone'])
+  }
+  if (!Array.isArray(periods)) return
+  const chosen: PeriodChoice[] = periods
+  const seen = new Set<string>()
+  for (const [index, { period, keepDays }] of chosen.entries()) {
+    if (seen.has(period)) report(context, { message: `repeats ${period}` }, ['periods', index, 'period'])
+    seen.add(period)
+    if (typeof keepDays === 'number') {
+      report(context, rangeFault(keepDays, 1, MAX_KEEP_DAYS), ['periods', index, 'keepDays'])
+    }
+    if (seen.size < index + 1) return
+  }
+}
+
+export const id = z.string().superRefine((text, context) => report(context, idFault(text)))
+
+export const ids = listOf(idFault, 0)
+
+export const reservationId = z.string().superRefine((text, context) => {
+  const isOne = !idFault(text) && decodeId(text).typename === 'Reservation'
+  if (!isOne) report(context, { message: 'is not the id of a reservation' })
+})
+
+export const count = between(1, MAX_BLOCK)
+
+export const ttlSeconds = between(1, MAX_TTL_S)
+
+export const bucketCount = between(0, MAX_BUCKETS)
+
+export const pageSize = between(0, MAX_ITEMS)
+
+/** `first` and `last` are mutually exclusive. */
+export const page = z.looseObject({}).superRefine(({ first, last }, context) => {
+  if (first != null && last != null) report(context, { message: 'cannot be combined with "first"' }, ['last'])
+})
+
+/** `last` and `from` are mutually exclusive. */
+export const historyRange = z.looseObject({}).superRefine(({ last, from }, context) => {
+  if (last != null && from != null) report(context, { message: 'cannot be combined with "from"' }, ['last'])
+})
+
+/** Like `page`. Only the order by name has an index to find a prefix. */
+export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
+  if (prefix !== '' && orderBy !== 'NAME_ASC') {
+    report(context, { message: 'requires the order NAME_ASC' }, ['prefix'])
+  }
+})
+
+function between(lowest: number, highest: number) {
+  return z.number().superRefine((number, context) => report(context, rangeFault(number, lowest, highest)))
+}
+
+function rangeFault(number: number, lowest: number, highest: number): Fault | undefined {
+  if (number >= lowest && number <= highest) return undefined
+  const limit = number < lowest ? lowest : highest
+  return { message: `must be from ${lowest} to ${highest}; it is ${number}`, limit }
+}
+
+/** Checks a list of texts. If its length is invalid, its items aren't checked. */
+function listOf(faultOf: (text: string) => Fault | undefined, fewest: number) {
+  return z.array(z.string()).superRefine((list, context) => {
+    const { length } = list
+    if (length >= fewest && length <= MAX_ITEMS) {
+      list.forEach((text, index) => {
+        report(context, faultOf(text), [index])
+      })
+    } else {
+      const limit = length < fewest ? fewest : MAX_ITEMS
+      report(context, { message: `must have ${fewest} to ${MAX_ITEMS} items; it has ${length}`, limit })
+    }
+  })
+}
+
+function report(context: z.RefinementCtx, fault: Fault | undefined, path: PropertyKey[] = []): void {
+  if (fault === undefined) return
+  const { message, limit } = fault
+  context.addIssue({ code: 'custom', message, path, ...(limit !== undefined && { params: { limit } }) })
+}

@@ -1,0 +1,44 @@
+import type { GraphQLResolveInfo } from 'graphql'
+import { type Claim, claimOf, keyFault } from '../../core/idempotency.ts'
+import type { Context } from '../builder.ts'
+import { inputError } from './inputError.ts'
+
+/** Argument of every mutation that takes a key. */
+export const idempotencyKeyArgument = {
+  description:
+    'Makes retries safe: the same call with the same key is applied once, and a repeat returns the first result. Any text that is unique to one action, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
+} as const
+
+interface Arguments {
+  namespace: string
+  idempotencyKey?: string | null | undefined
+}
+
+/**
+ * Returns the claim of a call with a key, in its arguments or in the request's header. Most calls have none, so the key
+ * is checked here: a separate check on the argument made every call 4 % more expensive.
+ *
+ * @throws {NthError} BAD_USER_INPUT
+ */
+export function claimFor(args: Arguments, context: Context, info: GraphQLResolveInfo): Claim | undefined {
+  const key = args.idempotencyKey ?? context.idempotencyKey
+  if (key === undefined) return undefined
+  const fault = keyFault(key)
+  if (fault) {
+    const { message, limit } = fault
+    throw inputError({ issues: [{ message, path: ['idempotencyKey'], params: { limit } }] })
+  }
+  return claimOf(args.namespace, key, [info.fieldName, asked(args, info)])
+}
+
+/**
+ * The arguments that differ from their defaults. So a key stays valid when a later version adds an argument that a
+ * repeated call doesn't send.
+ */
+function asked(args: Arguments, { fieldName, parentType }: GraphQLResolveInfo): object {
+  const defaults = parentType.getFields()[fieldName]?.args ?? []
+  const isDefault = (name: string, value: unknown) =>
+    value == null || defaults.some((argument) => argument.name === name && argument.defaultValue === value)
+  const { idempotencyKey: _, ...others } = args
+  return Object.fromEntries(Object.entries(others).filter(([name, value]) => !isDefault(name, value)))
+}

@@ -1,0 +1,227 @@
+import { type Bounds, UNBOUNDED } from '../../core/counters/bounds.ts'
+import type { CounterKey, CounterState, Known } from '../../core/counters/counters.ts'
+import type { Definition, Retention } from '../../core/counters/definition.ts'
+import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
+import { inTurns } from '../../core/eventLoop/ticks.ts'
+import { joinNames, splitNames } from '../../core/names.ts'
+import type { Nth } from '../../core/nth.ts'
+import * as checks from '../arguments/checks.ts'
+import { spend, spendHistory, spendTexts } from '../budget.ts'
+import { builder } from '../builder.ts'
+import type { LeaderboardPlace } from '../cursors.ts'
+import { fieldsBeneath } from '../fieldCount.ts'
+import { Bucket, Period, TrackedPeriodRef } from './period.ts'
+
+/** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
+export type CounterSource = Omit<CounterState, Unknown | 'revision'> &
+  Partial<Pick<CounterState, Unknown>> & {
+    /** After a change: undefined unless it was selected. */
+    revision: number | undefined
+    /** Its value and position in a leaderboard. */
+    listed?: { value: number; place: LeaderboardPlace }
+  }
+
+type Unknown = 'createdAt' | 'updatedAt'
+
+export const Counter = builder.objectRef<CounterSource>('Counter')
+
+export const Overflow = builder.enumType('Overflow', {
+  description: 'What happens to an addition that would exceed a bound.',
+  values: {
+    REJECT: { description: 'Rejected with LIMIT_REACHED.' },
+    SATURATE: { description: 'Applied up to the bound; `appliedDelta` is what was added.' },
+  },
+})
+
+builder.node(Counter, {
+  description: 'A named number, created on first use. Every valid name can be read.',
+  id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
+  loadManyWithoutCache: (ids, { nth }) => nth.counters.readMany(ids.map(keyOf)),
+  fields: (t) => ({
+    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    value: t.expose('value', {
+      type: 'SafeInt',
+      description: 'Current value; with several slots, their sum.',
+    }),
+    revision: t.field({
+      type: 'SafeInt',
+      description:
+        "Orders a counter's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
+      resolve: ({ revision }) => knownRevision(revision),
+    }),
+    valueIn: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description:
+        'Total added in the current period, unaffected by resets. Null: neither this period nor a finer one is tracked.',
+      args: {
+        period: t.arg({ type: Period, required: true, description: 'The period.' }),
+      },
+      resolve: async (counter, { period }, context, info) => {
+        const { counters } = context.nth
+        return counters.valueIn(await knownOf(counter, context.nth), period, (cost) =>
+          spendHistory(context, cost, info),
+        )
+      },
+    }),
+    history: t.field({
+      type: [Bucket],
+      nullable: true,
+      description:
+        'Total added in each period, oldest first, 0 if empty: the `last` periods before `to`, or all from the one that contains `from`. At most 5 000, and 50 000 per request. Periods that are not tracked are computed from finer ones; null: no finer one is tracked either.',
+      args: {
+        period: t.arg({ type: Period, required: true, description: 'The period.' }),
+        last: t.arg.int({
+          description: 'Number of periods, 0 to 5 000. Default: 30. Not with `from`.',
+          validate: checks.bucketCount,
+        }),
+        from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
+        to: t.arg({
+          type: 'DateTime',
+          description: 'The last period starts before this instant. Default: the current period is the last.',
+        }),
+      },
+      validate: checks.historyRange,
+      resolve: async (counter, { period, last, from, to }, context, info) => {
+        const { counters } = context.nth
+        const known = await knownOf(counter, context.nth)
+        const range = { last: last ?? DEFAULT_BUCKETS, from, to }
+        const totals = await counters.history(known, period, range, (cost) =>
+          spendHistory(context, cost, info),
+        )
+        return totals && inTurns(totals, fieldsBeneath(info))
+      },
+    }),
+    minValue: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description: 'Lowest allowed value; null: none.',
+      resolve: ({ definition }) => boundsOf(definition).minValue,
+    }),
+    maxValue: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description: 'Highest allowed value; null: none. Remaining: `maxValue - value`.',
+      resolve: ({ definition }) => boundsOf(definition).maxValue,
+    }),
+    overflow: t.field({
+      type: Overflow,
+      description: 'What happens at a bound.',
+      resolve: ({ definition }) => boundsOf(definition).overflow,
+    }),
+    slots: t.int({
+      description:
+        'Rows that the value is split across. 1: exact. 2 to 1024: numbers not unique, no bounds; for counters that several processes change very often.',
+      resolve: ({ definition }) => definition?.slots ?? 1,
+    }),
+    timeZone: t.string({
+      nullable: true,
+      description: 'IANA time zone of its periods.',
+      resolve: async (counter, _, { nth }) => (await retentionOf(counter, nth)).timeZone,
+    }),
+    periods: t.field({
+      type: [TrackedPeriodRef],
+      nullable: true,
+      description: 'Periods whose totals it keeps.',
+      resolve: async (counter, _, { nth }) => [...(await retentionOf(counter, nth)).periods],
+    }),
+    createdAt: t.field({
+      type: 'DateTime',
+      nullable: true,
+      description: 'When it was first written or defined; null: neither yet.',
+      // A promise only if a read is needed: a list may have hundreds of items.
+      resolve: (counter, _, { nth }) =>
+        counter.createdAt === undefined ? readTime(counter, 'createdAt', nth) : counter.createdAt,
+    }),
+    updatedAt: t.field({
+      type: 'DateTime',
+      nullable: true,
+      description: 'When its value last changed; null: never.',
+      resolve: (counter, _, { nth }) =>
+        counter.updatedAt === undefined ? readTime(counter, 'updatedAt', nth) : counter.updatedAt,
+    }),
+  }),
+})
+
+/** A revision belongs to the state that it is returned with, so it is never read later. */
+function knownRevision(revision: number | undefined): number {
+  if (revision === undefined) throw new Error('A change without the revision that was requested')
+  return revision
+}
+
+function boundsOf(definition: Definition | undefined): Bounds {
+  return definition?.bounds ?? UNBOUNDED
+}
+
+/** Retention of a counter; of a nonexistent one, that of its namespace. */
+async function retentionOf(
+  { namespace, definition }: CounterSource,
+  { namespaces }: Nth,
+): Promise<Retention> {
+  return definition ?? (await namespaces.read(namespace)).retention
+}
+
+async function knownOf(counter: CounterSource, nth: Nth): Promise<Known> {
+  const { namespace, name, definition } = counter
+  return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
+}
+
+function keyOf(id: string): CounterKey {
+  const [namespace = '', name = ''] = splitNames(id)
+  return { namespace, name }
+}
+
+async function readTime(key: CounterKey, which: Unknown, { counters }: Nth): Promise<Date | null> {
+  return (await counters.read(key))[which]
+}
+
+/** Lengths of the names that are part of each counter's ID. */
+export function lengthsOf(namespace: string, names: readonly string[]): number[] {
+  return names.map((name) => namespace.length + name.length)
+}
+
+export const counterNamespaceArgument = {
+  required: true,
+  defaultValue: 'default',
+  description: 'Namespace of the counter.',
+  validate: checks.name,
+} as const
+
+export const counterNameArgument = {
+  required: true,
+  description: 'Name of the counter.',
+  validate: checks.name,
+} as const
+
+builder.queryFields((t) => ({
+  counter: t.field({
+    type: Counter,
+    nullable: true,
+    description: 'Returns a counter; its value is 0 if it was never written.',
+    args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
+    resolve: (_, key, { nth }) => nth.counters.read(key),
+  }),
+  counters: t.field({
+    type: [Counter],
+    nullable: { list: true, items: true },
+    description: 'Returns 1 to 500 counters by one database read, in the requested order. Names may repeat.',
+    args: {
+      names: t.arg.stringList({
+        required: true,
+        description: 'Names of the counters.',
+        ...checks.holds(checks.MAX_ITEMS),
+        validate: checks.names,
+      }),
+      namespace: t.arg.string({
+        ...counterNamespaceArgument,
+        description: 'Namespace of the counters.',
+      }),
+    },
+    resolve: async (_, { namespace, names }, context, info) => {
+      spend(context, names.length, info)
+      spendTexts(context, lengthsOf(namespace, names), info)
+      const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
+      return inTurns(counters, fieldsBeneath(info))
+    },
+  }),
+}))

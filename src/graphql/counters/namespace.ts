@@ -1,0 +1,229 @@
+import type { CounterState } from '../../core/counters/counters.ts'
+import type { Retention } from '../../core/counters/definition.ts'
+import type { NamespaceState } from '../../core/counters/namespaces.ts'
+import type { LeaderboardEntry } from '../../core/counters/pages.ts'
+import type { Nth } from '../../core/nth.ts'
+import type { SequenceState } from '../../core/sequences/store.ts'
+import * as checks from '../arguments/checks.ts'
+import { builder } from '../builder.ts'
+import { connectionOf, type PageBounds } from '../connection.ts'
+import {
+  decodeCursor,
+  decodeLeaderboardCursor,
+  encodeCursor,
+  encodeLeaderboardCursor,
+  type LeaderboardPlace,
+} from '../cursors.ts'
+import { prefixArgument, Sequence } from '../sequences/sequence.ts'
+import { Counter, type CounterSource } from './counter.ts'
+import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
+
+/** A namespace. Its retention is read on demand if it isn't known. */
+interface NamespaceSource {
+  name: string
+  retention?: Retention
+}
+
+/** A counter with its position in a leaderboard. */
+type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
+
+/** Adds positions, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
+function placed(
+  counters: readonly LeaderboardEntry[],
+  { after, before, fromEnd }: PageBounds<LeaderboardPlace>,
+): ListedCounter[] {
+  const start = fromEnd ? before?.position : after ? after.position : 0
+  const step = fromEnd ? -1 : 1
+  return counters.map(({ sortKey, listedValue, ...counter }, index) => {
+    const position = start === undefined ? 0 : start + step * (index + 1)
+    // More counters may precede it now than when the cursor was created.
+    const place = { ...sortKey, position: position > 0 ? position : undefined }
+    return { ...counter, listed: { value: listedValue, place } }
+  })
+}
+
+const CounterOrder = builder.enumType('CounterOrder', {
+  description: 'Order of counters.',
+  values: {
+    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
+    VALUE_DESC: { description: 'Highest value first. About a second behind.' },
+    VALUE_ASC: { description: 'Lowest value first. About a second behind.' },
+    UPDATED_AT_DESC: { description: 'Last changed first, then those never changed. About a second behind.' },
+  },
+})
+
+const Namespace = builder.objectRef<NamespaceSource>('Namespace')
+
+builder.node(Namespace, {
+  description: 'A scope for names, with defaults for new counters and sequences.',
+  id: { resolve: ({ name }) => name },
+  loadManyWithoutCache: (names) => names.map((name) => ({ name })),
+  fields: (t) => ({
+    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    timeZone: t.string({
+      nullable: true,
+      description: 'IANA time zone of new counters and sequences.',
+      resolve: async (namespace, _, { nth }) => (await retentionOf(namespace, nth)).timeZone,
+    }),
+    periods: t.field({
+      type: [TrackedPeriodRef],
+      nullable: true,
+      description: 'Periods whose totals new counters keep.',
+      resolve: async (namespace, _, { nth }) => [...(await retentionOf(namespace, nth)).periods],
+    }),
+    counters: t.connection(
+      {
+        type: Counter,
+        nullable: true,
+        description:
+          'Counters that were written or defined: a list or a leaderboard. `prefix` requires order by name.',
+        args: {
+          prefix: t.arg.string(prefixArgument),
+          orderBy: t.arg({
+            type: CounterOrder,
+            required: true,
+            defaultValue: 'NAME_ASC',
+            description: 'Order of the list.',
+          }),
+        },
+        validate: checks.counterPage,
+        resolve({ name }, { prefix, orderBy, ...args }, context, info) {
+          const { counters } = context.nth
+          if (orderBy === 'NAME_ASC') {
+            return connectionOf<CounterSource, string>(args, context, info, {
+              list: (bounds) => counters.list(name, { prefix, ...bounds }),
+              toCursor: (counter) => encodeCursor(counter.name),
+              fromCursor: decodeCursor,
+            })
+          }
+          return connectionOf<ListedCounter, LeaderboardPlace>(args, context, info, {
+            list: async (bounds) =>
+              placed(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
+            toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.place),
+            fromCursor: (argument, cursor) => decodeLeaderboardCursor(argument, orderBy, cursor),
+          })
+        },
+      },
+      { name: 'CounterConnection', description: 'A page of counters.' },
+      {
+        name: 'CounterEdge',
+        description: 'A counter in a list.',
+        fields: (t) => ({
+          rank: t.int({
+            nullable: true,
+            description:
+              'Position in this order, starting at 1, counted from the cursor. Null: order by name, or unknown.',
+            resolve: ({ node }) => node.listed?.place.position ?? null,
+          }),
+          value: t.field({
+            type: 'SafeInt',
+            description: 'Value in the list; may be a second older than `node.value`.',
+            resolve: ({ node }) => node.listed?.value ?? node.value,
+          }),
+        }),
+      },
+    ),
+    sequences: t.connection(
+      {
+        type: Sequence,
+        nullable: true,
+        description: 'Sequences that were used or defined, by name.',
+        args: { prefix: t.arg.string(prefixArgument) },
+        validate: checks.page,
+        resolve: ({ name }, { prefix, ...args }, context, info) =>
+          connectionOf<SequenceState, string>(args, context, info, {
+            list: (bounds) => context.nth.sequences.list(name, { prefix, ...bounds }),
+            toCursor: (sequence) => encodeCursor(sequence.name),
+            fromCursor: decodeCursor,
+          }),
+      },
+      { name: 'SequenceConnection', description: 'A page of sequences.' },
+      { name: 'SequenceEdge', description: 'A sequence in a list.' },
+    ),
+  }),
+})
+
+for (const type of [Counter, Sequence]) {
+  builder.objectField(type, 'namespace', (t) =>
+    t.field({
+      type: Namespace,
+      nullable: true,
+      description: 'Its namespace.',
+      resolve: ({ namespace }) => ({ name: namespace }),
+    }),
+  )
+}
+
+const nameArgument = {
+  required: true,
+  defaultValue: 'default',
+  description: 'Name of the namespace.',
+  validate: checks.name,
+} as const
+
+builder.queryField('namespace', (t) =>
+  t.field({
+    type: Namespace,
+    nullable: true,
+    description: 'Returns a namespace: its defaults, counters and sequences.',
+    args: {
+      name: t.arg.string(nameArgument),
+    },
+    resolve: (_, { name }) => ({ name }),
+  }),
+)
+
+builder.queryField('namespaces', (t) =>
+  t.connection(
+    {
+      type: Namespace,
+      nullable: true,
+      description: 'Namespaces that contain a counter or a sequence, by name.',
+      args: { prefix: t.arg.string(prefixArgument) },
+      validate: checks.page,
+      resolve: (_, { prefix, ...args }, context, info) =>
+        connectionOf<NamespaceState, string>(args, context, info, {
+          list: (bounds) => context.nth.namespaces.list({ prefix, ...bounds }),
+          toCursor: ({ name }) => encodeCursor(name),
+          fromCursor: decodeCursor,
+        }),
+    },
+    { name: 'NamespaceConnection', description: 'A page of namespaces.' },
+    { name: 'NamespaceEdge', description: 'A namespace in a list.' },
+  ),
+)
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  fields: (t) => ({
+    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      ...checks.holds(checks.MAX_PERIODS),
+      description:
+        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
+    }),
+  }),
+})
+
+builder.mutationField('defineNamespace', (t) =>
+  t.field({
+    type: Namespace,
+    nullable: true,
+    description: 'Sets the defaults for new counters and sequences in a namespace.',
+    args: {
+      name: t.arg.string(nameArgument),
+      definition: t.arg({
+        type: NamespaceDefinition,
+        required: true,
+        description: 'The changes.',
+        validate: checks.namespaceDefinition,
+      }),
+    },
+    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+  }),
+)
+
+async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {
+  return retention ?? (await namespaces.read(name)).retention
+}

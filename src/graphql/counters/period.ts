@@ -1,0 +1,62 @@
+import type { PeriodChoice, TrackedPeriod } from '../../core/counters/definition.ts'
+import type { Total } from '../../core/counters/history.ts'
+import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
+import { builder } from '../builder.ts'
+
+const descriptions = {
+  HOUR: 'Ends at the next full hour of local time, or at a clock change.',
+  DAY: 'Calendar day: 23 or 25 hours at a clock change.',
+  WEEK: 'Starts on Monday.',
+  MONTH: 'Calendar month.',
+  YEAR: 'Calendar year.',
+}
+
+export const Period = builder.enumType('Period', {
+  description: "Calendar period in the counter's or sequence's time zone.",
+  values: Object.fromEntries(
+    PERIODS.map((period) => [period, { description: descriptions[period] }]),
+    // `fromEntries` loses the type of the keys.
+  ) as Record<(typeof PERIODS)[number], { description: string }>,
+})
+
+export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod').implement({
+  description: 'A period whose totals are kept.',
+  fields: (t) => ({
+    period: t.expose('period', { type: Period, description: 'The period.' }),
+    keepDays: t.exposeInt('keepDays', {
+      nullable: true,
+      description: 'Days that a bucket is kept after its end; null: forever.',
+    }),
+  }),
+})
+
+export const Bucket = builder.objectRef<Total>('Bucket').implement({
+  description: 'One bar of a chart: the total of one period.',
+  fields: (t) => ({
+    start: t.field({
+      type: 'DateTime',
+      description: 'Start, inclusive.',
+      resolve: ({ start }) => new Date(start),
+    }),
+    end: t.field({
+      type: 'DateTime',
+      description: 'End, exclusive.',
+      resolve: ({ end }) => new Date(end),
+    }),
+    value: t.expose('value', { type: 'SafeInt', description: 'Total added in this period.' }),
+  }),
+})
+
+export const TrackedPeriodInput = builder.inputRef<PeriodChoice>('TrackedPeriodInput').implement({
+  description: 'A period whose totals are to be kept.',
+  fields: (t) => ({
+    period: t.field({ type: Period, required: true, description: 'The period.' }),
+    keepDays: t.int({ description: 'Days to keep a bucket after its end, 1 to 36 500; null: forever.' }),
+  }),
+})
+
+/** Returns a definition with its time zone spelled as in the IANA database. */
+export function withZone<D extends { timeZone?: string | null | undefined }>(definition: D): D {
+  const { timeZone } = definition
+  return timeZone ? { ...definition, timeZone: timeZoneNamed(timeZone) } : definition
+}

@@ -1,0 +1,85 @@
+import type { Reservation } from '../../core/sequences/state.ts'
+import * as checks from '../arguments/checks.ts'
+import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
+import { decodeId } from '../arguments/ids.ts'
+import { builder } from '../builder.ts'
+import { groupArgument, SequenceGroup, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
+import { groupIn } from './sequenceNumbers.ts'
+
+const ReservationRef = builder.objectRef<Reservation>('Reservation')
+
+const ReservationStateRef = builder.enumType('ReservationState', {
+  description: 'State of a reservation.',
+  values: {
+    RESERVED: { description: 'Open: it can be confirmed or released.' },
+    CONFIRMED: { description: 'Its number is final.' },
+    RELEASED: { description: 'Its number was released.' },
+    EXPIRED: { description: 'Not confirmed in time: its number was released.' },
+  },
+})
+
+builder.node(ReservationRef, {
+  description: 'A number held until it is confirmed, released, or expires.',
+  id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
+  loadManyWithoutCache: (tokens, { nth }) =>
+    Promise.all(tokens.map(async (token) => (await nth.sequences.reservation(token)) ?? null)),
+  fields: (t) => ({
+    value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
+    formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
+    state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
+    expiresAt: t.field({
+      type: 'DateTime',
+      description: 'Confirm it before this time.',
+      resolve: ({ expiresAt }) => new Date(expiresAt),
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      description: 'Sequence group of the number, for client caches. Null: the sequence was deleted.',
+      resolve: ({ token }, _, { nth }) => nth.sequences.groupOfReservation(token),
+    }),
+  }),
+})
+
+const idArgument = {
+  required: true,
+  description: 'ID of the reservation.',
+  validate: checks.reservationId,
+} as const
+
+builder.mutationFields((t) => ({
+  reserveInSequence: t.field({
+    type: ReservationRef,
+    nullable: true,
+    description:
+      'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
+    args: {
+      name: t.arg.string(sequenceNameArgument),
+      group: t.arg.string(groupArgument),
+      ttlSeconds: t.arg.int({
+        required: true,
+        defaultValue: 300,
+        description: 'How long to hold it, 1 to 86 400 seconds.',
+        validate: checks.ttlSeconds,
+      }),
+      namespace: t.arg.string(sequenceNamespaceArgument),
+      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+    },
+    resolve: (_, args, context, info) =>
+      context.nth.sequences.reserve(groupIn(args), args.ttlSeconds, claimFor(args, context, info)),
+  }),
+  confirmReservation: t.field({
+    type: ReservationRef,
+    nullable: true,
+    description: 'Makes the number final; a repeat returns the same result.',
+    args: { id: t.arg.id(idArgument) },
+    resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
+  }),
+  releaseReservation: t.field({
+    type: ReservationRef,
+    nullable: true,
+    description: 'Releases the number; a repeat returns the same result.',
+    args: { id: t.arg.id(idArgument) },
+    resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
+  }),
+}))

@@ -1,0 +1,156 @@
+import type { GraphQLResolveInfo } from 'graphql'
+import { untilRoom } from '../../core/eventLoop/ticks.ts'
+import { MAX_BLOCK, numbersOf } from '../../core/sequences/blocks.ts'
+import {
+  type GroupCallOptions,
+  groupAfter,
+  type SequenceNumbers,
+  writerFor,
+} from '../../core/sequences/sequences.ts'
+import type { GroupKey } from '../../core/sequences/store.ts'
+import * as checks from '../arguments/checks.ts'
+import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
+import { spendValues } from '../budget.ts'
+import { builder, type Context } from '../builder.ts'
+import { costOfText, isAskedBeneath, timesAsked } from '../fieldCount.ts'
+import {
+  type GroupSource,
+  groupArgument,
+  SequenceGroup,
+  sequenceNameArgument,
+  sequenceNamespaceArgument,
+} from './sequence.ts'
+
+/** Largest block whose numbers are listed. */
+const MAX_LISTED = 10_000
+
+/** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
+const VALUES_OF_A_TEXT = 4
+
+const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
+  description: 'Numbers issued by one call.',
+  fields: (t) => ({
+    value: t.field({
+      type: 'SafeInt',
+      description: 'Your number; the first one of a block.',
+      resolve: ({ issued }) => issued.value,
+    }),
+    formatted: t.string({
+      description: 'Your number, formatted: MYBOARD-1.',
+      resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
+    }),
+    count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
+    step: t.field({
+      type: 'SafeInt',
+      description: 'Difference between consecutive numbers.',
+      resolve: ({ issued }) => issued.step,
+    }),
+    lastValue: t.field({
+      type: 'SafeInt',
+      description: 'Last number of the block.',
+      resolve: ({ issued }) => issued.lastValue,
+    }),
+    values: t.field({
+      type: ['SafeInt'],
+      nullable: true,
+      description: 'All numbers; null above 10 000: count from `value` by `step`.',
+      resolve: listed,
+    }),
+    formattedValues: t.stringList({
+      nullable: true,
+      description: 'All numbers, formatted; null above 10 000.',
+      resolve: async (numbers) => (await listed(numbers))?.map(writerFor(numbers)) ?? null,
+    }),
+    at: t.expose('at', {
+      type: 'DateTime',
+      description: 'When they were issued; determines the date in the format.',
+    }),
+    replayed: t.boolean({
+      description: 'Whether this is the result of an earlier call with the same key.',
+      resolve: ({ isReplayed }) => isReplayed,
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      description:
+        'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
+      resolve: (numbers, _, { nth }): GroupSource | Promise<GroupSource> =>
+        numbers.isReplayed ? nth.sequences.readGroup(numbers.key) : groupAfter(numbers),
+    }),
+  }),
+})
+
+async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
+  if (issued.count > MAX_LISTED) return null
+  await untilRoom(issued.count)
+  return numbersOf(issued)
+}
+
+function callOptions(
+  args: Parameters<typeof claimFor>[0],
+  context: Context,
+  info: GraphQLResolveInfo,
+): GroupCallOptions {
+  return { claim: claimFor(args, context, info), withRevision: isAskedBeneath('revision', info) }
+}
+
+builder.mutationFields((t) => ({
+  nextInSequence: t.field({
+    type: SequenceNumbersRef,
+    nullable: true,
+    description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
+    args: {
+      name: t.arg.string(sequenceNameArgument),
+      group: t.arg.string(groupArgument),
+      count: t.arg.int({
+        required: true,
+        defaultValue: 1,
+        description: `How many numbers to issue, 1 to ${MAX_BLOCK}; all or none.`,
+        validate: checks.count,
+      }),
+      namespace: t.arg.string(sequenceNamespaceArgument),
+      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+    },
+    resolve(_, args, context, info) {
+      const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      // Before anything is issued: numbers that can't be listed would be lost.
+      if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
+      return context.nth.sequences.next(groupIn(args), args.count, callOptions(args, context, info))
+    },
+  }),
+  restartSequence: t.field({
+    type: SequenceGroup,
+    nullable: true,
+    description:
+      'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
+    args: {
+      name: t.arg.string(sequenceNameArgument),
+      group: t.arg.string(groupArgument),
+      nextValue: t.arg({ type: 'SafeInt', description: 'The next number. Default: `startValue`.' }),
+      namespace: t.arg.string(sequenceNamespaceArgument),
+      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+    },
+    async resolve(_, args, context, info): Promise<GroupSource> {
+      const { key, nextValue, nextFormatted, revision, isReplayed } = await context.nth.sequences.restart(
+        groupIn(args),
+        args.nextValue,
+        callOptions(args, context, info),
+      )
+      if (isReplayed) return key
+      const next = { ...key, nextValue, nextFormatted }
+      return revision === undefined ? next : { ...next, revision }
+    },
+  }),
+}))
+
+export function groupIn({
+  namespace,
+  name,
+  group,
+}: {
+  namespace: string
+  name: string
+  group: string
+}): GroupKey {
+  return { namespace, sequence: name, group }
+}

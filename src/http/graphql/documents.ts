@@ -1,0 +1,141 @@
+import {
+  type DocumentNode,
+  GraphQLError,
+  type GraphQLSchema,
+  Kind,
+  type ParseOptions,
+  parse,
+  type SelectionSetNode,
+  type Source,
+  validate,
+} from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+import { hasRoom } from '../../core/eventLoop/ticks.ts'
+import { fieldCount, fragmentsOf, selectionDepth } from '../../graphql/fieldCount.ts'
+import type { KnownDocuments } from './documentCache.ts'
+import { asksTooMuchOfSchema } from './introspection.ts'
+
+/**
+ * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
+ * validation rules take time in proportion to its square.
+ */
+const MAX_TOKENS = 10_000
+
+/** Maximum lines. graphql-js counts them again to locate each error: ten errors after 450 000 lines took 0.4 s. */
+const MAX_LINES = 10_000
+
+/** Maximum operations and fragments: each fragment is compared with each other one for conflicting fields. */
+const MAX_DEFINITIONS = 200
+
+const MAX_REPEATS = 50
+const REPEATED = 'The document selects the same field too many times.'
+
+/** Maximum reported errors of a document. Each is located by a search from the start. */
+const MAX_ERRORS = 10
+
+/** Maximum fields in an operation, with fragments counted at each use. */
+const MAX_FIELDS = 10_000
+
+/** Maximum levels of fields and fragments. A response with thousands could not be serialized as JSON. */
+const MAX_DEPTH = 100
+
+/** Maximum values returned by introspection. Tools request 4 000 of this schema. */
+const MAX_SCHEMA_VALUES = 20_000
+
+/** Rejects documents that would be too much work to parse, validate or execute; caches the others. */
+export function documents(known: KnownDocuments): Plugin {
+  return {
+    onParse({ params: { source }, setParseFn, setParsedDocument }) {
+      // Starts to measure the time of this tick.
+      hasRoom(0)
+      const found = known.get(String(source))
+      if (found) setParsedDocument(found.document)
+      else setParseFn(parseBounded)
+    },
+
+    onValidate({ params: { documentAST }, setValidationFn, setResult }) {
+      const text = documentAST.loc?.source.body ?? ''
+      if (known.get(text)?.document === documentAST) {
+        setResult([])
+        return undefined
+      }
+      setValidationFn(validateBounded)
+      return ({ valid, result, setResult }) => {
+        if (valid) known.add(text, documentAST)
+        // graphql-js stops comparing too many fields with this error, whose message does not help.
+        const errors = result as readonly GraphQLError[]
+        if (errors.some(({ message }) => message === 'Validation aborted.')) {
+          setResult([new GraphQLError(REPEATED)])
+        }
+      }
+    },
+  }
+}
+
+function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
+  if (hasTooManyLines(typeof source === 'string' ? source : source.body)) {
+    throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
+  }
+  try {
+    const document = parse(source, { ...options, maxTokens: MAX_TOKENS })
+    if (document.definitions.length <= MAX_DEFINITIONS) return document
+    throw new GraphQLError(
+      `Syntax Error: A document may have at most ${MAX_DEFINITIONS} operations and fragments.`,
+    )
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    // The parser is recursive.
+    throw new GraphQLError('Syntax Error: Document is nested too deeply.')
+  }
+}
+
+function hasTooManyLines(text: string): boolean {
+  const lineEnd = /\r\n|[\n\r]/g
+  let lines = 1
+  while (lines <= MAX_LINES && lineEnd.test(text)) lines += 1
+  return lines > MAX_LINES
+}
+
+/** Validates a document unless it is too large: some rules take time proportional to a product of counts. */
+function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
+  const fault = sizeFault(schema, document)
+  if (fault !== undefined) return [new GraphQLError(fault)]
+  return validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
+}
+
+/** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
+function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | undefined {
+  const fragments = fragmentsOf(document)
+  for (const definition of document.definitions) {
+    if (definition.kind === Kind.FRAGMENT_DEFINITION && repeatsFields(definition.selectionSet))
+      return REPEATED
+    if (definition.kind !== Kind.OPERATION_DEFINITION) continue
+    const { selectionSet } = definition
+    if (repeatsFields(selectionSet)) return REPEATED
+    if (fieldCount(selectionSet, fragments) > MAX_FIELDS) {
+      return `An operation may select at most ${MAX_FIELDS} fields.`
+    }
+    if (selectionDepth(selectionSet, fragments) > MAX_DEPTH) {
+      return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
+    }
+    const limits = { maxValues: MAX_SCHEMA_VALUES, maxDepth: MAX_DEPTH }
+    if (asksTooMuchOfSchema(schema, fragments, definition, limits)) {
+      return `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
+    }
+  }
+  return undefined
+}
+
+/** Whether a selection contains a field too many times: each is compared with each other one. */
+function repeatsFields(selectionSet: SelectionSetNode): boolean {
+  const times = new Map<string, number>()
+  return selectionSet.selections.some((selection) => {
+    if (selection.kind === Kind.FIELD) {
+      const name = (selection.alias ?? selection.name).value
+      times.set(name, (times.get(name) ?? 0) + 1)
+      if ((times.get(name) ?? 0) > MAX_REPEATS) return true
+    }
+    const isSpread = selection.kind === Kind.FRAGMENT_SPREAD
+    return !isSpread && selection.selectionSet !== undefined && repeatsFields(selection.selectionSet)
+  })
+}

@@ -1,0 +1,139 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  type DocumentNode,
+  type FieldNode,
+  type GraphQLSchema,
+  getOperationAST,
+  Kind,
+  type OperationDefinitionNode,
+  OperationTypeNode,
+  type SelectionSetNode,
+} from 'graphql'
+import type { Plugin, YogaInitialContext } from 'graphql-yoga'
+import { keyFault } from '../../core/idempotency.ts'
+import type { Fault } from '../../core/names.ts'
+import { fragmentsOf } from '../../graphql/fieldCount.ts'
+import { requestError } from './requests.ts'
+
+const HEADER = 'idempotency-key'
+const ARGUMENT = 'idempotencyKey'
+
+/** Yoga's context for a request from Node's server. */
+export interface ServerContext {
+  req?: IncomingMessage
+  res?: ServerResponse
+}
+
+/** The key in a request's header, without the quotes of a structured field. */
+export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): string | undefined {
+  // Node's headers: converting them to the web's would cost every request, with and without a key, a microsecond.
+  const text = req ? req.headers[HEADER] : headers.get(HEADER)
+  return typeof text === 'string' ? unquoted(text) : undefined
+}
+
+function unquoted(text: string): string {
+  return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
+}
+
+/** A quoted string of a structured field; parameters after it are ignored. */
+const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
+
+/**
+ * Rejects a mutation with the header `Idempotency-Key` if it isn't clear what that key is for, before anything is
+ * executed. Queries don't need one: their header is ignored.
+ */
+export const idempotencyHeader: Plugin<object, ServerContext> = {
+  onExecute({ args: { schema, document, operationName, variableValues, contextValue } }) {
+    // Yoga creates it from the server's context.
+    const context = contextValue as ServerContext & YogaInitialContext
+    const key = idempotencyKeyIn(context, context.request)
+    if (key === undefined) return
+    const operation = getOperationAST(document, operationName)
+    if (operation?.operation !== OperationTypeNode.MUTATION) return
+    const times = context.req?.headersDistinct[HEADER]?.length ?? 1
+    const fault =
+      times > 1
+        ? { message: 'The header Idempotency-Key was sent more than once.' }
+        : (faultOf(key, operation, document, variableValues) ?? keylessFault(schema, operation, document))
+    if (!fault) return
+    const { message, ...details } = fault
+    throw requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
+  },
+}
+
+/** As sent, not coerced. */
+type Variables = Record<string, unknown> | null | undefined
+
+function faultOf(
+  key: string,
+  operation: OperationDefinitionNode,
+  document: DocumentNode,
+  variables: Variables,
+): Fault | undefined {
+  const fault = keyFault(key)
+  if (fault) return { ...fault, message: `The header Idempotency-Key ${fault.message}.` }
+  const fields = rootFields(operation.selectionSet, document)
+  if (new Set(fields.map(responseName)).size !== 1) {
+    return {
+      message:
+        'The header Idempotency-Key requires an operation with one field. Use the argument idempotencyKey of each field.',
+    }
+  }
+  const others = fields
+    .map((field) => argumentOf(field, operation, variables))
+    .filter((other) => other != null)
+  return others.some((other) => other !== key)
+    ? {
+        message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.',
+      }
+    : undefined
+}
+
+/** A key that is ignored must not seem to make a retry safe. */
+function keylessFault(
+  schema: GraphQLSchema,
+  { selectionSet }: OperationDefinitionNode,
+  document: DocumentNode,
+): Fault | undefined {
+  const mutations = schema.getMutationType()?.getFields() ?? {}
+  const keyless = rootFields(selectionSet, document).find(
+    ({ name }) => !mutations[name.value]?.args.some((argument) => argument.name === ARGUMENT),
+  )
+  if (!keyless) return undefined
+  return {
+    message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
+  }
+}
+
+function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
+  const fragments = fragmentsOf(document)
+  const fieldsIn = ({ selections }: SelectionSetNode): FieldNode[] =>
+    selections.flatMap((selection) => {
+      if (selection.kind === Kind.FIELD) return [selection]
+      const inner =
+        selection.kind === Kind.FRAGMENT_SPREAD
+          ? fragments[selection.name.value]?.selectionSet
+          : selection.selectionSet
+      return inner ? fieldsIn(inner) : []
+    })
+  return fieldsIn(selectionSet)
+}
+
+function responseName({ alias, name }: FieldNode): string {
+  return (alias ?? name).value
+}
+
+/** The key in the arguments of a field. */
+function argumentOf(
+  { arguments: given = [] }: FieldNode,
+  { variableDefinitions = [] }: OperationDefinitionNode,
+  variables: Variables,
+): unknown {
+  const value = given.find(({ name }) => name.value === ARGUMENT)?.value
+  if (value?.kind === Kind.STRING) return value.value
+  if (value?.kind !== Kind.VARIABLE) return undefined
+  const name = value.name.value
+  if (variables && Object.hasOwn(variables, name)) return variables[name]
+  const definition = variableDefinitions.find(({ variable }) => variable.name.value === name)
+  return definition?.defaultValue?.kind === Kind.STRING ? definition.defaultValue.value : undefined
+}

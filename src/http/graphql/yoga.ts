@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http'
+import { createYoga } from 'graphql-yoga'
+import type { Nth } from '../../core/nth.ts'
+import type { Context } from '../../graphql/builder.ts'
+import { schema } from '../../graphql/schema.ts'
+import { afterChange } from './afterChange.ts'
+import { aliases } from './aliases.ts'
+import { conditionalGet } from './conditionalGet.ts'
+import { openKnownDocuments } from './documentCache.ts'
+import { documents } from './documents.ts'
+import { finalNewline } from './finalNewline.ts'
+import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
+import { inputErrors } from './inputErrors.ts'
+import { manyErrors } from './manyErrors.ts'
+import { faultIn, maskError } from './maskError.ts'
+import { operations } from './operations.ts'
+import { persistedQueries } from './persisted.ts'
+import { requests } from './requests.ts'
+
+export interface ApiOptions {
+  nth: Nth
+  /** Called with failures that an operator should see, with their cause. */
+  onFault: (error: unknown) => void
+  /** Whether there is enough memory to execute a document whose text was not in its request. Default: always. */
+  hasRoom?: (request: IncomingMessage, text: string) => boolean
+}
+
+/** The GraphQL endpoint. */
+export function createApi({ nth, onFault, hasRoom = () => true }: ApiOptions) {
+  const known = openKnownDocuments(schema)
+  return createYoga<ServerContext>({
+    schema,
+    context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
+    plugins: [
+      persistedQueries(known, hasRoom),
+      requests,
+      documents(known),
+      aliases,
+      operations({ schema, known, openContext: (): Context => ({ nth }) }),
+      inputErrors,
+      idempotencyHeader,
+      manyErrors,
+      afterChange,
+      finalNewline,
+      conditionalGet(),
+    ],
+    // `documents` has its own cache, bounded in memory.
+    parserAndValidationCache: false,
+    maskedErrors: { maskError },
+    logging: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: onFault,
+      error: (error: unknown) => {
+        const fault = faultIn(error)
+        if (fault !== undefined) onFault(fault)
+      },
+    },
+    // Set on every response of the server, not only on Yoga's.
+    cors: false,
+    maxRequestBodySize: false,
+    multipart: false,
+    // Pages, including GraphiQL, have routes of their own.
+    graphiql: false,
+    landingPage: false,
+    // No URL ends like this. Yoga would answer any path that ends with it.
+    healthCheckEndpoint: '\n',
+  })
+}
+
+export type Api = ReturnType<typeof createApi>

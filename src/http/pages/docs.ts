@@ -1,0 +1,33 @@
+import { readdir, readFile } from 'node:fs/promises'
+
+/** A file of the repository that the server serves as text. */
+export interface Doc {
+  /** Its path in the repository and on the server: `/docs/periods.md`. */
+  path: string
+  /** Its first heading. */
+  title: string
+  text: string
+}
+
+const ROOT = new URL('../../../', import.meta.url)
+
+/** Reads the README and the files of `docs` once: the path of a request never reaches the file system. */
+export async function readDocs(): Promise<Doc[]> {
+  const names = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
+  const paths = ['README.md', ...names.toSorted().map((name) => `docs/${name}`)]
+  return Promise.all(
+    paths.map(async (path) => {
+      const text = await readFile(new URL(path, ROOT), 'utf8')
+      return { path: `/${path}`, title: /^# (.+)$/m.exec(text)?.[1] ?? path, text }
+    }),
+  )
+}
+
+/** Links to docs, as HTML. */
+export function linksTo(docs: readonly Doc[]): string {
+  return docs.map(({ path, title }) => `<a href="${escaped(path)}">${escaped(title)}</a>`).join('\n')
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
+}

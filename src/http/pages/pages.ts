@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { extname } from 'node:path'
+import { printSchema } from 'graphql'
+import { schema } from '../../graphql/schema.ts'
+import { booksScript, titles } from './books.ts'
+import { linksTo, readDocs } from './docs.ts'
+
+/** Static content. */
+export interface Page {
+  type: string
+  body: Buffer
+  gzipped?: Buffer
+  /** Entity tag of the content; the compressed content has its own. */
+  tag: string
+  headers?: Record<string, string>
+  /** Whether the page exists for a query; undefined: for any. */
+  exists?: (query: URLSearchParams) => Promise<boolean>
+}
+
+/** The fixed pages. */
+export interface Pages {
+  /** The page at a path, with or without a trailing slash. */
+  at(path: string): Page | undefined
+  /** The page for status 404. */
+  notFound: Page
+}
+
+/** Creates a page from its content. */
+export function pageOf(content: Omit<Page, 'tag'>): Page {
+  return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
+}
+
+const own = (name: string) => new URL(`../../../src/http/pages/${name}`, import.meta.url)
+
+/** The library that draws the shop's charts, as published. */
+const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
+
+const FILES: Record<string, URL> = {
+  '/shop.js': own('shop.js'),
+  '/shop.css': own('shop.css'),
+  '/book.js': own('book.js'),
+  '/board': own('board.html'),
+  '/board.js': own('board.js'),
+  '/invoice': own('invoice.html'),
+  '/invoice.js': own('invoice.js'),
+  '/api.js': own('api.js'),
+  '/chart.js': own('chart.js'),
+  '/fresh.js': own('fresh.js'),
+  '/messages.js': own('messages.js'),
+  '/sales.js': own('sales.js'),
+  '/icon.svg': own('icon.svg'),
+  // Requested by browsers for documents that name no icon, such as plain text.
+  '/favicon.ico': own('favicon.ico'),
+  '/uplot.js': library('uPlot.esm.js'),
+  '/uplot.css': library('uPlot.min.css'),
+}
+
+const TYPES: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml; charset=utf-8',
+  '.ico': 'image/x-icon',
+  '.graphql': 'text/plain; charset=utf-8',
+  // Some browsers download `text/markdown` instead of showing it.
+  '.md': 'text/plain; charset=utf-8',
+}
+
+/** Pages run only their own scripts and styles. */
+const headers = {
+  'content-security-policy':
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+}
+
+export interface PagesOptions {
+  /** Whether there is a book with this title. */
+  isBook: (title: string) => Promise<boolean>
+}
+
+export async function readPages({ isBook }: PagesOptions): Promise<Pages> {
+  const docs = await readDocs()
+  const files = Object.entries(FILES).map(async ([path, url]) => [path, await readPage(url)] as const)
+  const shop = await readFile(own('shop.html'), 'utf8')
+  const start = shop.replace('<!-- docs -->', () => linksTo(docs.filter(({ path }) => path !== '/README.md')))
+  const book = await readPage(own('book.html'))
+  const pages = new Map<string, Page>([
+    ...(await Promise.all(files)),
+    ['/', fixedPage('shop.html', start)],
+    // Without a title the page shows the first book.
+    ['/book', { ...book, exists: async (query) => isBook(query.get('title') || (titles[0] ?? '')) }],
+    ['/books.js', fixedPage('books.js', booksScript)],
+    ['/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`)],
+    ...docs.map(({ path, text }) => [path, fixedPage(path, text)] as const),
+  ])
+  return {
+    at: (path) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
+    notFound: await readPage(own('notFound.html')),
+  }
+}
+
+/** Sends a page, or 304 if the client already has it. */
+export function sendPage(
+  request: IncomingMessage,
+  response: ServerResponse,
+  page: Page,
+  status: 200 | 404 = 200,
+): void {
+  const compressed = page.gzipped && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  const body = compressed && page.gzipped ? page.gzipped : page.body
+  const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
+  response.setHeaders(
+    new Headers({
+      'content-type': page.type,
+      'cache-control': 'no-cache',
+      etag,
+      'x-content-type-options': 'nosniff',
+      vary: 'origin, accept, accept-encoding',
+      ...(compressed && { 'content-encoding': 'gzip' }),
+      ...page.headers,
+    }),
+  )
+  if (status === 200 && request.headers['if-none-match'] === etag) {
+    response.writeHead(304).end()
+    return
+  }
+  response.writeHead(status, { 'content-length': body.length })
+  response.end(request.method === 'HEAD' ? undefined : body)
+}
+
+async function readPage(url: URL): Promise<Page> {
+  return fixedPage(url.pathname, await readFile(url))
+}
+
+function fixedPage(name: string, content: string | Buffer): Page {
+  const type = TYPES[extname(name)] ?? 'application/octet-stream'
+  return pageOf({ type, body: Buffer.from(content), headers })
+}

@@ -1,0 +1,71 @@
+import { integer } from '../literals.ts'
+import type { Origin } from './origin.ts'
+import { isSurelySameRun, type Place } from './place.ts'
+import type { Note } from './reachability.ts'
+import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
+import type { Target } from './target.ts'
+
+/** A session that is reopened whenever it is lost. */
+export interface Line {
+  /** @throws the reason why it can't be opened */
+  session(): Promise<Session>
+  /** The session, if one is open. */
+  present(): Session | undefined
+  close(): Promise<void>
+}
+
+export interface LineOptions extends SessionOptions {
+  note: Note
+  origin: Origin
+}
+
+export function openLine(target: Target, options: LineOptions): Line {
+  const { note, origin } = options
+  let current: Session | undefined
+  let incarnation = origin.incarnation
+
+  async function reopen(): Promise<Session> {
+    const lost = current
+    const session = await openSession(target, options)
+    if (lost) await endOnServer(session, lost.place)
+    origin.reached(session.place)
+    incarnation = origin.incarnation
+    return session
+  }
+
+  return {
+    async session() {
+      // A connection of an earlier incarnation may lead to a server that was replaced.
+      if (incarnation !== origin.incarnation) current?.drop()
+      if (current?.isOpen()) return current
+      try {
+        current = await reopen()
+        note(true)
+        return current
+      } catch (error) {
+        note(false, error)
+        throw error
+      }
+    },
+
+    present: () => (current?.isOpen() ? current : undefined),
+
+    async close() {
+      if (current?.isOpen()) await current.close()
+    },
+  }
+}
+
+/**
+ * Ends a lost session on the server, which may not have noticed the loss, and would keep its locks. Each run of a
+ * server numbers its connections from the start, so it must be certain that it is the same run.
+ */
+async function endOnServer(session: Session, lost: Place): Promise<void> {
+  if (!isSurelySameRun(lost, session.place)) return
+  try {
+    await session.send([`kill ${integer(lost.connectionId)}`])
+  } catch (error) {
+    // It is gone already, or this user may not end it: then the server ends it at its idle limit.
+    if (!(error instanceof FailedStatement)) throw error
+  }
+}

@@ -1,0 +1,135 @@
+import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
+import { integer } from '../literals.ts'
+import { isRefusal, leavesConnection } from './errors.ts'
+import { ASK_PLACE, type Place, placeIn } from './place.ts'
+import { connectionOptions, sessionSettings } from './settings.ts'
+import type { Target } from './target.ts'
+import { within } from './timeout.ts'
+
+/** A server's answer to one statement. */
+export type Answer = ResultSetHeader | RowDataPacket[]
+
+/** A connection that is not shared. */
+export interface Session {
+  place: Place
+  /** Whether the server is one node of a Galera cluster. */
+  isClustered: boolean
+  isOpen(): boolean
+  /**
+   * Sends statements as one text, and returns the answer to each.
+   *
+   * @throws {FailedStatement} if a statement fails: those before it were executed, those after it were not. The session
+   *   is closed if the server accepts no more writes
+   * @throws {LostAnswerError} or a socket error: it is not known what was executed, and the session is closed
+   */
+  send(statements: readonly string[]): Promise<Answer[]>
+  /** Closes it with a QUIT command. */
+  close(): Promise<void>
+  /** Closes it at once, even if an answer is outstanding. */
+  drop(): void
+}
+
+export interface SessionOptions {
+  /** Time limit for connecting, and for each answer, in milliseconds. */
+  timeLimitMs: number
+  /** How long the server keeps an idle session and its locks, in seconds. */
+  idleLimitS: number
+}
+
+/** The error of one of several statements. */
+export class FailedStatement extends Error {
+  override readonly name = 'FailedStatement'
+  /** Index of the statement. */
+  readonly index: number
+  override readonly cause: Error
+
+  constructor(index: number, cause: Error) {
+    super(cause.message)
+    this.index = index
+    this.cause = cause
+  }
+}
+
+const LOCK_WAIT_S = 1
+
+/** @throws the reason why it can't be opened */
+export async function openSession(target: Target, options: SessionOptions): Promise<Session> {
+  const { timeLimitMs, idleLimitS } = options
+  const connection = createConnection({
+    ...connectionOptions(target, timeLimitMs),
+    multipleStatements: true,
+  })
+  let isOpen = true
+  const note = () => {
+    isOpen = false
+  }
+  // Not destroyed here: the driver still has to reject what is in flight.
+  connection.on('error', note)
+  connection.on('end', note)
+  const drop = () => {
+    note()
+    connection.destroy()
+  }
+
+  async function send(statements: readonly string[]): Promise<Answer[]> {
+    try {
+      return await within(timeLimitMs, query(connection, statements))
+    } catch (error) {
+      if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
+      throw error
+    }
+  }
+
+  try {
+    const answers = await send([
+      ...sessionSettings({ lockWaitS: LOCK_WAIT_S }),
+      `set session wait_timeout = ${integer(idleLimitS)}`,
+      ...ASK_PLACE,
+    ])
+    const place = placeIn(answers.slice(-ASK_PLACE.length).map(rowsOf))
+    const isClustered = place.cluster !== ''
+    // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
+    if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
+    return {
+      place,
+      isClustered,
+      isOpen: () => isOpen,
+      send,
+      drop,
+      async close() {
+        const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
+        await within(timeLimitMs, ended).catch(drop)
+      },
+    }
+  } catch (error) {
+    drop()
+    throw error
+  }
+}
+
+/** The rows that a select found. */
+export function rowsOf(answer: Answer | undefined): RowDataPacket[] {
+  return Array.isArray(answer) ? answer : []
+}
+
+/** The first row that a select found. */
+export function firstRow(answer: Answer | undefined): RowDataPacket | undefined {
+  return rowsOf(answer)[0]
+}
+
+function query(connection: Connection, statements: readonly string[]): Promise<Answer[]> {
+  return new Promise((resolve, reject) => {
+    let begun = 0
+    const sent = connection.query(statements.join(';\n'), (error, answers) => {
+      if (error) return reject(isRefusal(error) ? new FailedStatement(failedIndex(), error) : error)
+      // The driver returns a list of answers for several statements, and the answer itself for one.
+      resolve((statements.length === 1 ? [answers] : answers) as Answer[])
+    })
+    sent.on('fields', () => begun++)
+
+    /** A select can fail after its answer has begun; other statements fail without an answer. */
+    function failedIndex(): number {
+      return /^select/.test(statements[begun - 1] ?? '') ? begun - 1 : begun
+    }
+  })
+}

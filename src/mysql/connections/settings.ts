@@ -1,0 +1,35 @@
+import type { ConnectionOptions } from 'mysql2'
+import { integer } from '../literals.ts'
+import type { Target } from './target.ts'
+
+/**
+ * Settings of every session, whatever the server's defaults: strict SQL mode, UTC, READ COMMITTED, short lock waits and
+ * autocommit.
+ */
+export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
+  return [
+    `set session
+       sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+       time_zone = '+00:00',
+       innodb_lock_wait_timeout = ${integer(lockWaitS)},
+       autocommit = 1`,
+    // Not in the statement above: the variable's name differs between MySQL and MariaDB.
+    'set session transaction isolation level read committed',
+  ]
+}
+
+/** Idle time after which TCP probes the peer, which also keeps routers from dropping the connection. */
+const KEEP_ALIVE_AFTER_MS = 10_000
+
+/** Options of every connection. */
+export function connectionOptions(target: Target, connectTimeoutMs: number) {
+  return {
+    ...target,
+    connectTimeout: connectTimeoutMs,
+    enableKeepAlive: true,
+    // The default is that of the system, often two hours.
+    keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS,
+    timezone: 'Z',
+    supportBigNumbers: true,
+  } satisfies ConnectionOptions
+}

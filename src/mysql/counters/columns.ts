@@ -1,0 +1,92 @@
+import { LRUCache } from 'lru-cache'
+import type { RowDataPacket } from 'mysql2'
+import type { Bounds } from '../../core/counters/bounds.ts'
+import { type CounterState, unwritten } from '../../core/counters/counters.ts'
+import type { Definition, Retention } from '../../core/counters/definition.ts'
+import { retentionIn } from './retention.ts'
+import { BEGINNING } from './update.ts'
+
+/** Columns of a counter's definition. Table alias: c. */
+export const DEFINITION =
+  "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
+
+/** Join condition of a counter's first all-time row. Table aliases: c and v. */
+export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
+
+/** A counter exists for readers from its first change or definition on. */
+export const IS_WRITTEN = 'v.created_at is not null'
+
+/** Expressions for a counter's all-time row, or over all of them if it has slots. */
+export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
+export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
+export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revision')
+
+/**
+ * Columns of a counter. Table aliases: n, c and v. The sums of a counter with slots are one text: each subquery costs
+ * every read a few percent of its time, even if no counter has slots.
+ */
+export const STATE = `n.name as namespace, c.name, ${DEFINITION},
+                v.created_at, v.value, v.revision, v.updated_at,
+                ${overSlots("concat_ws(' ', sum(s.value), sum(s.revision), max(s.updated_at))", 'null')} as slotted`
+
+/** Parses a row with the columns of STATE. */
+export function stateIn(row: RowDataPacket): CounterState {
+  const namespace: string = row.namespace.toString('utf8')
+  const name: string = row.name.toString('utf8')
+  const { value, revision, updatedAt } = row.slotted === null ? storedIn(row) : slottedIn(row.slotted)
+  // Created by a call that was refused, or is still in flight.
+  if (row.created_at === null) return unwritten({ namespace, name }, revision)
+  return {
+    namespace,
+    name,
+    value,
+    definition: definitionIn(row),
+    createdAt: row.created_at,
+    updatedAt,
+    revision,
+  }
+}
+
+function storedIn(row: RowDataPacket) {
+  return { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
+}
+
+function slottedIn(text: string) {
+  const [value, revision, day, time] = text.split(' ')
+  return {
+    value: Number(value),
+    revision: Number(revision),
+    updatedAt: day === undefined ? null : new Date(`${day}T${time}Z`),
+  }
+}
+
+/** Cached definitions without bounds. Most counters share a few. */
+const unbounded = new LRUCache<string, Definition>({ max: 1000 })
+
+export function definitionIn(row: RowDataPacket): Definition {
+  const text = row.kept.toString('latin1')
+  const known = unbounded.get(text)
+  const definition = known ?? unboundedOf(text)
+  if (!known) unbounded.set(text, definition)
+  const bounds = boundsIn(row)
+  return bounds ? { ...definition, bounds } : definition
+}
+
+function unboundedOf(text: string): Definition {
+  const [slots, timeZone = '', periods = ''] = text.split(' ')
+  const retention: Retention = retentionIn(timeZone, periods)
+  return { bounds: undefined, slots: Number(slots), ...retention }
+}
+
+/** The bounds of a counter, if it has a limit or its overflow was set. */
+function boundsIn({ min_value, max_value, saturates }: RowDataPacket): Bounds | undefined {
+  if (min_value === null && max_value === null && !saturates) return undefined
+  return { minValue: min_value, maxValue: max_value, overflow: saturates ? 'SATURATE' : 'REJECT' }
+}
+
+function overSlots(all: string, one: string): string {
+  return `if(c.slots = 1, ${one}, (
+            select ${all}
+              from counter_value s
+             where s.counter_id = c.id and s.period = 0 and s.starts_at = ${BEGINNING}))`
+}

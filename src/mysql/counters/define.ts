@@ -1,0 +1,98 @@
+import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
+import { historySourcesOf } from '../../core/counters/historySources.ts'
+import { calendarOf, HALF_MS } from '../../core/time/calendar.ts'
+import { bytes, instant, integer } from '../literals.ts'
+import { raisedRevision } from '../revisions.ts'
+import { integerOrNull } from '../sequences/columns.ts'
+import { PERIOD_CODES, periodsText } from './retention.ts'
+import { gathered, spread } from './slots.ts'
+import { BEGINNING, type CountingRow, type Marks } from './update.ts'
+
+/** Locks a counter's definition and its leaderboard row, to change or delete them. */
+export function lockDefinition({ id }: CountingRow): string[] {
+  return [
+    `select id from counter force index (primary) where id = ${integer(id)} for update`,
+    `select counter_id from leaderboard force index (primary) where counter_id = ${integer(id)} for update`,
+  ]
+}
+
+/** Changes the definition of a locked counter, and the version of its all-time rows. */
+export function redefine(row: CountingRow, definition: Definition, noted: Marks): string[] {
+  const { id, version, definition: present } = row
+  const { bounds, slots, timeZone, periods } = definition
+  const { minValue = null, maxValue = null, overflow } = bounds ?? {}
+  const isSpread = slots !== present.slots
+  return [
+    `update counter
+   set min_value = ${integerOrNull(minValue)},
+       max_value = ${integerOrNull(maxValue)},
+       saturates = ${overflow === 'SATURATE'},
+       slots = ${integer(slots)},
+       most_slots = greatest(most_slots, ${integer(slots)}),
+       time_zone = ${bytes(timeZone)},
+       periods = ${bytes(periodsText(periods))},
+       version = ${integer(version + 1)}
+ where id = ${integer(id)}`,
+    ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
+    // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
+    ...periods.toReversed().flatMap((tracked) => carryOver(row, definition, tracked, noted.at.getTime())),
+  ]
+}
+
+/** Deletes a locked counter for good: its id is never reused. The sweep deletes its other totals. */
+export function remove({ id }: CountingRow): string[] {
+  return [
+    `delete from counter_value
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`,
+    `delete from counter where id = ${integer(id)}`,
+    `delete from leaderboard where counter_id = ${integer(id)}`,
+    `insert ignore into deleted_counter (id) values (${integer(id)})`,
+  ]
+}
+
+function renew({ id, version }: CountingRow, { at, first }: Marks): string {
+  return `update counter_value
+   set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
+       created_at = coalesce(created_at, ${instant(at)}),
+       version = ${integer(version + 1)}
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+}
+
+/**
+ * Rewrites the row of a current period with its total: after a change of the time zone, from the rows whose middle lies
+ * in the period or later; and from finer periods, for what only they contain.
+ */
+function carryOver(
+  { id, definition: present }: CountingRow,
+  next: Definition,
+  { period }: TrackedPeriod,
+  at: number,
+): string[] {
+  const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
+  const before = calendarOf(present.timeZone).bucketAt(period, at).start
+  const kept = present.periods.find((tracked) => tracked.period === period)
+  if (kept && next.slots === present.slots && start === before) return []
+  const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
+  const earliest = kept && start !== before ? start - HALF_MS[period] : start
+  const own = `period = ${code} and starts_at >= ${literal(Math.max(earliest, since))}`
+  const stretch = { period, from: start, to: kept ? since : end }
+  const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
+  const parts = finer
+    .filter((source) => source.period !== period)
+    .map(
+      ({ period, from, to }) =>
+        `period = ${PERIOD_CODES[period]} and starts_at >= ${literal(from)} and starts_at < ${literal(to)}`,
+    )
+  return gathered(id, {
+    period: code,
+    startsAt: literal(start),
+    from: kept ? [own, ...parts] : parts,
+    // Including rows left from an earlier retention of this period, maybe in another time zone.
+    replaced: `period = ${code} and starts_at >= ${literal(earliest)}`,
+  })
+}
+
+/** An instant in milliseconds, as a literal. */
+function literal(at: number): string {
+  return instant(new Date(at))
+}

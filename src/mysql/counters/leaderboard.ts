@@ -1,0 +1,70 @@
+import type { RowDataPacket } from 'mysql2'
+import type {
+  LeaderboardEntry,
+  LeaderboardOrder,
+  LeaderboardPage,
+  SortKey,
+} from '../../core/counters/pages.ts'
+import type { Connection } from '../connections/pool.ts'
+import { bytes, instant, integer } from '../literals.ts'
+import { JOIN_ALL_TIME, STATE, stateIn } from './columns.ts'
+import { BEGINNING } from './update.ts'
+
+interface RankIndex {
+  name: string
+  column: string
+  isDescending: boolean
+  literal: (sortedBy: number) => string
+}
+
+const indexes: Record<LeaderboardOrder, RankIndex> = {
+  VALUE_DESC: { name: 'leaderboard_value', column: 'r.value', isDescending: true, literal: integer },
+  VALUE_ASC: { name: 'leaderboard_value', column: 'r.value', isDescending: false, literal: integer },
+  UPDATED_AT_DESC: {
+    name: 'leaderboard_updated_at',
+    column: 'r.updated_at',
+    isDescending: true,
+    literal: (sortedBy) => instant(new Date(sortedBy)),
+  },
+}
+
+/**
+ * Reads a page. The server starts at its position in the index and reads no further than the page. That takes both
+ * `force index` and this form of the condition: otherwise MariaDB scans all rows before it, or all with the same value.
+ * Measured on 10.11, in the middle of a million: 0.4 ms rather than 1.2 s.
+ */
+export async function listLeaderboard(
+  connection: Connection,
+  namespace: string,
+  { order, after, before, limit, fromEnd }: LeaderboardPage,
+): Promise<LeaderboardEntry[]> {
+  const { name, column, isDescending, literal } = indexes[order]
+  const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
+  const direction = isDescending === fromEnd ? 'asc' : 'desc'
+  const beyond = ({ sortedBy, id }: SortKey, side: string) => {
+    const by = literal(sortedBy)
+    return `(${column} ${side} ${by} or ${column} = ${by} and r.counter_id ${side} ${integer(id)})`
+  }
+  const conditions = [`n.name = ${bytes(namespace)}`]
+  if (after) conditions.push(beyond(after, behind))
+  if (before) conditions.push(beyond(before, ahead))
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select ${STATE}, c.id,
+            r.value as listed_value, nullif(r.updated_at, ${BEGINNING}) as listed_at
+       from namespace n
+       join leaderboard r force index (${name}) on r.namespace_id = n.id
+       join counter c on c.id = r.counter_id
+       join counter_value v on ${JOIN_ALL_TIME}
+      where ${conditions.join(' and ')}
+      order by ${column} ${direction}, r.counter_id ${direction}
+      limit ${integer(limit)}`,
+  )
+  return rows.map((row) => ({
+    ...stateIn(row),
+    listedValue: row.listed_value,
+    sortKey: {
+      sortedBy: order === 'UPDATED_AT_DESC' ? (row.listed_at?.getTime() ?? 0) : row.listed_value,
+      id: row.id,
+    },
+  }))
+}

@@ -1,0 +1,102 @@
+import { startsAt } from '../../core/counters/definition.ts'
+import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/batch.ts'
+import { instant, integer } from '../literals.ts'
+import { PERIOD_CODES } from './retention.ts'
+import type { CountingRow } from './update.ts'
+
+/** What to add to the totals of a counter's current periods. */
+export interface Addition {
+  run: CounterRun<CountingRow>
+  added: bigint
+}
+
+/** The primary key of a period's row, without the counter and the slot. */
+interface Frame {
+  period: number
+  /** As a literal. */
+  startsAt: string
+}
+
+/**
+ * Computes the keys of the periods that contain an instant, once for each definition, as most counters share theirs.
+ */
+export function openFrames(at: Date): (row: CountingRow) => Frame[] {
+  const frames = new Map<unknown, Frame[]>()
+  return ({ definition }) => {
+    const known = frames.get(definition)
+    if (known) return known
+    const starts = startsAt(definition, at.getTime())
+    const opened = definition.periods.map(({ period }, index) => ({
+      period: PERIOD_CODES[period],
+      startsAt: instant(new Date(starts[index] ?? 0)),
+    }))
+    frames.set(definition, opened)
+    return opened
+  }
+}
+
+/** Groups counters by their current periods. */
+export function byFrames(
+  runs: readonly CounterRun<CountingRow>[],
+  framesOf: (row: CountingRow) => Frame[],
+): [Frame[], CounterRun<CountingRow>[]][] {
+  const groups = new Map<Frame[], CounterRun<CountingRow>[]>()
+  for (const run of runs) {
+    const frames = framesOf(run.row)
+    const others = groups.get(frames)
+    if (others) others.push(run)
+    else groups.set(frames, [run])
+  }
+  return [...groups]
+}
+
+/** Maximum absolute value of a total that is changed without being read; undefined: it was read. */
+export function guardOf({ wantsPeriodValues }: CounterRun<CountingRow>): number | undefined {
+  return wantsPeriodValues ? undefined : Number.MAX_SAFE_INTEGER - SMALL_SUM
+}
+
+/**
+ * Adds to the totals of the current periods of counters whose all-time rows are locked: only the holder of that lock
+ * touches the other rows of its slot.
+ *
+ * With a guard, a total outside the safe range or near its end becomes null, so the statement fails. Without one, the
+ * totals were read and checked before.
+ *
+ * Measured on MariaDB 10.11, 64 counters with three periods in a transaction, server time for each counter: 13 µs
+ * without periods, 28 with this statement, and 20 with one UPDATE of rows that are known to exist.
+ */
+export function addInPeriods(
+  additions: readonly Addition[],
+  framesOf: (row: CountingRow) => Frame[],
+  guard: number | undefined,
+): string {
+  const rows = additions.flatMap(({ run: { row, slot = 0 }, added }) =>
+    framesOf(row).map(
+      ({ period, startsAt }) => `(${integer(row.id)},${period},${startsAt},${slot},0,${added})`,
+    ),
+  )
+  const sum = 'value + values(value)'
+  return `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${rows.join(',')}
+on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between ${-guard} and ${guard}, ${sum}, null)`}`
+}
+
+/** Locks and reads the totals of the current periods, for counters without slots that have the same ones. */
+export function readPeriods(rows: readonly CountingRow[], frames: readonly Frame[]): string {
+  return `select counter_id as id, period, value
+  from counter_value force index (primary)
+ where counter_id in (${rows.map(({ id }) => integer(id)).join(', ')}) and (${among(frames)}) and slot = 0
+   for update`
+}
+
+/** The same for a counter with slots: the sum, either as committed by other sessions or under all locks. */
+export function sumPeriods({ id }: CountingRow, frames: readonly Frame[], isLocked: boolean): string {
+  return `select counter_id as id, period, cast(sum(value) as signed) as value
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and (${among(frames)})
+ group by counter_id, period${isLocked ? ' for update' : ''}`
+}
+
+function among(frames: readonly Frame[]): string {
+  return frames.map(({ period, startsAt }) => `period = ${period} and starts_at = ${startsAt}`).join(' or ')
+}

@@ -1,0 +1,27 @@
+import type { Retention, TrackedPeriod } from '../../core/counters/definition.ts'
+import { PERIODS, type Period } from '../../core/time/calendar.ts'
+
+/** Period codes in the database. 0 is all time. */
+export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
+
+/** Parses the columns `time_zone` and `periods`. */
+export function retentionIn(timeZone: string, periods: string): Retention {
+  return { timeZone, periods: periods === '' ? [] : periods.split(',').map(trackedIn) }
+}
+
+/** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */
+export function periodsText(periods: readonly TrackedPeriod[]): string {
+  return periods
+    .map(({ period, keepDays, since }) => {
+      const days = keepDays === null ? '' : `:${keepDays}`
+      return period + days + (since === null ? '' : `@${since}`)
+    })
+    .join(',')
+}
+
+function trackedIn(text: string): TrackedPeriod {
+  const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(text) ?? []
+  const period = PERIODS.find((known) => known === name)
+  if (!period) throw new Error(`Unknown period in the database: "${text}"`)
+  return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
+}

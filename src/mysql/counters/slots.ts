@@ -1,0 +1,114 @@
+import { instant, integer } from '../literals.ts'
+import { REVISION_OF_NOW } from '../revisions.ts'
+import { allTime, BEGINNING, type CountingRow, type Marks, times } from './update.ts'
+
+/** Temporary slot for the sum of the others: no counter has so many slots. */
+const SPARE_SLOT = 65_535
+
+/** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */
+export function addToSlot(
+  { id, version }: CountingRow,
+  slot: number,
+  delta: number,
+  { at, raise }: Marks,
+): string {
+  return `update counter_value
+   set revision = revision + ${raise},
+       ${times(at)},
+       value = value + ${integer(delta)}
+ where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
+}
+
+/** The rest of the primary key of a slot's all-time row, or of those of all slots. */
+export function ofSlot(slot: number | undefined): string {
+  return slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
+}
+
+/** Locks a slot of a counter, or all of them in order, and reads their values. */
+export function lockSlots({ id }: CountingRow, slot: number | undefined): string {
+  return `select version, value, revision
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and ${ofSlot(slot)}
+ order by slot
+   for update`
+}
+
+/** Reads the sum of all slots, as far as other sessions have committed it. */
+export function sumSlots({ id }: CountingRow): string {
+  return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
+  from counter_value
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+}
+
+/** Sets the sum of a counter's locked slots. */
+export function setSlots({ id }: CountingRow, to: number, { at, raise }: Marks): string {
+  return `update counter_value
+   set revision = revision + if(slot = 0, ${raise}, 0),
+       ${times(at)},
+       value = if(slot = 0, ${integer(to)}, 0)
+ where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+}
+
+/** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
+export function spread(
+  id: number,
+  slots: number,
+  version: number,
+  { at, first }: Omit<Marks, 'raise'>,
+): string[] {
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  const rows = others.map(
+    (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,
+  )
+  return [
+    ...gathered(id, {
+      period: 0,
+      startsAt: BEGINNING,
+      from: [`period = 0 and starts_at = ${BEGINNING}`],
+      replaced: `period = 0 and starts_at = ${BEGINNING}`,
+      version: integer(version),
+      notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
+    }),
+    ...(rows.length > 0
+      ? [
+          `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${rows.join(', ')}`,
+        ]
+      : []),
+  ]
+}
+
+export interface Gathering {
+  /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
+  period: number
+  startsAt: string
+  /** Conditions of the rows that are summed. */
+  from: readonly string[]
+  /** Condition of the rows that are deleted. */
+  replaced: string
+  version?: string
+  notes?: string
+}
+
+/** Replaces rows of a counter with one that has their sum. One beyond the safe range fails, as null. */
+export function gathered(
+  id: number,
+  { period, startsAt, from, replaced, version = '0', notes = '0, null, null' }: Gathering,
+): string[] {
+  const sum = 'coalesce(sum(value), 0)'
+  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
+  const row = `counter_id = ${integer(id)} and period = ${integer(period)} and starts_at = ${startsAt}`
+  const of = from.length > 0 ? from.map((part) => `(${part})`).join(' or ') : 'false'
+  return [
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks.
+    `insert into counter_value
+  (counter_id, period, starts_at, slot, version, value, revision, created_at, updated_at)
+select ${integer(id)}, ${integer(period)}, ${startsAt}, ${SPARE_SLOT}, ${version},
+       if(${sum} between ${low} and ${high}, ${sum}, null), ${notes}
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and (${of})
+   for update`,
+    `delete from counter_value where counter_id = ${integer(id)} and ${replaced} and slot < ${SPARE_SLOT}`,
+    `update counter_value set slot = 0 where ${row} and slot = ${SPARE_SLOT}`,
+  ]
+}

@@ -1,0 +1,109 @@
+import { join, resolve } from 'node:path'
+import { createConnection } from 'mysql2/promise'
+import type { Target } from '../connections/target.ts'
+import { unusable } from './dataDirectory.ts'
+import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
+import { exists } from './files.ts'
+import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } from './findServer.ts'
+import { initialise } from './initialise.ts'
+import { startPrivateServer } from './server.ts'
+
+export interface PrivateDatabase {
+  target: Target
+  /** The program of its server. */
+  program: ServerProgram
+  close(): Promise<void>
+}
+
+export interface PrivateDatabaseOptions {
+  /** A directory that the caller holds. */
+  directory: string
+  /** Folder of a downloaded server; default: within the directory. */
+  programs?: string
+  /** Folders to search for an installed server: a list as in PATH. */
+  path: string
+  /** Called with a sentence before each slow step. */
+  say: (message: string) => void
+  signal: AbortSignal
+}
+
+const DATABASE = 'nth'
+
+/** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
+export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+  const directory = resolve(options.directory)
+  try {
+    return await openIn(directory, options)
+  } catch (error) {
+    throw unusable(directory, error)
+  }
+}
+
+async function openIn(directory: string, options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+  const { say, signal } = options
+  const kinds = await kindsFor(directory)
+  const program = await serverProgram({
+    ...options,
+    root: options.programs ?? join(directory, 'server'),
+    kinds,
+  })
+  const data = dataFolder(directory, program.kind)
+  if (!(await exists(data)))
+    say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
+  await initialise(program, data, signal)
+  const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
+  try {
+    const connection = await createConnection(server.target)
+    await connection.query(`create database if not exists ${DATABASE}`)
+    await connection.end()
+  } catch (error) {
+    await server.stop()
+    throw error
+  }
+  return { target: { ...server.target, database: DATABASE }, program, close: server.stop }
+}
+
+function dataFolder(directory: string, kind: ServerKind): string {
+  return join(directory, `data-${kind}`)
+}
+
+/** The kinds of server that can read a directory's data: neither kind reads the other's files. */
+async function kindsFor(directory: string): Promise<ServerKind[]> {
+  const kinds: ServerKind[] = ['mariadb', 'mysql']
+  for (const kind of kinds) {
+    if (await exists(dataFolder(directory, kind))) return [kind]
+  }
+  return kinds
+}
+
+export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say' | 'signal' | 'path'> {
+  /** Folder of a downloaded server. */
+  root: string
+  kinds: ServerKind[]
+}
+
+/** The installed server, else one downloaded before, else one downloaded now. */
+export async function serverProgram({
+  root,
+  kinds,
+  path,
+  say,
+  signal,
+}: ServerProgramOptions): Promise<ServerProgram> {
+  const installed = await findServer(path, kinds)
+  if (installed) return installed
+  if (!kinds.includes('mariadb')) {
+    throw new Error(
+      `The data in this directory is from MySQL, but no mysqld was found on this machine. ${OTHER_WAYS}`,
+    )
+  }
+  const unpacked = await findUnpackedServer(root)
+  if (unpacked) return unpacked
+  say(
+    `No database server found on this machine: downloading Debian's mariadb-server-core (7 MB) to ${root} with apt. Nothing is installed.`,
+  )
+  await fetchServer(root, signal)
+  const fetched = await findUnpackedServer(root)
+  if (fetched) return fetched
+  throw new Error(`The server that was downloaded to ${root} does not run on this machine. ${OTHER_WAYS}`)
+}

@@ -1,0 +1,191 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createConnection } from 'mysql2/promise'
+import type { Target } from '../connections/target.ts'
+import { exists, withFreeSpace } from './files.ts'
+import type { ServerProgram } from './findServer.ts'
+import { commonOptions, makeTemporaryFolder } from './initialise.ts'
+import { commandLine, end } from './processes.ts'
+
+/** A database server that runs as a child of this process. */
+export interface PrivateServer {
+  target: Omit<Target, 'database'>
+  /** Stops it, and waits until it has exited. */
+  stop(): Promise<void>
+}
+
+export interface PrivateServerOptions {
+  program: ServerProgram
+  /** The folder that holds its socket and its log. */
+  directory: string
+  /** The folder that holds its data. */
+  data: string
+  /** Called when it has exited by itself and is restarted. */
+  onRestart: (message: string) => void
+  signal: AbortSignal
+}
+
+const READY_WITHIN_MS = 60_000
+const STOPPED_WITHIN_MS = 20_000
+const POLL_MS = 20
+/** Pause between the exit of a server and its restart; doubled after each failed start. */
+const SHORTEST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 5_000
+const SOCKET = 'server.sock'
+/** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
+const LONGEST_SOCKET_PATH = 107
+
+/**
+ * Starts a server on files that `initialise` created, and restarts it whenever it exits by itself, until it is stopped.
+ * The caller holds the directory, so a server that still runs on it is one whose parent was killed: it is ended first.
+ *
+ * On Linux the kernel ends the server when this process ends, for whatever reason (PR_SET_PDEATHSIG).
+ */
+export async function startPrivateServer(options: PrivateServerOptions): Promise<PrivateServer> {
+  const { program, directory, data, onRestart, signal } = options
+  const pidFile = join(directory, 'server.pid')
+  const { socketPath, removeSocketFolder } = await placeForSocket(directory)
+  const target = { socketPath, user: 'root' }
+  const [command, ...args] = await commandFor(program, [
+    ...commonOptions(program, data),
+    ...serverOptions(program.kind),
+    `--socket=${socketPath}`,
+    `--pid-file=${pidFile}`,
+    `--log-error=${join(directory, 'server.log')}`,
+  ])
+  let child: ChildProcess
+  let isReady = false
+  let isStopping = false
+  let pauseMs = SHORTEST_PAUSE_MS
+
+  async function start(): Promise<void> {
+    await endOrphan(pidFile, data)
+    if (isStopping) return
+    await makeTemporaryFolder(data)
+    // Not in the terminal's process group: Ctrl-C is for this process, which stops the server last.
+    child = spawn(command, args, { stdio: 'ignore', detached: true })
+    child.once('exit', (code, by) => void restart(`exited unexpectedly (${by ?? `exit ${code}`})`))
+    child.once('error', (error) => void restart(`could not be started (${error.message})`))
+    await untilReady(target, child, signal)
+    pauseMs = SHORTEST_PAUSE_MS
+  }
+
+  async function restart(why: string): Promise<void> {
+    if (isStopping || !isReady) return
+    onRestart(`The database server ${why}; restarting it.`)
+    await pause(pauseMs)
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
+    // A failed start is another exit, which calls this again.
+    if (!isStopping) await start().catch(() => undefined)
+  }
+
+  async function stop(): Promise<void> {
+    isStopping = true
+    if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
+      const exited = once(child, 'exit')
+      await end(child.pid, STOPPED_WITHIN_MS)
+      await exited
+    }
+    await removeSocketFolder()
+  }
+
+  try {
+    await start()
+    isReady = true
+  } catch (error) {
+    await stop()
+    throw signal.aborted ? error : await withFreeSpace(await explained(error, directory), directory)
+  }
+  return { target, stop }
+}
+
+function serverOptions(kind: ServerProgram['kind']): string[] {
+  const common = [
+    '--skip-networking',
+    '--character-set-server=utf8mb4',
+    '--skip-log-bin',
+    '--performance-schema=OFF',
+    // Enough for the maximum of 64 workers, with 10 connections each.
+    '--max-connections=1000',
+    '--innodb-flush-log-at-trx-commit=1',
+    '--innodb-buffer-pool-size=128M',
+  ]
+  return kind === 'mariadb' ? [...common, '--innodb-log-file-size=64M'] : [...common, '--mysqlx=OFF']
+}
+
+async function commandFor(program: ServerProgram, args: string[]): Promise<[string, ...string[]]> {
+  const setpriv = '/usr/bin/setpriv'
+  const found = await exists(setpriv)
+  const words: [string, ...string[]] = [...program.command, ...args]
+  return found ? [setpriv, '--pdeathsig', 'TERM', '--', ...words] : words
+}
+
+/**
+ * A socket in a folder that only this user can enter, as anyone can connect to the socket itself. The folder is in the
+ * directory, or under a shorter path if that is too long.
+ */
+async function placeForSocket(directory: string) {
+  const near = join(directory, 'run')
+  if (Buffer.byteLength(join(near, SOCKET)) <= LONGEST_SOCKET_PATH) {
+    await mkdir(near, { recursive: true })
+    await chmod(near, 0o700)
+    return { socketPath: join(near, SOCKET), removeSocketFolder: async () => undefined }
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'nth-'))
+  return {
+    socketPath: join(folder, SOCKET),
+    removeSocketFolder: () => rm(folder, { recursive: true, force: true }),
+  }
+}
+
+/** Ends a server left running on these files, if the process with the stored id is one. */
+async function endOrphan(pidFile: string, data: string): Promise<void> {
+  const pid = Number(await readFile(pidFile, 'utf8').catch(() => ''))
+  if (!pid) return
+  const command = await commandLine(pid)
+  if (command?.includes(`--datadir=${data}`)) await end(pid, STOPPED_WITHIN_MS)
+}
+
+async function untilReady(
+  target: PrivateServer['target'],
+  child: ChildProcess,
+  signal: AbortSignal,
+): Promise<void> {
+  const deadline = performance.now() + READY_WITHIN_MS
+  while (true) {
+    signal.throwIfAborted()
+    try {
+      const connection = await createConnection(target)
+      await connection.end()
+      return
+    } catch (error) {
+      const { pid, exitCode, signalCode } = child
+      if (pid === undefined) throw new Error('its program could not be run')
+      if (exitCode !== null || signalCode !== null) {
+        throw new Error(`it exited (${signalCode ?? `exit ${exitCode}`})`)
+      }
+      if (performance.now() > deadline) {
+        throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
+      }
+      await pause(POLL_MS)
+    }
+  }
+}
+
+const LOG_LINES = 5
+
+async function explained(error: unknown, directory: string): Promise<Error> {
+  const file = join(directory, 'server.log')
+  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
+  const { message } = error as Error
+  return new Error(
+    `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`,
+    {
+      cause: error,
+    },
+  )
+}

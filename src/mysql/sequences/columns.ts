@@ -1,0 +1,56 @@
+import type { RowDataPacket } from 'mysql2'
+import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
+import { PERIODS } from '../../core/time/calendar.ts'
+import { PERIOD_CODES } from '../counters/retention.ts'
+import { bytes, integer } from '../literals.ts'
+
+/** The columns of a sequence definition, of the table with alias s. */
+export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
+       s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`
+
+/** The sequence definition in a row. */
+export function sequenceDefinitionIn(row: RowDataPacket): SequenceDefinition {
+  return {
+    startValue: row.start_value,
+    step: row.step,
+    minValue: row.min_value,
+    maxValue: row.max_value,
+    cycle: row.cycles === 1,
+    format: row.its_format?.toString('utf8') ?? null,
+    restartEvery: PERIODS.find((period) => PERIOD_CODES[period] === row.restart_every) ?? null,
+    allowRepeats: row.allow_repeats === 1,
+    timeZone: row.its_zone.toString('latin1'),
+    gapless: row.gapless === 1,
+  }
+}
+
+/** The assignments that store a sequence definition. */
+export function sequenceDefinitionSet(
+  definition: SequenceDefinition,
+  formatHistory: readonly PastFormat[],
+): string {
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
+  return `start_value = ${integer(startValue)},
+       step = ${integer(step)},
+       min_value = ${integerOrNull(minValue)},
+       max_value = ${integerOrNull(maxValue)},
+       cycles = ${cycle},
+       format = ${bytesOrNull(format)},
+       restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
+       allow_repeats = ${definition.allowRepeats},
+       time_zone = ${bytes(definition.timeZone)},
+       gapless = ${definition.gapless},
+       format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
+}
+
+export function formatHistoryIn(formatHistory: Buffer | null): PastFormat[] {
+  return formatHistory ? JSON.parse(formatHistory.toString('utf8')) : []
+}
+
+export function integerOrNull(value: number | null): string {
+  return value === null ? 'null' : integer(value)
+}
+
+export function bytesOrNull(text: string | null): string {
+  return text === null ? 'null' : bytes(text)
+}

@@ -1,0 +1,61 @@
+import type { RowDataPacket } from 'mysql2'
+import type { GroupRun } from '../../core/groupCommit/sequenceRun.ts'
+import type { GroupRow } from '../../core/groupCommit/writer.ts'
+import type { SequenceDefinition } from '../../core/sequences/definition.ts'
+import { sequenceDefinitionIn } from './columns.ts'
+
+/** A sequence group, as a flush identifies it. */
+export interface NumberedRow extends GroupRow {
+  id: number
+  sequenceId: number
+  /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
+  identity: number
+  /** Incarnation of the origin when the row was read. */
+  incarnation: number
+  /** Version of the sequence, as last read. */
+  version: number
+  /** The period whose row is known to exist and is stored as the latest, and its definition then. */
+  issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
+}
+
+/** A sequence group under one version of its sequence. */
+export function numberedRow(
+  given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
+  group: string,
+  definition: SequenceDefinition,
+): NumberedRow {
+  return {
+    ...given,
+    kind: 'group',
+    key: keyOf(given.id, given.version, definition),
+    sequenceKey: `sequence ${given.sequenceId}`,
+    group,
+    definition,
+    issuedIn: undefined,
+  }
+}
+
+/** With the same key, the same statements read the same rows. */
+function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }: SequenceDefinition): string {
+  return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
+}
+
+/** Applies its sequence's current definition. False: it needs other rows or statements. */
+export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
+  const definition = sequenceDefinitionIn(found)
+  if (keyOf(group.id, found.version, definition) !== group.key) return false
+  group.definition = definition
+  group.version = found.version
+  return true
+}
+
+export type NumberedRun = GroupRun<NumberedRow>
+
+/** Lock order of the rows: by period, then by sequence group. */
+export function inOrder({ run: a }: { run: NumberedRun }, { run: b }: { run: NumberedRun }): number {
+  return a.periodKey - b.periodKey || a.row.id - b.row.id
+}
+
+export function keysOf(some: readonly { run: NumberedRun }[]): string[] {
+  return some.map(({ run }) => run.row.key)
+}

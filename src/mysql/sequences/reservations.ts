@@ -1,0 +1,149 @@
+import type { RowDataPacket } from 'mysql2'
+import { isDescending, type SequenceDefinition } from '../../core/sequences/definition.ts'
+import type { ReservationState, StoredReservation } from '../../core/sequences/state.ts'
+import { bytes, instant, integer } from '../literals.ts'
+
+/** States by their code in the database. */
+export const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
+
+const OPEN = codeOf('RESERVED')
+const EXPIRED = codeOf('EXPIRED')
+
+/** A sequence group in a period. */
+export interface Place {
+  id: number
+  periodKey: number
+  definition: SequenceDefinition
+}
+
+/**
+ * Reads the released numbers of the current generation, and the expired ones by the database's clock: of each, those to
+ * be reissued first. Locking reads and writes here require the lock on the sequence group's row.
+ *
+ * Expired numbers are searched for among all open ones, in the order of the numbers, and only if there are any: so a
+ * large number of them takes no longer than one.
+ */
+export function readFree(place: Place, count: number): string[] {
+  return [
+    freeIn(place, 'reservation_free', RELEASED, { count, lock: 'for update' }),
+    freeIn(place, 'reservation_held', expired(place), { count, lock: 'for update' }),
+  ]
+}
+
+/** Reads the same without locks: the first of each kind. */
+export function readFirstFree(place: Place): string {
+  return `(${freeIn(place, 'reservation_free', RELEASED, { count: 1, lock: '' })})
+union all
+(${freeIn(place, 'reservation_held', expired(place), { count: 1, lock: '' })})`
+}
+
+/** Numbers in the order in which they are issued. */
+export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
+  return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
+}
+
+/** The generation is a subquery: with a join, the server would not use an index for the order. */
+function freeIn(
+  { id, periodKey, definition }: Place,
+  index: string,
+  condition: string,
+  { count, lock }: { count: number; lock: string },
+): string {
+  const { minValue, maxValue } = definition
+  const place = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
+  return `select group_id, value
+  from reservation force index (${index})
+ where ${place} and generation = (select generation from sequence_value where ${place} ${lock})
+   and ${condition}
+   and value between ${integer(minValue ?? Number.MIN_SAFE_INTEGER)} and ${integer(maxValue ?? Number.MAX_SAFE_INTEGER)}
+ order by value ${isDescending(definition) ? 'desc' : 'asc'}
+ limit ${integer(count)} ${lock}`
+}
+
+const RELEASED = 'is_free = 1'
+
+function expired({ id }: Place): string {
+  return `state = ${OPEN} and expires_at <= utc_timestamp(3)
+   and (select min(o.expires_at)
+          from reservation o force index (reservation_open)
+         where o.group_id = ${integer(id)} and o.state = ${OPEN}) <= utc_timestamp(3)`
+}
+
+/** Locks and reads reservations. */
+export function readTokens(tokens: readonly string[]): string {
+  return `select token, period_key, generation, value, formatted, state, is_free, expires_at
+  from reservation force index (primary)
+ where token in (${tokens.map(literal).join(', ')})
+ order by token
+   for update`
+}
+
+/** Reads the current state of reservations whose sequences exist. */
+export function readPresent(tokens: readonly string[]): string {
+  return `select r.token, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
+       if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state
+  from reservation r
+  join sequence_group g on g.id = r.group_id
+  join sequence s on s.id = g.sequence_id
+ where r.token in (${tokens.map(literal).join(', ')})`
+}
+
+/** Marks free numbers as reissued: their previous holders have lost them. */
+export function takeFree({ id, periodKey }: Place, generation: number, values: readonly number[]): string {
+  return `update reservation force index (reservation_held)
+   set closed_at = coalesce(closed_at, expires_at),
+       is_free = false,
+       state = if(state = ${OPEN}, ${EXPIRED}, state)
+ where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}
+   and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
+   and value in (${values.map(integer).join(', ')})`
+}
+
+/** Writes new reservations, which may already be closed again. */
+export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
+  const values = made.map((one) => {
+    const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = one
+    const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
+    const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
+    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(new Date(expiresAt))}, ${closedAt})`
+  })
+  return `insert into reservation
+  (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
+values ${values.join(', ')}`
+}
+
+/** Writes the final state of a reservation. */
+export function closeReservation({ token, state, isFree }: StoredReservation): string {
+  return `update reservation
+   set state = ${codeOf(state)},
+       is_free = ${isFree},
+       closed_at = utc_timestamp(3)
+ where token = ${literal(token)}`
+}
+
+/** Parses a row of a reservation. */
+export function reservationIn(row: RowDataPacket): StoredReservation {
+  return {
+    kind: 'reservation',
+    token: row.token.toString('hex'),
+    value: row.value,
+    formatted: row.formatted.toString('utf8'),
+    state: STATES[row.state] ?? 'EXPIRED',
+    expiresAt: row.expires_at.getTime(),
+    periodKey: row.period_key,
+    generation: row.generation,
+    isFree: row.is_free === 1,
+  }
+}
+
+const TOKEN = /^[0-9a-f]{32}$/
+
+/** A reservation's token as a literal. */
+export function literal(token: string): string {
+  if (!TOKEN.test(token)) throw new RangeError(`${token} is not a token`)
+  return `x'${token}'`
+}
+
+function codeOf(state: ReservationState): number {
+  return STATES.indexOf(state)
+}

@@ -1,0 +1,154 @@
+import type { RowDataPacket } from 'mysql2'
+import { NthError } from '../../core/errors.ts'
+import type { Rows } from '../../core/groupCommit/writer.ts'
+import {
+  type GroupKey,
+  groupKeyText,
+  type SequenceStore,
+  sequenceKeyText,
+} from '../../core/sequences/store.ts'
+import type { Origin } from '../connections/origin.ts'
+import type { Connection, Database } from '../connections/pool.ts'
+import { bytes, integer } from '../literals.ts'
+import { REVISION_OF_NOW } from '../revisions.ts'
+import { openRows, openTurns } from '../rowCache.ts'
+import { selectByParent } from '../selecting.ts'
+import { firstVersion } from '../versions.ts'
+import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
+import { defineSequence, deleteSequence, sequenceIn } from './define.ts'
+import { type NumberedRow, numberedRow } from './numberedRow.ts'
+import { listGroups, listSequences, readGroups, readSequences } from './reads.ts'
+import { literal, readPresent, reservationIn } from './reservations.ts'
+
+export function openSequenceStore(
+  database: Database,
+  definitions: Database,
+  origin: Origin,
+): SequenceStore<NumberedRow> {
+  const rows = openRows(database, origin, { textOf: groupKeyText, find: findGroups, make: makeGroups })
+  return {
+    rows,
+    rowsOfReservations: openReservationRows(database, origin, rows),
+    readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
+    readGroups: (keys, now) => database.repeatable((connection) => readGroups(connection, keys, now)),
+    list: (namespace, page) =>
+      database.repeatable((connection) => listSequences(connection, namespace, page)),
+    listGroups: (sequence, page, now) =>
+      database.repeatable((connection) => listGroups(connection, sequence, page, now)),
+    async readReservations(tokens) {
+      const [found] = await database.repeatable((connection) =>
+        connection.query<RowDataPacket[]>(readPresent(tokens)),
+      )
+      return found.map(reservationIn)
+    },
+    readReservationGroups: (tokens) =>
+      database.repeatable(async (connection) =>
+        (await readByToken(connection, tokens)).map((row) => ({
+          token: row.token.toString('hex'),
+          group: keyIn(row),
+        })),
+      ),
+    define: (key, change, when) => defineSequence(definitions, key, change, when),
+    delete: (key) => deleteSequence(definitions, key),
+  }
+}
+
+const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
+
+async function findGroups(
+  connection: Connection,
+  keys: readonly GroupKey[],
+  incarnation: number,
+): Promise<Map<string, NumberedRow>> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    selectByParent(
+      keys,
+      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      (siblings) =>
+        `select ${IDENTITY}
+           from namespace n
+           join sequence s on s.namespace_id = n.id
+           join sequence_group g on g.sequence_id = s.id
+          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
+            and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
+    ),
+  )
+  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row, incarnation)]))
+}
+
+/** Creates sequence groups, and their sequences where missing. */
+async function makeGroups(connection: Connection, keys: readonly GroupKey[], at: Date): Promise<void> {
+  for (const { namespace, sequence, group } of keys) {
+    const id = await sequenceIn(connection, { namespace, name: sequence }, at)
+    await connection.query(
+      `insert into sequence_group (sequence_id, name, identity, revision, is_used)
+       values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
+    )
+  }
+}
+
+/** Finds the sequence groups of reservations. Uses rows that are cached by name. */
+function openReservationRows(
+  database: Database,
+  origin: Origin,
+  known: Rows<GroupKey, NumberedRow>,
+): Rows<string, NumberedRow> {
+  const find = openTurns<string, NumberedRow>(
+    (token) => token,
+    (asked) => database.repeatable((connection) => findByToken(connection, [...asked.keys()])),
+  )
+
+  async function findByToken(
+    connection: Connection,
+    tokens: readonly string[],
+  ): Promise<Map<string, NumberedRow>> {
+    const { incarnation } = origin
+    const rows = await readByToken(connection, tokens)
+    return new Map(
+      rows.map((row) => {
+        const found = rowIn(row, incarnation)
+        const same = known.known(keyIn(row))
+        return [row.token.toString('hex'), same?.key === found.key ? same : found]
+      }),
+    )
+  }
+
+  return {
+    known: () => undefined,
+    find,
+    async findOrMake(token) {
+      const row = await find(token)
+      if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
+      return row
+    },
+    forget: () => undefined,
+  }
+}
+
+/** Reads the sequence groups of reservations. */
+async function readByToken(connection: Connection, tokens: readonly string[]): Promise<RowDataPacket[]> {
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select r.token, ${IDENTITY}
+       from reservation r
+       join sequence_group g on g.id = r.group_id
+       join sequence s on s.id = g.sequence_id
+       join namespace n on n.id = s.namespace_id
+      where r.token in (${tokens.map(literal).join(', ')})`,
+  )
+  return rows
+}
+
+function rowIn(row: RowDataPacket, incarnation: number): NumberedRow {
+  const { id, identity, version } = row
+  const given = { id, sequenceId: row.sequence_id, identity, incarnation, version }
+  return numberedRow(given, row.its_group.toString('utf8'), sequenceDefinitionIn(row))
+}
+
+function keyIn(row: RowDataPacket): GroupKey {
+  return {
+    namespace: row.namespace.toString('utf8'),
+    sequence: row.sequence.toString('utf8'),
+    group: row.its_group.toString('utf8'),
+  }
+}

@@ -1,0 +1,104 @@
+import { readdir, readFile } from 'node:fs/promises'
+import type { RowDataPacket } from 'mysql2'
+import type { Connection } from 'mysql2/promise'
+import { Umzug } from 'umzug'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
+import type { Target } from '../connections/target.ts'
+import { bytes } from '../literals.ts'
+import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
+
+const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
+
+interface Migration {
+  name: string
+  statements: string[]
+}
+
+/**
+ * Migrates a database to this version: applies each new file of `schema/migrations`, in order. Any number of processes
+ * may start at once; one migrates, the others wait for it.
+ *
+ * DDL commits implicitly, so each statement must be repeatable: a process may end between a statement and the record of
+ * its file. That also helps on a cluster, where the lock holds on one node only.
+ *
+ * @param folder where the files are
+ * @returns the names of the files that were applied
+ * @throws {Error} before anything is changed, if the database has a migration that is not among the files
+ */
+export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
+  const migrations = await readMigrations(folder)
+  const connection = await openMigrationSession(target)
+  try {
+    assertKnown(await appliedTo(connection), migrations, target.database)
+    return await withMigrationLock(target, async () => {
+      await connection.query(
+        `create table if not exists migration (
+           name varbinary(255) not null,
+           applied_at datetime not null,
+           primary key (name)
+         ) engine = InnoDB`,
+      )
+      const applied = await migrator(connection, migrations).up()
+      return applied.map(({ name }) => name)
+    })
+  } finally {
+    await connection.end()
+  }
+}
+
+async function readMigrations(folder: URL): Promise<Migration[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  return Promise.all(
+    names.map(async (name) => ({
+      name,
+      statements: statementsOf(await readFile(new URL(name, folder), 'utf8')),
+    })),
+  )
+}
+
+/** The statements of a file. Each ends with a semicolon at the end of a line. */
+function statementsOf(text: string): string[] {
+  return text.split(/;$/m).filter((statement) => statement.trim() !== '')
+}
+
+/** The names of the migrations that a database has. */
+async function appliedTo(connection: Connection): Promise<string[]> {
+  try {
+    const [rows] = await connection.query<RowDataPacket[]>('select name from migration order by name')
+    return rows.map(({ name }) => name.toString('utf8'))
+  } catch (error) {
+    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
+    throw error
+  }
+}
+
+function assertKnown(applied: readonly string[], migrations: readonly Migration[], database: string): void {
+  const unknown = applied.find((one) => migrations.every(({ name }) => name !== one))
+  if (unknown === undefined) return
+  throw new Error(
+    `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+  )
+}
+
+function migrator(connection: Connection, migrations: readonly Migration[]) {
+  return new Umzug({
+    migrations: migrations.map(({ name, statements }) => ({
+      name,
+      async up() {
+        for (const statement of statements) await connection.query(statement)
+      },
+    })),
+    storage: {
+      executed: () => appliedTo(connection),
+      async logMigration({ name }) {
+        await connection.query(
+          `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
+        )
+      },
+      async unlogMigration() {
+        throw new Error('Migrations are forward-only')
+      },
+    },
+    logger: undefined,
+  })
+}

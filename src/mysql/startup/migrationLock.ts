@@ -1,0 +1,88 @@
+import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
+import { sessionSettings } from '../connections/settings.ts'
+import type { Target } from '../connections/target.ts'
+import { integer } from '../literals.ts'
+
+/** How long a starting process waits for another that is migrating, in seconds. */
+const LOCK_WAIT_S = 60
+/** How long the session that holds the lock may be idle: as long as a statement of a migration may take. */
+const IDLE_LIMIT_S = 7 * 86_400
+
+/**
+ * Runs work while no other process runs such work on the same database.
+ *
+ * The lock is a row lock held by a transaction, as clusters deny GET_LOCK. It has its own connection, because DDL
+ * commits the transaction of its connection; the server releases it when that connection ends, for whatever reason. On
+ * Galera a row is locked on one node only.
+ *
+ * @throws {Error} if another process holds it for too long
+ */
+export async function withMigrationLock<T>(target: Target, work: () => Promise<T>): Promise<T> {
+  const holder = await openMigrationSession(target)
+  // A lost lock does not stop the work: it may overlap with that of another process. Without a listener, this would end
+  // the process.
+  holder.on('error', () => undefined)
+  try {
+    await lock(holder)
+    return await work()
+  } finally {
+    // Rolls back, which releases the row.
+    await holder.end().catch(() => holder.destroy())
+  }
+}
+
+/** A session that doesn't depend on the server's settings. */
+export async function openMigrationSession(target: Target): Promise<Connection> {
+  const connection = await createConnection(target)
+  try {
+    for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) await connection.query(statement)
+    await connection.query(
+      // Only MariaDB reads what follows M!, and only it has these limits.
+      `set session
+         wait_timeout = ${integer(IDLE_LIMIT_S)}
+         /*M! , idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */`,
+    )
+    return connection
+  } catch (error) {
+    connection.destroy()
+    throw error
+  }
+}
+
+async function lock(holder: Connection): Promise<void> {
+  // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
+  const [tables] = await holder.query<RowDataPacket[]>("show tables like 'migration_lock'")
+  if (tables.length === 0) await createLock(holder)
+  while (!(await lockRow(holder))) {
+    // Committed before it is locked: processes that wait for a row whose insert is rolled back run into deadlocks.
+    await holder.query('insert ignore into migration_lock (id) values (1)')
+  }
+}
+
+async function createLock(holder: Connection): Promise<void> {
+  await holder.query(
+    `create table if not exists migration_lock (
+       id tinyint unsigned not null,
+       primary key (id)
+     ) engine = InnoDB`,
+  )
+}
+
+/** @returns false if there is no row to lock */
+async function lockRow(holder: Connection): Promise<boolean> {
+  await holder.query('start transaction')
+  try {
+    const [rows] = await holder.query<RowDataPacket[]>(
+      'select id from migration_lock where id = 1 for update',
+    )
+    if (rows.length > 0) return true
+  } catch (error) {
+    if (!hasErrorNumber(error, ER.LOCK_WAIT_TIMEOUT)) throw error
+    throw new Error(`Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`, {
+      cause: error,
+    })
+  }
+  await holder.query('rollback')
+  return false
+}

@@ -1,0 +1,100 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { RowDataPacket } from 'mysql2'
+import { type Connection, createConnection } from 'mysql2/promise'
+import { assertWritable, durabilityRisks, readDurabilitySettings } from '../connections/durability.ts'
+import { ER, failureOf, hasErrorNumber, isLockout, reasonOf } from '../connections/errors.ts'
+import { describeTarget, type Target } from '../connections/target.ts'
+
+export interface ReadyOptions {
+  say: (message: string) => void
+  signal: AbortSignal
+  /** Maximum wait for a server that doesn't answer, in milliseconds. */
+  patienceMs?: number
+}
+
+const PATIENCE_MS = 30_000
+const POLL_MS = 500
+const CONNECT_TIMEOUT_MS = 5_000
+
+/**
+ * Waits until the server answers, creates the database if it doesn't exist, and checks that Nth supports the server and
+ * its settings.
+ *
+ * @throws {Error} stating what is wrong and what to do
+ */
+export async function untilReady(target: Target, options: ReadyOptions): Promise<void> {
+  const connection = await connect(target, options)
+  try {
+    await makeDatabase(connection, target.database)
+    await inspect(connection, options.say)
+  } finally {
+    await connection.end()
+  }
+}
+
+/** Connects without selecting the database, which may not exist yet. */
+async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
+  const { say, signal, patienceMs = PATIENCE_MS } = options
+  const where = describeTarget({ ...server, database })
+  const deadline = performance.now() + patienceMs
+  let isFirst = true
+  while (true) {
+    signal.throwIfAborted()
+    try {
+      return await createConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS })
+    } catch (error) {
+      if (failureOf(error) === 'fault' || isLockout(error)) {
+        throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
+      }
+      if (performance.now() > deadline) {
+        throw new Error(
+          `The database ${where} did not answer within ${patienceMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
+          { cause: error },
+        )
+      }
+      if (isFirst)
+        say(`Waiting for the database ${where}, up to ${patienceMs / 1000} seconds: ${reasonOf(error)}.`)
+      isFirst = false
+      await pause(POLL_MS, undefined, { signal })
+    }
+  }
+}
+
+async function makeDatabase(connection: Connection, name: string): Promise<void> {
+  try {
+    await connection.query(`use ${quoted(name)}`)
+  } catch (error) {
+    if (!hasErrorNumber(error, ER.BAD_DB)) throw error
+    await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
+      throw new Error(
+        `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`,
+        {
+          cause,
+        },
+      )
+    })
+  }
+}
+
+async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
+  const [rows] = await connection.query<RowDataPacket[]>('select version() as version')
+  const version = String(rows[0]?.version)
+  if (!isSupported(version)) {
+    throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
+  }
+  const settings = await readDurabilitySettings(connection)
+  assertWritable(settings)
+  for (const risk of durabilityRisks(settings)) say(risk)
+}
+
+const OLDEST = { mysql: [8, 0], mariadb: [10, 6] } as const
+
+function isSupported(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number.parseFloat)
+  const [oldestMajor, oldestMinor] = OLDEST[version.includes('MariaDB') ? 'mariadb' : 'mysql']
+  return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
+}
+
+function quoted(identifier: string): string {
+  return `\`${identifier.replaceAll('`', '``')}\``
+}

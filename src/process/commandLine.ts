@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+
+const USAGE = `Usage: node dist/main.js [--help | --version]
+
+Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables, with defaults in parentheses:
+
+  HOST                       address to listen on (127.0.0.1)
+  PORT                       port to listen on; 0 for any free port (4000)
+  WORKERS                    number of processes that serve, or auto for one per core (1)
+  DATABASE_URL               mysql://user:password@host:port/database (a private server)
+  NTH_DATA_DIR               directory of the private server (.nth)
+  NTH_ALLOWED_ORIGINS        origins allowed to call, separated by commas, or * (none)
+  NTH_WRITE_TIMEOUT_MS       maximum wait of a call, in milliseconds (10000)
+  NTH_MAX_PENDING            maximum waiting changes per process (10000)
+  NTH_IDEMPOTENCY_TTL_HOURS  how long idempotency keys are valid, in hours (24)
+`
+
+/**
+ * The text to print instead of starting the service; undefined: start it.
+ *
+ * @throws {Error} for an unknown argument
+ */
+export function answerTo(args: readonly string[]): string | undefined {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } },
+  })
+  if (values.help) return USAGE
+  return values.version ? `${version()}\n` : undefined
+}
+
+function version(): string {
+  const text = readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')
+  // The project's own file.
+  return (JSON.parse(text) as { version: string }).version
+}

@@ -1,0 +1,41 @@
+import { type Front, openServer, type ServerOptions } from '../app.ts'
+import type { Order, Report } from './workerProcess.ts'
+
+/**
+ * Serves as one of several processes, controlled by the primary, until it is ordered to end.
+ *
+ * If the primary itself ends for any reason, node:cluster ends this process at once.
+ */
+export async function runWorker(options: ServerOptions): Promise<void> {
+  // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's order.
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
+  let server: Front | undefined
+
+  async function obey(order: Order): Promise<void> {
+    if (order.to === 'end') {
+      await server?.close().catch(options.onFault)
+      process.exit()
+    }
+    await server?.serve(order.target)
+    if (server) report({ state: 'serving', url: server.url })
+  }
+
+  process.on('message', (order: Order) => void obey(order).catch(reportFailure))
+  try {
+    server = await openServer(options)
+    report({ state: 'listening', url: server.url })
+  } catch (error) {
+    reportFailure(error)
+  }
+}
+
+/** Reports why the worker can't continue. The primary then ends it. */
+function reportFailure(error: unknown): void {
+  const { message, code, syscall } = error as NodeJS.ErrnoException
+  report({ state: 'failed', message, code, syscall })
+}
+
+function report(report: Report): void {
+  // If it can't be delivered, the primary has ended, and this process is about to end.
+  process.send?.(report, () => undefined)
+}

@@ -1,0 +1,113 @@
+import type { ChildProcess } from 'node:child_process'
+import cluster, { type Worker as ClusterWorker } from 'node:cluster'
+import type { Target } from '../mysql/connections/target.ts'
+
+/** A message from a worker to the primary. */
+export type Report =
+  | { state: 'listening' | 'serving'; url: string }
+  | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
+
+/** A message from the primary to a worker. */
+export type Order = { to: 'serve'; target: Target } | { to: 'end' }
+
+/** A worker, seen from the primary. */
+export interface Worker {
+  pid: number | undefined
+  ageMs(): number
+  /** Waits until it reports a state, and returns its URL. Rejects if it fails or ends first. */
+  reported(state: 'listening' | 'serving'): Promise<string>
+  serve(target: Target): Promise<void>
+  /** Makes it accept no more connections, finish its requests and end. Kills it if it doesn't. */
+  end(): Promise<void>
+  /** Kills it at once. */
+  kill(): void
+  /** Resolves with the reason when it has ended. */
+  ended: Promise<string>
+}
+
+/** Time until an ending worker is killed: longer than a closing server waits for requests in flight. */
+const ENDED_WITHIN_MS = 15_000
+
+/** Forks a worker of this program, with variables in addition to the primary's own. */
+export function forkWorker(environment: Record<string, string>): Worker {
+  const beganAt = performance.now()
+  const worker = cluster.fork(environment)
+  closeOnExit(worker)
+  const { pid } = worker.process
+  let failure: string | undefined
+  worker.on('message', (report: Report) => {
+    if (report.state === 'failed') failure = report.message
+  })
+  const ended = new Promise<string>((resolve) => {
+    worker.on('exit', (code, signal) => resolve(failure ?? signal ?? `exit ${code}`))
+    worker.on('error', (error) => pid === undefined && resolve(`it could not be started: ${error.message}`))
+  })
+
+  function reported(state: 'listening' | 'serving'): Promise<string> {
+    return new Promise((resolve, reject) => {
+      worker.on('message', (report: Report) => {
+        if (report.state === 'failed') reject(Object.assign(new Error(report.message), report))
+        else if (report.state === state) resolve(report.url)
+      })
+      ended.then((reason) => reject(new Error(`Worker ${pid} ended (${reason}) before it served.`)))
+    })
+  }
+
+  function kill(): void {
+    worker.process.kill('SIGKILL')
+  }
+
+  function order(order: Order): void {
+    // A worker that has just ended gets no order. Its end is handled elsewhere.
+    if (worker.isConnected()) worker.send(order, () => undefined)
+  }
+
+  return {
+    pid,
+    ended,
+    reported,
+    kill,
+    ageMs: () => performance.now() - beganAt,
+
+    async serve(target) {
+      order({ to: 'serve', target })
+      await reported('serving')
+    },
+
+    async end() {
+      order({ to: 'end' })
+      // From here on it is assigned no connections. It would return those that arrive after the order, and
+      // node:cluster keeps what the last worker returns, open and unanswered.
+      worker.disconnect()
+      const force = setTimeout(kill, ENDED_WITHIN_MS)
+      await ended
+      clearTimeout(force)
+    },
+  }
+}
+
+/**
+ * When a worker has ended, closes the connection that was in transit to it. node:cluster would keep it open forever,
+ * waiting for the worker to acknowledge it, and its caller would wait as well. A worker that froze or ran out of memory
+ * usually leaves one.
+ *
+ * It is the last handle that was sent, as only one is in transit at a time. Closing one that had arrived has no effect:
+ * the primary's own copy is already closed then.
+ */
+function closeOnExit(worker: ClusterWorker): void {
+  const { process: child } = worker
+  // It could not be started, and has no channel.
+  if (!child.connected) return
+  let last: unknown
+  child.send = new Proxy(child.send, {
+    apply(send, self: ChildProcess, args: Parameters<ChildProcess['send']>) {
+      if (args[1]) last = args[1]
+      return Reflect.apply(send, self, args)
+    },
+  })
+  worker.on('exit', () => isClosable(last) && last.close())
+}
+
+function isClosable(handle: unknown): handle is { close(): void } {
+  return typeof handle === 'object' && handle !== null && 'close' in handle
+}

@@ -1,0 +1,128 @@
+import cluster from 'node:cluster'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Target } from '../mysql/connections/target.ts'
+import { forkWorker, type Worker } from './workerProcess.ts'
+
+/** Processes that share one address and one database. */
+export interface Workers {
+  /** Their URL, the same for all. */
+  url: string
+  /** Makes them serve. Until then they respond that Nth is starting. */
+  serve(target: Target): Promise<void>
+  /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
+  close(): Promise<void>
+}
+
+export interface WorkersOptions {
+  count: number
+  host: string
+  /** The port they share; 0: any free port. */
+  port: number
+  /** Called when a worker ended by itself. */
+  say: (message: string) => void
+}
+
+/**
+ * Forks workers of this program, which run `runWorker`, and waits until all of them listen.
+ *
+ * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
+ * on, each worker that ends is replaced, until they are closed.
+ *
+ * @throws the system's error if the address is not available, such as EADDRINUSE
+ */
+export async function openWorkers({ count, host, port, say }: WorkersOptions): Promise<Workers> {
+  const living = new Set<Worker>()
+  const ending = new AbortController()
+  const environment = { PORT: String(await probe(host, port)) }
+  // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 simultaneous ones, two idle workers took
+  // 62 and 2, four took 55, 8, 1 and 0 (Node 20, two cores), and connections are long-lived.
+  cluster.schedulingPolicy = cluster.SCHED_RR
+
+  // When this process ends, serving workers end by themselves. Those that are ending would finish first, so kill all.
+  process.once('exit', () => {
+    for (const worker of living) worker.kill()
+  })
+
+  function fork(): Worker {
+    const worker = forkWorker(environment)
+    living.add(worker)
+    worker.ended.then(() => living.delete(worker))
+    return worker
+  }
+
+  async function replaceForEver(first: Worker, target: Target): Promise<void> {
+    let worker = first
+    let pauseMs = 0
+    while (true) {
+      const reason = await worker.ended
+      if (ending.signal.aborted) return
+      pauseMs = pauseBeforeNext(worker.ageMs(), pauseMs)
+      const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
+      say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
+      await pause(pauseMs, undefined, ending).catch(() => undefined)
+      if (ending.signal.aborted) return
+      worker = fork()
+      start(worker, target)
+    }
+  }
+
+  async function close(): Promise<void> {
+    ending.abort()
+    await Promise.all([...living].map((worker) => worker.end()))
+  }
+
+  try {
+    const workers = Array.from({ length: count }, fork)
+    const [url = ''] = await Promise.all(workers.map((worker) => worker.reported('listening')))
+    return {
+      url,
+      close,
+
+      async serve(target) {
+        await Promise.all(workers.map((worker) => worker.serve(target)))
+        for (const worker of workers) void replaceForEver(worker, target)
+      },
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+const SHORTEST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 5_000
+/** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
+const SOUND_AFTER_MS = 10_000
+
+/** Pause before a worker is replaced, in milliseconds: longer each time if they are short-lived. */
+export function pauseBeforeNext(livedMs: number, lastPauseMs: number): number {
+  if (livedMs > SOUND_AFTER_MS) return 0
+  return Math.min(Math.max(lastPauseMs * 2, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS)
+}
+
+/** Makes a worker serve as soon as it can. Ends one that can't, so that another is tried. */
+async function start(worker: Worker, target: Target): Promise<void> {
+  try {
+    await worker.reported('listening')
+    await worker.serve(target)
+  } catch {
+    // The reason is reported when it has ended.
+    await worker.end()
+  }
+}
+
+/**
+ * Checks that an address is available before any process is forked, and returns its port: a number that all workers can
+ * request, including those that start when all others have ended.
+ */
+async function probe(host: string, port: number): Promise<number> {
+  const server = createServer().listen(port, host)
+  await once(server, 'listening')
+  // It is bound to a port and an address, not to the path of a socket.
+  const address = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return address.port
+}
