@@ -1,6 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { CounterKey } from '../src/core/counters/counters.ts'
+import type { CounterKey } from '../src/core/counters/state.ts'
+
 import { claimOf } from '../src/core/idempotency.ts'
 import type { Nth } from '../src/core/nth.ts'
 import type { Target } from '../src/mysql/connections/target.ts'

@@ -1,10 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import {
-  changedSequenceDefinition,
-  defaultSequenceDefinition,
-  type PastFormat,
-} from '../src/core/sequences/definition.ts'
+import { changedSequenceDefinition } from '../src/core/sequences/changeDefinition.ts'
+import { defaultSequenceDefinition, type PastFormat } from '../src/core/sequences/definition.ts'
 import { formatOf, hiddenOf, isFormat, parseFormat, writerOf } from '../src/core/sequences/format.ts'
 import { formatsOverlap } from '../src/core/sequences/formatOverlap.ts'
 import type { Period } from '../src/core/time/calendar.ts'

@@ -1,4 +1,5 @@
-import type { CounterChange, CounterKey, CounterState } from '../../src/core/counters/counters.ts'
+import type { CounterChange } from '../../src/core/counters/counters.ts'
+import type { CounterKey, CounterState } from '../../src/core/counters/state.ts'
 import type { Nth } from '../../src/core/nth.ts'
 import type { GroupKey, GroupState } from '../../src/core/sequences/store.ts'
 import { built } from '../built.ts'

@@ -1,8 +1,10 @@
-import { type CounterStore, type Counters, openCounters } from './counters/counters.ts'
+import { type Counters, openCounters } from './counters/counters.ts'
 import { type NamespaceStore, type Namespaces, openNamespaces } from './counters/namespaces.ts'
+import type { CounterStore } from './counters/store.ts'
 import { openGroupCommit } from './groupCommit/groupCommit.ts'
 import type { CallsOptions } from './groupCommit/pendingCalls.ts'
-import type { Row, Writer } from './groupCommit/writer.ts'
+import type { Writer } from './groupCommit/writer.ts'
+import type { Row } from './rows.ts'
 import { openSequences, type Sequences } from './sequences/sequences.ts'
 import type { SequenceStore } from './sequences/store.ts'
 

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
-import type { Rows } from '../core/groupCommit/writer.ts'
+import type { Rows } from '../core/rows.ts'
+
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './connections/errors.ts'
 import type { Origin } from './connections/origin.ts'
 import { type Connection, type Database, inTransaction } from './connections/pool.ts'

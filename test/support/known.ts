@@ -1,5 +1,6 @@
-import type { CounterKey, Counters, Known } from '../../src/core/counters/counters.ts'
+import type { Counters } from '../../src/core/counters/counters.ts'
 import { DEFAULT_RETENTION } from '../../src/core/counters/definition.ts'
+import type { CounterKey, Known } from '../../src/core/counters/state.ts'
 
 /** A counter and what it is, as reads of its periods want it. */
 export async function known(counters: Counters, { namespace, name }: CounterKey): Promise<Known> {

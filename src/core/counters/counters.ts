@@ -1,40 +1,16 @@
 import { gather } from '../eventLoop/batchReads.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Request } from '../groupCommit/pendingCalls.ts'
-import type { Row, Rows } from '../groupCommit/writer.ts'
 import type { Claim } from '../idempotency.ts'
-import { joinNames } from '../names.ts'
-import type { Period } from '../time/calendar.ts'
+import type { Row } from '../rows.ts'
 import type { Operation, OperationResult, PeriodValues } from './apply.ts'
 import type { BoundsChange } from './bounds.ts'
 import type { Definition, PeriodChoice, Retention } from './definition.ts'
-import {
-  type HistoryCost,
-  type HistoryRange,
-  type HistoryRow,
-  type HistoryStretch,
-  openHistory,
-  type Total,
-} from './history.ts'
+import { type Histories, openHistory } from './history.ts'
 import type { LeaderboardEntry, LeaderboardPage, PageByName } from './pages.ts'
 import { type ResetSummary, resetAll } from './resetAll.ts'
-
-export interface CounterKey {
-  namespace: string
-  name: string
-}
-
-export interface CounterState extends CounterKey {
-  value: number
-  /** Undefined: never written or defined; its namespace's defaults apply. */
-  definition: Definition | undefined
-  /** When it was first written or defined; null: never. */
-  createdAt: Date | null
-  /** When its value was last changed; null: never. */
-  updatedAt: Date | null
-  /** Higher in the newer of two states. */
-  revision: number
-}
+import { type CounterKey, type CounterState, keyText } from './state.ts'
+import type { CounterStore } from './store.ts'
 
 export interface CounterChange {
   key: CounterKey
@@ -78,19 +54,7 @@ export interface CounterDelta {
   delta: number
 }
 
-/** Storage of counters. */
-export interface CounterStore<R extends Row> {
-  rows: Rows<CounterKey, R>
-  /** Reads counters, including those never written or defined, in any order, with one statement. */
-  read(keys: readonly CounterKey[]): Promise<CounterState[]>
-  list(namespace: string, page: PageByName): Promise<CounterState[]>
-  /** At most a second behind. It includes all changes made by this process. */
-  listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
-  /** Reads the totals of the periods that start in some time ranges, with one statement. */
-  readHistory(stretches: readonly HistoryStretch[]): Promise<HistoryRow[]>
-}
-
-export interface Counters {
+export interface Counters extends Histories {
   /** @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE, UNAVAILABLE, OUTCOME_UNKNOWN */
   incrementBy(key: CounterKey, delta: number, options?: CallOptions): Promise<CounterChange>
   /**
@@ -139,28 +103,6 @@ export interface Counters {
   readMany(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>
   listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]>
-  /**
-   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
-   * one statement.
-   *
-   * @returns null if neither the period nor a finer one is tracked
-   * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
-   */
-  history(
-    counter: Known,
-    period: Period,
-    range: HistoryRange,
-    /** Called with the cost before the read; may throw to refuse it. */
-    mayCost?: (cost: HistoryCost) => void,
-  ): Promise<Total[] | null>
-  /** Total of the current period; null: neither it nor a finer one is tracked. */
-  valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
-}
-
-/** A counter, and the part of its definition that a history needs. */
-export interface Known extends CounterKey {
-  retention: Retention
-  slots: number
 }
 
 /** Maximum additions of one call. */
@@ -261,14 +203,4 @@ function changeOf(
     definition,
     revision,
   }
-}
-
-/** A key as one string. */
-export function keyText({ namespace, name }: CounterKey): string {
-  return joinNames(namespace, name)
-}
-
-/** A counter that was never written or defined. */
-export function unwritten({ namespace, name }: CounterKey, revision: number): CounterState {
-  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null, revision }
 }

@@ -14,8 +14,8 @@ import {
   PARTS,
   type Period,
 } from '../time/calendar.ts'
-import type { CounterKey, Counters, Known } from './counters.ts'
 import { type HistorySource, historySourcesOf } from './historySources.ts'
+import type { CounterKey, Known } from './state.ts'
 
 /** A period total. */
 export interface Total extends Bucket {
@@ -47,6 +47,26 @@ export interface HistoryCost {
   rows: number
 }
 
+/** Reads period totals. */
+export interface Histories {
+  /**
+   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
+   * one statement.
+   *
+   * @returns null if neither the period nor a finer one is tracked
+   * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
+   */
+  history(
+    counter: Known,
+    period: Period,
+    range: HistoryRange,
+    /** Called with the cost before the read; may throw to refuse it. */
+    mayCost?: (cost: HistoryCost) => void,
+  ): Promise<Total[] | null>
+  /** Total of the current period; null: neither it nor a finer one is tracked. */
+  valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
+}
+
 /** Default number of periods of a history. */
 export const DEFAULT_BUCKETS = 30
 
@@ -63,7 +83,7 @@ interface Found extends HistoryStretch {
 export function openHistory(
   readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
   now: () => Date,
-): Pick<Counters, 'history' | 'valueIn'> {
+): Histories {
   const rows = gather(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
 
   /** Reads the rows of all stretches with one statement, and assigns them to their stretches. */

@@ -1,4 +1,4 @@
-import type { CounterState } from './counters.ts'
+import type { CounterState } from './state.ts'
 
 /** A page of a namespace's counters. */
 interface Page {

@@ -1,6 +1,8 @@
 import { NthError } from '../errors.ts'
-import type { Row } from '../groupCommit/writer.ts'
-import type { CounterKey, CountersOptions } from './counters.ts'
+import type { GroupCommit } from '../groupCommit/groupCommit.ts'
+import type { Row } from '../rows.ts'
+import type { CounterKey } from './state.ts'
+import type { CounterStore } from './store.ts'
 
 /** Result of resetting many counters. */
 export interface ResetSummary {
@@ -19,7 +21,10 @@ interface Reset {
 /** Maximum counters of one transaction. */
 const BATCH = 500
 
-type Means<R extends Row> = Pick<CountersOptions<R>, 'store' | 'groupCommit'>
+interface Means<R extends Row> {
+  store: CounterStore<R>
+  groupCommit: GroupCommit<R>
+}
 
 /** Resets every counter of a namespace whose name starts with a prefix, in batches: see `Counters`. */
 export async function resetAll<R extends Row>(

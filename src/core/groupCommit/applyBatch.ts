@@ -1,9 +1,10 @@
 import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
+import type { Row } from '../rows.ts'
 import { groupWrite } from '../sequences/state.ts'
 import { applyCall, begin, beginGroup, isGone, writeOf } from './applyCall.ts'
 import { type Batch, isCounter, isTight } from './batch.ts'
-import type { Decision, Found, Row } from './writer.ts'
+import type { Decision, Found } from './writer.ts'
 
 export interface ApplyOptions {
   at: Date

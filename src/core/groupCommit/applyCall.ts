@@ -1,11 +1,12 @@
 import { apply, applyAll, isForCounter, type Operation, type OperationResult } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
+import type { CounterRow, GroupRow, Row } from '../rows.ts'
 import { applyToSequence } from '../sequences/apply.ts'
 import { type GroupFound, numberState } from '../sequences/state.ts'
 import { type CounterRun, isCounter, type Run } from './batch.ts'
 import type { Applied, Call } from './pendingCalls.ts'
 import type { GroupRun } from './sequenceRun.ts'
-import type { CounterRow, GroupRow, Row, Write } from './writer.ts'
+import type { Write } from './writer.ts'
 
 /** Whether the row no longer exists or has changed since it was cached. Then it must be resolved again. */
 export function isGone<R extends Row>(run: Run<R>): boolean {

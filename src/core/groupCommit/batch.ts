@@ -7,9 +7,9 @@ import {
   type ValueOperation,
 } from '../counters/apply.ts'
 import type { Claim } from '../idempotency.ts'
+import type { CounterRow, GroupRow, Row } from '../rows.ts'
 import type { Call } from './pendingCalls.ts'
 import { type GroupRun, groupRunOf, includeInGroup } from './sequenceRun.ts'
-import type { CounterRow, GroupRow, Row } from './writer.ts'
 
 /** The calls of one flush, in order of arrival, and what they touch. */
 export interface Batch<R extends Row> {

@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { NthError } from '../errors.ts'
+import type { Row } from '../rows.ts'
 import { applyBatch } from './applyBatch.ts'
 import { isGone } from './applyCall.ts'
 import { type Batch, batchOf, type Care, isOf, runOf, touches } from './batch.ts'
 import { type Applied, type Call, type Calls, doubtful } from './pendingCalls.ts'
-import type { FlushBody, Outcome, Row, Unavailable, Writer } from './writer.ts'
+import type { FlushBody, Outcome, Unavailable, Writer } from './writer.ts'
 
 /** A failure that one row or claim caused. */
 export type Failure = Extract<Outcome, { kind: 'failed' }>

@@ -1,5 +1,6 @@
 import type { Operation, OperationResult } from '../counters/apply.ts'
 import { unavailable } from '../errors.ts'
+import type { Row, Rows } from '../rows.ts'
 import { firstOf, touches } from './batch.ts'
 import { type Failure, openFlushLoop } from './flushLoop.ts'
 import {
@@ -12,7 +13,7 @@ import {
 } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
 import { MissingRow, openRowResolver } from './resolveRows.ts'
-import type { Row, Rows, Writer } from './writer.ts'
+import type { Writer } from './writer.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on

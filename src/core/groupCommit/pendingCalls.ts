@@ -1,7 +1,7 @@
 import type { Operation, OperationResult } from '../counters/apply.ts'
 import { NthError, unavailable } from '../errors.ts'
 import type { Claim } from '../idempotency.ts'
-import type { Row } from './writer.ts'
+import type { Row } from '../rows.ts'
 
 /** The result of a call, once its operations are durable. */
 export interface Applied {

@@ -1,5 +1,5 @@
+import type { Row } from '../rows.ts'
 import type { Call, CallQueue } from './pendingCalls.ts'
-import type { Row } from './writer.ts'
 
 /** Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. */
 export interface Quarantine<R extends Row> {

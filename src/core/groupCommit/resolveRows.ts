@@ -1,5 +1,5 @@
+import type { Row, Rows } from '../rows.ts'
 import type { Call, Calls } from './pendingCalls.ts'
-import type { Row, Rows } from './writer.ts'
 
 export interface RowResolverOptions<R extends Row> {
   calls: Calls<R>

@@ -1,8 +1,8 @@
 import type { Operation } from '../counters/apply.ts'
+import type { GroupRow, Row } from '../rows.ts'
 import type { NumberState } from '../sequences/state.ts'
 import { periodKeyOf } from '../time/periodKey.ts'
 import type { Call } from './pendingCalls.ts'
-import type { GroupRow, Row } from './writer.ts'
 
 /** One sequence group of a flush. */
 export interface GroupRun<R extends GroupRow> {

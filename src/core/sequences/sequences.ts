@@ -4,15 +4,12 @@ import { NthError } from '../errors.ts'
 import { gather } from '../eventLoop/batchReads.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Applied, Request } from '../groupCommit/pendingCalls.ts'
-import type { Row, Rows } from '../groupCommit/writer.ts'
 import type { Claim } from '../idempotency.ts'
+import type { Row, Rows } from '../rows.ts'
 import { notGapless } from './apply.ts'
 import { nextNumber } from './blocks.ts'
-import {
-  changedSequenceDefinition,
-  defaultSequenceDefinition,
-  type SequenceDefinitionChange,
-} from './definition.ts'
+import { changedSequenceDefinition } from './changeDefinition.ts'
+import { defaultSequenceDefinition, type SequenceDefinitionChange } from './definition.ts'
 import { writerOf } from './format.ts'
 import type { GroupOperation, IssuedNumbers, Reservation, SequenceResult } from './state.ts'
 import {

@@ -1,6 +1,6 @@
 import type { PageByName } from '../counters/pages.ts'
-import type { Row, Rows } from '../groupCommit/writer.ts'
 import { joinNames } from '../names.ts'
+import type { Row, Rows } from '../rows.ts'
 import type { Position } from './blocks.ts'
 import type { History, PastFormat, SequenceDefinition } from './definition.ts'
 import type { Reservation } from './state.ts'

@@ -1,7 +1,7 @@
 import { type Bounds, UNBOUNDED } from '../../core/counters/bounds.ts'
-import type { CounterKey, CounterState, Known } from '../../core/counters/counters.ts'
 import type { Definition, Retention } from '../../core/counters/definition.ts'
 import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
+import type { CounterKey, CounterState, Known } from '../../core/counters/state.ts'
 import { inTurns } from '../../core/eventLoop/ticks.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'

@@ -1,11 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import {
-  type CallOptions,
-  type CounterChange,
-  type CounterKey,
-  MAX_CHANGES,
-} from '../../core/counters/counters.ts'
+import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
 import type { ResetSummary } from '../../core/counters/resetAll.ts'
+import type { CounterKey } from '../../core/counters/state.ts'
 import { inTurns } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'

@@ -1,7 +1,7 @@
-import type { CounterState } from '../../core/counters/counters.ts'
 import type { Retention } from '../../core/counters/definition.ts'
 import type { NamespaceState } from '../../core/counters/namespaces.ts'
 import type { LeaderboardEntry } from '../../core/counters/pages.ts'
+import type { CounterState } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { SequenceState } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
 import type { Bounds } from '../../core/counters/bounds.ts'
-import { type CounterState, unwritten } from '../../core/counters/counters.ts'
 import type { Definition, Retention } from '../../core/counters/definition.ts'
+import { type CounterState, unwritten } from '../../core/counters/state.ts'
 import { retentionIn } from './retention.ts'
 import { BEGINNING } from './update.ts'
 

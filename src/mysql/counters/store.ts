@@ -1,12 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
-import {
-  type CounterKey,
-  type CounterState,
-  type CounterStore,
-  keyText,
-  unwritten,
-} from '../../core/counters/counters.ts'
 import type { PageByName } from '../../core/counters/pages.ts'
+import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
+import type { CounterStore } from '../../core/counters/store.ts'
 import type { Origin } from '../connections/origin.ts'
 import type { Connection, Database } from '../connections/pool.ts'
 import { bytes, integer } from '../literals.ts'

@@ -1,6 +1,7 @@
 import type { ValueOperation } from '../../core/counters/apply.ts'
 import type { Definition } from '../../core/counters/definition.ts'
-import type { CounterRow } from '../../core/groupCommit/writer.ts'
+import type { CounterRow } from '../../core/rows.ts'
+
 import { instant, integer } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 

@@ -1,6 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
 import type { GroupRun } from '../../core/groupCommit/sequenceRun.ts'
-import type { GroupRow } from '../../core/groupCommit/writer.ts'
+import type { GroupRow } from '../../core/rows.ts'
+
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
 import { sequenceDefinitionIn } from './columns.ts'
 

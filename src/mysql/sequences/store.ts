@@ -1,6 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
 import { NthError } from '../../core/errors.ts'
-import type { Rows } from '../../core/groupCommit/writer.ts'
+import type { Rows } from '../../core/rows.ts'
+
 import {
   type GroupKey,
   groupKeyText,

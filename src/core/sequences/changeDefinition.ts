@@ -1,0 +1,193 @@
+import { type ErrorDetails, NthError } from '../errors.ts'
+import { beyondBounds } from './blocks.ts'
+import {
+  defaultSequenceDefinition,
+  type History,
+  isDescending,
+  type PastFormat,
+  type SequenceDefinition,
+  type SequenceDefinitionChange,
+  type UsedGroups,
+} from './definition.ts'
+import { formatOf, hiddenOf, isFormat, parseFormat } from './format.ts'
+import { formatsOverlap } from './formatOverlap.ts'
+
+/** How often the format of a sequence in use can be changed. */
+const MAX_PAST_FORMATS = 100
+
+/**
+ * A sequence definition after a change, with its format history; an error if it is invalid, or if numbers could be
+ * issued that look like earlier ones.
+ */
+export function changedSequenceDefinition(
+  history: History,
+  change: SequenceDefinitionChange,
+): { definition: SequenceDefinition; formatHistory: readonly PastFormat[] } | NthError {
+  const { definition: present, used, isUsedSince } = history
+  const definition = withChange(present, change)
+  const fault = faultIn(definition, change)
+  if (fault) return fault
+  if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
+  if (definition.gapless !== present.gapless) {
+    return refused('definition.gapless', 'can no longer be changed: numbers were issued')
+  }
+  if (definition.gapless && isDescending(definition) !== isDescending(present)) {
+    return refused(
+      'definition.step',
+      'cannot change direction: numbers that were released would be issued twice',
+    )
+  }
+  if (startsInVain(definition, present, used)) {
+    return refused(
+      'definition.startValue',
+      'only affects the first number, which was already issued; use restartSequence',
+    )
+  }
+  const past = formatInUse(present, used)
+  const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
+  if (formatHistory.length > MAX_PAST_FORMATS && !isAlike(past, formatInUse(definition, used))) {
+    return refused('definition.format', `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
+  }
+  if (definition.cycle || definition.allowRepeats) return { definition, formatHistory }
+  // An unchanged format was compared when it was defined.
+  if (isAlike(past, formatInUse(definition, used))) return { definition, formatHistory }
+  const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
+  const overlapping = formatHistory.find((past) =>
+    formatsOverlap(past.format, definition.format, {
+      carriesOn: carriesOn(past, definition),
+      isDated: definition.restartEvery !== null,
+      isSigned,
+      groups: past.groups,
+    }),
+  )
+  return overlapping ? repeating(overlapping, definition, change) : { definition, formatHistory }
+}
+
+/** Whether a new `startValue` would have no effect: no period, cycle or other sequence group starts with it. */
+function startsInVain(
+  definition: SequenceDefinition,
+  { startValue }: SequenceDefinition,
+  used: UsedGroups,
+): boolean {
+  const { restartEvery, cycle } = definition
+  const isAhead = restartEvery !== null || cycle || used.isNamed
+  return (
+    definition.startValue !== startValue && !isAhead && beyondBounds(definition, startValue) === undefined
+  )
+}
+
+function withChange(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
+  const defaults = defaultSequenceDefinition(present.timeZone)
+  const given = Object.entries(change).filter(([, value]) => value !== undefined)
+  const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof SequenceDefinition]])
+  // Each part has the same type in both.
+  return { ...present, ...(Object.fromEntries(values) as Partial<SequenceDefinition>) }
+}
+
+/** Why a definition is invalid; undefined: it is valid. */
+function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChange): NthError | undefined {
+  const { startValue, step, minValue, maxValue, cycle, gapless } = definition
+  /** Of parts that contradict each other, the one that the caller changed. */
+  const blamed = (...parts: (keyof SequenceDefinition)[]) =>
+    `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
+  if (step === 0) return refused('definition.step', 'must not be 0')
+  if (minValue !== null && maxValue !== null && minValue > maxValue) {
+    return refused(blamed('minValue', 'maxValue'), `leaves no number: from ${minValue} to ${maxValue}`)
+  }
+  if (minValue !== null && startValue < minValue) {
+    const message = `makes startValue ${startValue} lower than minValue ${minValue}`
+    return refused(blamed('startValue', 'minValue'), message, { limit: minValue })
+  }
+  if (maxValue !== null && startValue > maxValue) {
+    const message = `makes startValue ${startValue} higher than maxValue ${maxValue}`
+    return refused(blamed('startValue', 'maxValue'), message, { limit: maxValue })
+  }
+  if (cycle && (step > 0 ? maxValue : minValue) === null) {
+    const end = step > 0 ? 'maxValue' : 'minValue'
+    return refused(blamed('cycle', end, 'step'), `needs a ${end} to wrap around at`)
+  }
+  if (cycle && gapless)
+    return refused(blamed('gapless', 'cycle'), 'is not possible: a gapless sequence cannot wrap around')
+  return faultInFormat(definition, change)
+}
+
+function faultInFormat(
+  { format, restartEvery, allowRepeats }: SequenceDefinition,
+  change: SequenceDefinitionChange,
+): NthError | undefined {
+  const argument = 'definition.format'
+  if (format !== null) {
+    const parsed = parseFormat(format)
+    if (!isFormat(parsed)) {
+      const { message, position } = parsed
+      if (position === undefined) return refused(argument, message)
+      return refused(argument, `${message} (character ${position})`, { position })
+    }
+  }
+  if (restartEvery === null || allowRepeats) return undefined
+  const hidden = hiddenOf(formatOf(format, false), restartEvery)
+  if (hidden.length === 0) return undefined
+  const blamed = change.format === undefined ? 'definition.restartEvery' : argument
+  const period = restartEvery.toLowerCase()
+  return refused(
+    blamed,
+    `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`,
+  )
+}
+
+function formatInUse(definition: SequenceDefinition, groups: UsedGroups): PastFormat {
+  const { format, restartEvery, cycle, allowRepeats } = definition
+  return {
+    format,
+    restartEvery,
+    isDescending: isDescending(definition),
+    isSigned: isSigning(definition),
+    groups,
+    isMixed: cycle || allowRepeats,
+  }
+}
+
+/** Adds the format in use. The set of sequence groups only grows. */
+function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): PastFormat[] {
+  const before = formatHistory.map((other) => {
+    const isMixed = other.isMixed || past.isMixed || other.isDescending !== past.isDescending
+    return { ...other, isMixed }
+  })
+  return [...before.filter((other) => !isAlike(other, past)), past]
+}
+
+function isAlike(past: PastFormat, other: PastFormat): boolean {
+  const [one, two] = [past, other].map((each) => JSON.stringify({ ...each, groups: undefined }))
+  return one === two
+}
+
+/** Whether numbers may be negative without a restart at a negative number. */
+function isSigning({ startValue, step, minValue }: SequenceDefinition): boolean {
+  return startValue < 0 || (step < 0 && (minValue === null || minValue < 0))
+}
+
+/** Whether the next numbers follow those of an earlier format, so that none is reissued. */
+function carriesOn({ isMixed, ...past }: PastFormat, next: SequenceDefinition): boolean {
+  return !isMixed && past.restartEvery === next.restartEvery && past.isDescending === isDescending(next)
+}
+
+function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
+  const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
+  const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? 'format'}`
+  const [before, after] = [past.format, next.format].map(described)
+  return refused(
+    argument,
+    `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`,
+  )
+}
+
+function described(format: string | null): string {
+  return format === null ? 'plain numbers' : JSON.stringify(format)
+}
+
+function refused(argument: string, message: string, details: ErrorDetails = {}): NthError {
+  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}. Nothing was changed.`, {
+    argument,
+    ...details,
+  })
+}
