@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import type { OperationResult } from './counters/apply.ts'
 import { NthError } from './errors.ts'
 import { joinNames } from './names.ts'
+import type { OperationResult } from './operations.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
 export interface Claim {

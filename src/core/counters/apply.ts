@@ -1,11 +1,7 @@
 import { NthError } from '../errors.ts'
-import type { GroupOperation, SequenceResult } from '../sequences/state.ts'
 import type { Period } from '../time/calendar.ts'
 import { type Crossed, crossed } from './bounds.ts'
 import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
-
-/** An operation on one row. */
-export type Operation = CounterOperation | GroupOperation
 
 /** An operation on one counter. */
 export type CounterOperation =
@@ -17,9 +13,6 @@ export type CounterOperation =
 
 /** An operation that can be coalesced with others. */
 export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
-
-/** Result of an operation. */
-export type OperationResult = CounterResult | SequenceResult
 
 /** Result of an operation on a counter. */
 export interface CounterResult {
@@ -59,11 +52,6 @@ export interface RowState {
   raised: number
   isDefined: boolean
   isDeleted: boolean
-}
-
-/** Whether it is an operation on a counter. */
-export function isForCounter(operation: Operation): operation is CounterOperation {
-  return ['add', 'set', 'define', 'delete'].includes(operation.kind)
 }
 
 /** One operation with the effect of two, in order; undefined: it would leave the safe range. */

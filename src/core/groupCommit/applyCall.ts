@@ -1,5 +1,6 @@
-import { apply, applyAll, isForCounter, type Operation, type OperationResult } from '../counters/apply.ts'
+import { apply, applyAll } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
+import { isForCounter, type Operation, type OperationResult } from '../operations.ts'
 import type { CounterRow, GroupRow, Row } from '../rows.ts'
 import { applyToSequence } from '../sequences/apply.ts'
 import { type GroupFound, numberState } from '../sequences/state.ts'

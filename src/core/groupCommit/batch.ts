@@ -1,12 +1,6 @@
-import {
-  coalesce,
-  isForCounter,
-  type Operation,
-  type RowState,
-  raiseBy,
-  type ValueOperation,
-} from '../counters/apply.ts'
+import { coalesce, type RowState, raiseBy, type ValueOperation } from '../counters/apply.ts'
 import type { Claim } from '../idempotency.ts'
+import { isForCounter, type Operation } from '../operations.ts'
 import type { CounterRow, GroupRow, Row } from '../rows.ts'
 import type { Call } from './pendingCalls.ts'
 import { type GroupRun, groupRunOf, includeInGroup } from './sequenceRun.ts'

@@ -1,5 +1,5 @@
-import type { Operation, OperationResult } from '../counters/apply.ts'
 import { unavailable } from '../errors.ts'
+import type { Operation, OperationResult } from '../operations.ts'
 import type { Row, Rows } from '../rows.ts'
 import { firstOf, touches } from './batch.ts'
 import { type Failure, openFlushLoop } from './flushLoop.ts'

@@ -1,6 +1,6 @@
-import type { Operation, OperationResult } from '../counters/apply.ts'
 import { NthError, unavailable } from '../errors.ts'
 import type { Claim } from '../idempotency.ts'
+import type { Operation, OperationResult } from '../operations.ts'
 import type { Row } from '../rows.ts'
 
 /** The result of a call, once its operations are durable. */

@@ -1,4 +1,5 @@
-import type { Operation } from '../counters/apply.ts'
+import type { Operation } from '../operations.ts'
+
 import type { GroupRow, Row } from '../rows.ts'
 import type { NumberState } from '../sequences/state.ts'
 import { periodKeyOf } from '../time/periodKey.ts'

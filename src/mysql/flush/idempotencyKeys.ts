@@ -1,6 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
-import type { OperationResult, PeriodValues } from '../../core/counters/apply.ts'
+import type { PeriodValues } from '../../core/counters/apply.ts'
 import type { Claim, EarlierResults, StoredResults } from '../../core/idempotency.ts'
+import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
 import type { Database } from '../connections/pool.ts'
 import { bytes, digest, instant, integer } from '../literals.ts'

@@ -1,0 +1,13 @@
+import type { CounterOperation, CounterResult } from './counters/apply.ts'
+import type { GroupOperation, SequenceResult } from './sequences/state.ts'
+
+/** An operation on one row. */
+export type Operation = CounterOperation | GroupOperation
+
+/** Result of an operation. */
+export type OperationResult = CounterResult | SequenceResult
+
+/** Whether it is an operation on a counter. */
+export function isForCounter(operation: Operation): operation is CounterOperation {
+  return ['add', 'set', 'define', 'delete'].includes(operation.kind)
+}
