@@ -107,12 +107,11 @@ it('does several additions as a model does, or none of them', () => {
           return [name, { ...rowWith(value), definition: { ...PLAIN, bounds } }]
         }),
       )
-      const touched = asked.flatMap(({ name }) => rows.get(name) ?? [])
-      const issued = applyAll(
-        touched,
-        asked.map(({ delta }) => ({ kind: 'add', delta })),
-        AT,
-      )
+      const changes = asked.flatMap(({ name, delta }) => {
+        const row = rows.get(name)
+        return row ? [{ row, operation: { kind: 'add', delta } as const }] : []
+      })
+      const issued = applyAll(changes, AT)
       seen.add(issued instanceof NthError ? issued.code : 'done')
       if (issued instanceof NthError) {
         expect({ code: issued.code, ...issued.details }).toEqual(outcome)

@@ -22,7 +22,7 @@ const justExpired: StoredReservation = {
 function found(reservation: StoredReservation): NumberState {
   const definition = { ...defaults, gapless: true }
   const position = {
-    isRisen: false,
+    isAdvanced: false,
     last: 9,
     next: null,
     generation: 0,
@@ -30,7 +30,8 @@ function found(reservation: StoredReservation): NumberState {
     free: [5],
     revision: undefined,
   }
-  return numberState({ definition, group: '', periodKey: 0 }, { ...position, reservations: [reservation] })
+  const row = { kind: 'group', key: 'g', sequenceKey: 's', group: '', definition } as const
+  return numberState({ row, periodKey: 0 }, { ...position, reservations: [reservation] })
 }
 
 it.each([

@@ -4,9 +4,9 @@ import { openCounters } from '../src/core/counters/counters.ts'
 import { type Definition, PLAIN } from '../src/core/counters/definition.ts'
 import type { CounterKey } from '../src/core/counters/state.ts'
 import type { CounterStore } from '../src/core/counters/store.ts'
-import { SMALL_SUM } from '../src/core/groupCommit/batch.ts'
+import { type CounterRun, SMALL_SUM } from '../src/core/groupCommit/counterRun.ts'
 import { openGroupCommit } from '../src/core/groupCommit/groupCommit.ts'
-import type { CallsOptions } from '../src/core/groupCommit/pendingCalls.ts'
+import type { PendingCallsOptions } from '../src/core/groupCommit/pendingCalls.ts'
 import type { Flush, Outcome, Writer } from '../src/core/groupCommit/writer.ts'
 import type { StoredResults } from '../src/core/idempotency.ts'
 import type { CounterRow } from '../src/core/rows.ts'
@@ -75,7 +75,7 @@ function emptyTable(): Table {
 }
 
 /** Counters in memory. What is known of a row may be old, as where another process has defined it anew. */
-function modelStore(table: Table): CounterStore<ModelRow> {
+function modelStore(table: Table): CounterStore {
   const known = new Map<string, ModelRow>()
 
   function find({ name }: CounterKey): ModelRow {
@@ -95,9 +95,9 @@ function modelStore(table: Table): CounterStore<ModelRow> {
 
   return {
     rows: {
-      known: ({ name }) => known.get(name),
-      find: async (key) => find(key),
-      findOrMake: async (key) => find(key),
+      cached: ({ name }) => known.get(name),
+      load: async (key) => find(key),
+      loadOrCreate: async (key) => find(key),
       forget: ({ name }) => void known.delete(name),
     },
     read: async () => [],
@@ -108,12 +108,12 @@ function modelStore(table: Table): CounterStore<ModelRow> {
 }
 
 /** A writer whose flushes go as the stream says. */
-function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
-  async function flush(flush: Flush<ModelRow>): Promise<Outcome> {
+function modelLane(table: Table, stream: Iterator<Course>): Writer {
+  async function flush(flush: Flush): Promise<Outcome> {
     const { promise: ended, resolve: unlock } = deferred()
     // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
     const keys = flush.claims.map(({ key }) => key).toSorted()
-    const names = [...new Set(flush.counters.map(({ row }) => `row ${row.name}`))].toSorted()
+    const names = [...new Set(flush.counters.map((run) => `row ${rowIn(run).name}`))].toSorted()
     for (const place of [...keys, ...names]) {
       const before = table.locks.get(place)
       table.locks.set(place, ended)
@@ -124,8 +124,8 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
     return outcome
   }
 
-  async function transact(flush: Flush<ModelRow>): Promise<Outcome> {
-    const { counters: runs, claims, decide, mayCommit } = flush
+  async function transact(flush: Flush): Promise<Outcome> {
+    const { counters: runs, claims, decide } = flush
     const { fate, turns, run } = stream.next().value
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
@@ -138,44 +138,49 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
         isFault: run % 2 === 0,
       }
     }
-    const stored = runs.map(({ row }) => {
-      const found = table.rows.get(row.name)
-      return found?.id === row.id && found.version === row.version ? found : undefined
-    })
+    await turnsLater(turns)
+    const stored = new Map(
+      runs.flatMap((run) => {
+        const { id, version, name } = rowIn(run)
+        const row = table.rows.get(name)
+        return row?.id === id && row.version === version ? [[run, row] as const] : []
+      }),
+    )
     const decision = decide({
-      values: stored.map((row) => row?.value),
-      positions: [],
-      revisions: [],
-      periodTotals: stored.map((row, index) =>
-        row && runs[index]?.wantsPeriodValues ? [row.added] : undefined,
+      counters: new Map(
+        [...stored].map(([run, { value, added }]) => {
+          const periodTotals = run.wantsPeriodValues ? [added] : undefined
+          return [run, { value, periodTotals, revision: undefined }]
+        }),
       ),
+      groups: new Map(),
       earlier: claims.flatMap(({ key }) => {
         const earlier = table.keys.get(key)
         return earlier ? { ...earlier, ageMs: 0 } : []
       }),
     })
-    await turnsLater(turns)
-    if (!decision || !mayCommit()) return { kind: 'withdrawn' }
-    const sums = stored.map((row, index) => Number(BigInt(row?.added ?? 0) + (decision.added[index] ?? 0n)))
+    if (decision === 'withdraw') return { kind: 'withdrawn' }
+    const sumOf = (run: CounterRun) => Number(BigInt(stored.get(run)?.added ?? 0) + run.added)
     const end = Number.MAX_SAFE_INTEGER - SMALL_SUM
-    if (runs.some(({ wantsPeriodValues }, index) => !wantsPeriodValues && Math.abs(sums[index] ?? 0) > end))
+    if (runs.some((run) => !run.wantsPeriodValues && Math.abs(sumOf(run)) > end))
       return { kind: 'failed', cause: fate, isFull: true }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
-      for (const [index, { row, coalesced }] of runs.entries()) {
-        const before = stored[index]
-        const write = decision.writes[index]
-        const added = sums[index] ?? 0
-        if (!before) throw new Error('Only rows that are there can be issued from')
+      const writes = new Map(decision.counters.map(({ run, write }) => [run, write]))
+      for (const [run, before] of stored) {
+        const { name } = rowIn(run)
+        const { coalesced } = run
+        const write = writes.get(run)
+        const added = sumOf(run)
         if (write === 'deleted') {
-          table.rows.delete(row.name)
+          table.rows.delete(name)
         } else if (write) {
           const { value, definition = before.definition } = write
           const version = definition === before.definition ? before.version : before.version + 1
-          table.rows.set(row.name, { ...before, value, added, version, definition })
+          table.rows.set(name, { ...before, value, added, version, definition })
         } else if (coalesced) {
           const value = coalesced.kind === 'set' ? coalesced.to : before.value + coalesced.delta
-          table.rows.set(row.name, { ...before, value, added })
+          table.rows.set(name, { ...before, value, added })
         }
       }
       for (const one of decision.toStore) table.keys.set(one.claim.key, one)
@@ -185,6 +190,11 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer<ModelRow> {
     return isApplied ? { kind: 'committed' } : { kind: 'failed', cause: fate }
   }
   return { flush, close: async () => undefined }
+}
+
+function rowIn({ row }: CounterRun): ModelRow {
+  // All rows come from `modelStore`.
+  return row as ModelRow
 }
 
 function deferred() {
@@ -200,17 +210,18 @@ async function turnsLater(turns: number): Promise<void> {
 }
 
 function openModel(
-  openWriter: () => Writer<ModelRow>,
-  store: CounterStore<ModelRow>,
-  options: Partial<CallsOptions> = {},
+  openWriter: () => Writer,
+  store: CounterStore,
+  options: Partial<PendingCallsOptions> = {},
 ) {
-  const groupCommit = openGroupCommit<ModelRow>({
+  const groupCommit = openGroupCommit({
     openWriter,
     timeoutMs: 10_000,
     maxPending: 1000,
     keyTtlMs: 1,
     onFault: () => undefined,
     now: () => new Date(0),
+    random: () => 0,
     ...options,
   })
   const deadline = () => performance.now() + 10_000
@@ -275,16 +286,16 @@ it('tells every caller what happened, under random schedules and failures, in tw
 it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
   const flushed: number[] = []
   let finish: () => void = () => undefined
-  const writer: Writer<ModelRow> = {
-    async flush({ counters: runs, decide, mayCommit }) {
+  const writer: Writer = {
+    async flush({ counters: runs, decide }) {
       flushed.push(
         runs.reduce((sum, { coalesced }) => sum + (coalesced?.kind === 'add' ? coalesced.delta : 0), 0),
       )
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      decide({ values: runs.map(() => 0), positions: [], periodTotals: [], revisions: [], earlier: [] })
-      mayCommit()
+      const found = { value: 0, periodTotals: undefined, revision: undefined }
+      decide({ counters: new Map(runs.map((run) => [run, found])), groups: new Map(), earlier: [] })
       return { kind: 'committed' }
     },
     close: async () => undefined,
@@ -292,7 +303,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   const store = modelStore(emptyTable())
   const { incrementBy } = openModel(() => writer, store)
   const key = { namespace: 'n', name: 'c' }
-  await store.rows.find(key)
+  await store.rows.load(key)
   const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))
   const first = callers(3)
   await turnsLater(1)

@@ -7,8 +7,7 @@ import { built } from '../built.ts'
 const { DEFAULT_RETENTION, PLAIN } = await built<typeof import('../../src/core/counters/definition.ts')>(
   'core/counters/definition.js',
 )
-const { unwritten } =
-  await built<typeof import('../../src/core/counters/counters.ts')>('core/counters/counters.js')
+const { unwritten } = await built<typeof import('../../src/core/counters/state.ts')>('core/counters/state.js')
 
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {

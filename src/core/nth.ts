@@ -2,9 +2,8 @@ import { type Counters, openCounters } from './counters/counters.ts'
 import { type NamespaceStore, type Namespaces, openNamespaces } from './counters/namespaces.ts'
 import type { CounterStore } from './counters/store.ts'
 import { openGroupCommit } from './groupCommit/groupCommit.ts'
-import type { CallsOptions } from './groupCommit/pendingCalls.ts'
+import type { PendingCallsOptions } from './groupCommit/pendingCalls.ts'
 import type { Writer } from './groupCommit/writer.ts'
-import type { Row } from './rows.ts'
 import { openSequences, type Sequences } from './sequences/sequences.ts'
 import type { SequenceStore } from './sequences/store.ts'
 
@@ -16,26 +15,28 @@ export interface Nth {
 }
 
 /** The storage of Nth. */
-export interface Store<R extends Row> {
-  counters: CounterStore<R>
+export interface Store {
+  counters: CounterStore
   namespaces: NamespaceStore
-  sequences: SequenceStore<R>
-  openWriter(): Writer<R>
+  sequences: SequenceStore
+  openWriter(): Writer
 }
 
-export interface NthOptions extends CallsOptions {
+export interface NthOptions extends PendingCallsOptions {
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
   now?: () => Date
+  /** A random number from 0 to below 1. Default: `Math.random`. */
+  random?: () => number
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
 }
 
-export function openNth<R extends Row>(
-  store: Store<R>,
-  { now = () => new Date(), ...options }: NthOptions,
+export function openNth(
+  store: Store,
+  { now = () => new Date(), random = Math.random, ...options }: NthOptions,
 ): Nth & { close(): Promise<void> } {
-  const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter })
+  const groupCommit = openGroupCommit({ ...options, now, random, openWriter: store.openWriter })
   const namespaces = openNamespaces(store.namespaces)
   const deadline = () => performance.now() + options.timeoutMs
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention

@@ -1,7 +1,7 @@
 import type { Definition } from './counters/definition.ts'
 import type { SequenceDefinition } from './sequences/definition.ts'
 
-/** A row that operations change. */
+/** A row that operations change. Storage adds to it what its statements need. */
 export type Row = CounterRow | GroupRow
 
 /** A counter. */
@@ -24,13 +24,18 @@ export interface GroupRow {
   definition: SequenceDefinition
 }
 
-/** Finds the row behind a key. */
-export interface Rows<Key, R> {
+/** Finds rows by what callers call them. */
+export interface Rows<Name, R extends Row> {
   /** The cached row, without a query. */
-  known(key: Key): R | undefined
-  find(key: Key): Promise<R | undefined>
+  cached(name: Name): R | undefined
+  load(name: Name): Promise<R | undefined>
   /** Creates it if it doesn't exist. */
-  findOrMake(key: Key, at: Date): Promise<R>
+  loadOrCreate(name: Name, at: Date): Promise<R>
   /** Drops a row from the cache. */
-  forget(key: Key): void
+  forget(name: Name): void
+}
+
+/** Whether a row has a key, or is a sequence group of the sequence with that key. */
+export function isOf(row: Row, key: string): boolean {
+  return row.key === key || (row.kind === 'group' && row.sequenceKey === key)
 }

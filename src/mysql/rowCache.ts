@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
-import type { Rows } from '../core/rows.ts'
-
+import type { Row, Rows } from '../core/rows.ts'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './connections/errors.ts'
 import type { Origin } from './connections/origin.ts'
 import { type Connection, type Database, inTransaction } from './connections/pool.ts'
@@ -27,7 +26,7 @@ interface Creation<Key> {
 }
 
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
-export function openRows<Key, R extends { incarnation: number }>(
+export function openRows<Key, R extends Row & { incarnation: number }>(
   database: Database,
   origin: Origin,
   options: RowsOptions<Key, R>,
@@ -88,14 +87,14 @@ export function openRows<Key, R extends { incarnation: number }>(
   }
 
   return {
-    known(key) {
+    cached(key) {
       const row = known.get(textOf(key))
       return row?.incarnation === origin.incarnation ? row : undefined
     },
 
-    find: look,
+    load: look,
 
-    async findOrMake(key, at) {
+    async loadOrCreate(key, at) {
       const found = await look(key)
       if (found) return found
       const isApart = apart.has(textOf(key))

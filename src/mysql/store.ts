@@ -6,7 +6,6 @@ import type { Target } from './connections/target.ts'
 import { openLeaderboardSync } from './counters/leaderboardSync.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
 import { openCounterStore } from './counters/store.ts'
-import type { StoredRow } from './flush/storedRow.ts'
 import { openWriter } from './flush/writer.ts'
 import { openJobs } from './jobs.ts'
 import { openSequenceStore } from './sequences/store.ts'
@@ -36,7 +35,7 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
 export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
-): Store<StoredRow> & { close(): Promise<void> } {
+): Store & { close(): Promise<void> } {
   const notes = openNotes(onReachable)
   const origin = openOrigin(onFault)
   const database = openDatabase(target, { ...limits, notes, origin })

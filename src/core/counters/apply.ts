@@ -80,39 +80,31 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
   }
 }
 
-/**
- * Applies several additions, each to the row with the same index: all or none. The error has the index of the refused
- * one, and the value of its row before all of them.
- */
+/** Applies several additions: all or none. The error has the index of the refused one, and its row's value before. */
 export function applyAll(
-  rows: readonly RowState[],
-  operations: readonly CounterOperation[],
+  changes: readonly { row: RowState; operation: CounterOperation }[],
   at: Date,
 ): CounterResult[] | NthError {
   const results: CounterResult[] = []
-  for (const [index, row] of rows.entries()) {
-    const operation = operations[index]
-    if (!operation) throw new Error('No operation for a row')
+  const undo: (() => void)[] = []
+  for (const [index, { row, operation }] of changes.entries()) {
     const result = apply(row, operation, at)
     if (result instanceof NthError) {
-      takeBack(rows, results)
+      // Last first: a row may occur several times.
+      for (const step of undo.reverse()) step()
       return result.with({ index, value: row.value })
     }
+    undo.push(() => takeBack(row, result))
     results.push(result)
   }
   return results
 }
 
-/** Reverts applied additions, last first: a row may occur several times. */
-function takeBack(rows: readonly RowState[], results: readonly CounterResult[]): void {
-  for (const [index, { previousValue, appliedDelta }] of [...results.entries()].toReversed()) {
-    const row = rows[index]
-    if (!row) continue
-    row.value = previousValue
-    row.counted -= 1
-    row.raised -= raiseBy(appliedDelta)
-    addToPeriods(row, -(appliedDelta ?? 0))
-  }
+function takeBack(row: RowState, { previousValue, appliedDelta }: CounterResult): void {
+  row.value = previousValue
+  row.counted -= 1
+  row.raised -= raiseBy(appliedDelta)
+  addToPeriods(row, -(appliedDelta ?? 0))
 }
 
 function add(row: RowState, delta: number): CounterResult | NthError {

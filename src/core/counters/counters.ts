@@ -1,10 +1,9 @@
 import { gather } from '../eventLoop/batchReads.ts'
+import { type Applied, onCounter, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
-import type { Request } from '../groupCommit/pendingCalls.ts'
 import type { Claim } from '../idempotency.ts'
-import type { Operation, OperationResult } from '../operations.ts'
-import type { Row } from '../rows.ts'
-import type { PeriodValues } from './apply.ts'
+import type { OperationResult } from '../operations.ts'
+import type { CounterOperation, PeriodValues } from './apply.ts'
 import type { BoundsChange } from './bounds.ts'
 import type { Definition, PeriodChoice, Retention } from './definition.ts'
 import { type Histories, openHistory } from './history.ts'
@@ -109,9 +108,9 @@ export interface Counters extends Histories {
 /** Maximum additions of one call. */
 export const MAX_CHANGES = 1000
 
-export interface CountersOptions<R extends Row> {
-  store: CounterStore<R>
-  groupCommit: GroupCommit<R>
+export interface CountersOptions {
+  store: CounterStore
+  groupCommit: GroupCommit
   /** Default retention of a namespace's counters. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
@@ -119,13 +118,7 @@ export interface CountersOptions<R extends Row> {
   deadline: () => number
 }
 
-export function openCounters<R extends Row>({
-  store,
-  groupCommit,
-  retentionIn,
-  now,
-  deadline,
-}: CountersOptions<R>): Counters {
+export function openCounters({ store, groupCommit, retentionIn, now, deadline }: CountersOptions): Counters {
   return {
     ...gather(keyText, store.read),
     ...openHistory(store.readHistory, now),
@@ -146,10 +139,14 @@ export function openCounters<R extends Row>({
       return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
     },
 
-    incrementMany(namespace, changes, { claim, wantsPeriodValues = false, withRevision } = {}) {
-      const keys = changes.map(({ name }) => ({ namespace, name }))
-      const operations = changes.map(({ delta }): Operation => ({ kind: 'add', delta }))
-      return changeAll(keys, { operations, mode: 'all', claim, wantsPeriodValues, withRevision })
+    incrementMany(namespace, changes, options) {
+      const additions = changes.map(
+        ({ name, delta }): Change => ({
+          key: { namespace, name },
+          operation: { kind: 'add', delta },
+        }),
+      )
+      return changeAll(additions, 'all', options)
     },
 
     resetAll: (namespace, prefix, to) => resetAll({ store, groupCommit }, { namespace, prefix, to }),
@@ -157,37 +154,36 @@ export function openCounters<R extends Row>({
 
   async function change(
     key: CounterKey,
-    operation: Operation,
-    {
-      claim,
-      wantsPeriodValues = false,
-      withRevision,
-      deadline,
-    }: CallOptions & Pick<Request, 'deadline'> = {},
+    operation: CounterOperation,
+    options?: RequestOptions,
   ): Promise<CounterChange> {
-    const request: Request = {
-      operations: [operation],
-      mode: 'one',
-      claim,
-      wantsPeriodValues,
-      withRevision,
-      deadline,
-    }
-    const { results, at, isReplayed } = await groupCommit.change(store.rows, [key], request)
-    return changeOf(key, results[0], at, isReplayed)
+    const [only] = await changeAll([{ key, operation }], 'one', options)
+    if (!only) throw new Error('No result for an operation')
+    return only
   }
 
-  async function changeAll(keys: readonly CounterKey[], request: Request): Promise<CounterChange[]> {
-    const { results, at, isReplayed } = await groupCommit.change(store.rows, keys, request)
-    return keys.map((key, index) => changeOf(key, results[index], at, isReplayed))
+  async function changeAll(
+    changes: readonly Change[],
+    mode: Request['mode'],
+    options?: RequestOptions,
+  ): Promise<CounterChange[]> {
+    const operations = changes.map(({ key, operation }) => onCounter(store.rows, key, operation))
+    const applied = await groupCommit.change({ operations, mode, missingRows: 'create', ...options })
+    return changes.map(({ key }, index) => changeOf(key, applied.results[index], applied))
   }
 }
+
+interface Change {
+  key: CounterKey
+  operation: CounterOperation
+}
+
+type RequestOptions = CallOptions & Pick<Request, 'deadline'>
 
 function changeOf(
   key: CounterKey,
   result: OperationResult | undefined,
-  at: Date,
-  isReplayed: boolean,
+  { at, isReplayed }: Applied,
 ): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
   const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result

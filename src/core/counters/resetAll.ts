@@ -1,6 +1,6 @@
 import { NthError } from '../errors.ts'
+import { onCounter } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
-import type { Row } from '../rows.ts'
 import type { CounterKey } from './state.ts'
 import type { CounterStore } from './store.ts'
 
@@ -21,16 +21,13 @@ interface Reset {
 /** Maximum counters of one transaction. */
 const BATCH = 500
 
-interface Means<R extends Row> {
-  store: CounterStore<R>
-  groupCommit: GroupCommit<R>
+interface Means {
+  store: CounterStore
+  groupCommit: GroupCommit
 }
 
 /** Resets every counter of a namespace whose name starts with a prefix, in batches: see `Counters`. */
-export async function resetAll<R extends Row>(
-  means: Means<R>,
-  { namespace, prefix, to }: Reset,
-): Promise<ResetSummary> {
+export async function resetAll(means: Means, { namespace, prefix, to }: Reset): Promise<ResetSummary> {
   const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
   const failures: Error[] = []
   let after: string | undefined
@@ -47,14 +44,15 @@ export async function resetAll<R extends Row>(
   return failure ? unfinished(summary, failure) : summary
 }
 
-async function resetEach<R extends Row>(
-  { store, groupCommit }: Means<R>,
+async function resetEach(
+  { store, groupCommit }: Means,
   keys: readonly CounterKey[],
   to: number,
   summary: ResetSummary,
   failures: Error[],
 ): Promise<void> {
-  const results = await groupCommit.changeEach(store.rows, keys, { kind: 'set', to })
+  const operations = keys.map((key) => onCounter(store.rows, key, { kind: 'set', to }))
+  const results = await groupCommit.changeEach(operations)
   for (const result of results) {
     if (result instanceof NthError && result.code === 'LIMIT_REACHED') summary.refusedCount += 1
     else if (result instanceof Error) failures.push(result)

@@ -1,11 +1,11 @@
-import type { Rows } from '../rows.ts'
+import type { CounterRow, Rows } from '../rows.ts'
 import type { HistoryRow, HistoryStretch } from './history.ts'
 import type { LeaderboardEntry, LeaderboardPage, PageByName } from './pages.ts'
 import type { CounterKey, CounterState } from './state.ts'
 
 /** Storage of counters. */
-export interface CounterStore<R> {
-  rows: Rows<CounterKey, R>
+export interface CounterStore {
+  rows: Rows<CounterKey, CounterRow>
   /** Reads counters, including those never written or defined, in any order, with one statement. */
   read(keys: readonly CounterKey[]): Promise<CounterState[]>
   list(namespace: string, page: PageByName): Promise<CounterState[]>

@@ -1,87 +1,106 @@
+import { applyAll, type CounterOperation } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
-import type { Row } from '../rows.ts'
-import { groupWrite } from '../sequences/state.ts'
-import { applyCall, begin, beginGroup, isGone, writeOf } from './applyCall.ts'
-import { type Batch, isCounter, isTight } from './batch.ts'
+import type { OperationResult } from '../operations.ts'
+import type { Batch, BatchedCall, RunOperation } from './batch.ts'
+import type { Applied, Call } from './call.ts'
+import type { CounterRun } from './counterRun.ts'
+import type { Precautions } from './precautions.ts'
 import type { Decision, Found } from './writer.ts'
 
 export interface ApplyOptions {
   at: Date
-  /** Receives the keys of rows that take the locked path from then on. */
-  lockedPath: Set<string>
+  precautions: Pick<Precautions, 'lockedPath'>
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
 }
 
-/**
- * Applies all calls in order of arrival, and sets their results. Returns `false`, to roll back, if a row is gone, or if
- * a statement was sent that the results don't confirm, such as one with a refused operation: its row takes the locked
- * path from then on.
- */
-export function applyBatch<R extends Row>(
-  batch: Batch<R>,
-  found: Found,
-  { at, lockedPath, keyTtlMs }: ApplyOptions,
-): Decision | false {
-  const { calls: all, runs, counters, groups, parts, claims } = batch
-  for (const [index, run] of counters.entries()) {
-    const [value, periodTotals, revision] = [
-      found.values[index],
-      found.periodTotals[index],
-      found.revisions[index],
-    ]
-    begin(run, { value, periodTotals, revision })
-  }
-  for (const [index, run] of groups.entries()) beginGroup(run, found.positions[index])
-  if (runs.some(isGone)) return false
-  const tight = counters.filter(isTight)
-  for (const { row } of tight) lockedPath.add(row.key)
-  if (tight.length > 0) return false
+/** What a flush writes, and what its callers get if it commits. */
+export interface AppliedBatch {
+  decision: Decision
+  results: ReadonlyMap<Call, Applied | NthError>
+}
 
-  const done = new Map<string, StoredResults>()
-  for (const earlier of found.earlier) {
-    if (earlier.ageMs < keyTtlMs) done.set(earlier.claim.key, earlier)
+/**
+ * Applies all calls in order of arrival. Returns `withdraw` if a row is gone, or if a statement was sent that the results
+ * don't confirm, such as one with a refused operation: its row takes the locked path from then on.
+ */
+export function applyBatch(
+  batch: Batch,
+  found: Found,
+  { at, precautions, keyTtlMs }: ApplyOptions,
+): AppliedBatch | 'withdraw' {
+  const { counters, groups, claims } = batch
+  const runs = [...counters, ...groups]
+  for (const run of counters) run.begin(found.counters.get(run))
+  for (const run of groups) run.begin(found.groups.get(run))
+  if (runs.some(({ isGone }) => isGone)) return 'withdraw'
+  const takeLockedPath = (all: typeof runs) => {
+    for (const { row } of all) precautions.lockedPath.add(row.key)
+    return all.length > 0
   }
+  if (takeLockedPath(counters.filter((run) => run.isTight()))) return 'withdraw'
+
+  const known = new Map(
+    found.earlier
+      .filter(({ ageMs }) => ageMs < keyTtlMs)
+      .map((one): [string, StoredResults] => [one.claim.key, one]),
+  )
   const toStore: StoredResults[] = []
-  let isAgreed = true
-  let next = 0
-  for (const call of all) {
-    const own = parts.slice(next, next + call.rows.length)
-    next += own.length
-    const { claim } = call
-    const earlier = claim && done.get(claim.key)
-    if (earlier) {
-      call.result = repeated(earlier, claim)
-      continue
-    }
-    call.result = applyCall(call, own, at)
-    if (call.result instanceof NthError) {
-      // The coalesced statement included this call, so the row would have a wrong value.
-      for (const { row } of own.filter(isCounter).filter(({ coalesced }) => coalesced)) {
-        lockedPath.add(row.key)
-        isAgreed = false
-      }
-    } else if (claim) {
-      const first = { claim, at, results: call.result.results }
-      done.set(claim.key, first)
-      toStore.push(first)
-    }
+  const results = new Map<Call, Applied | NthError>()
+  for (const one of batch.calls) {
+    const { call } = one
+    const { claim } = call.request
+    const earlier = claim && known.get(claim.key)
+    const result = earlier ? repeated(earlier, claim) : applyCall(one, at)
+    results.set(call, result)
+    if (!claim || earlier || result instanceof NthError) continue
+    const stored = { claim, at, results: result.results }
+    known.set(claim.key, stored)
+    toStore.push(stored)
   }
-  for (const [index, { row, state, rise = 0 }] of groups.entries()) {
-    const before = found.positions[index]
-    if (!before?.isRisen || state?.last === (before.last ?? 0) + rise) continue
-    lockedPath.add(row.key)
-    isAgreed = false
-  }
-  if (!isAgreed) return false
+  if (takeLockedPath(runs.filter((run) => !run.isAsSent()))) return 'withdraw'
   return {
-    writes: counters.map(writeOf),
-    groupWrites: groups.map(({ state }, index) =>
-      state && !found.positions[index]?.isRisen ? groupWrite(state) : undefined,
-    ),
-    added: counters.map(({ added }) => added),
-    toStore,
-    toRelease: claims.filter(({ key }) => !done.has(key)),
+    results,
+    decision: {
+      counters: counters.flatMap((run) => {
+        const write = run.write()
+        return write ? [{ run, write }] : []
+      }),
+      groups: groups.flatMap((run) => {
+        const write = run.write()
+        return write ? [{ run, write }] : []
+      }),
+      additions: counters.filter(({ added }) => added !== 0n),
+      toStore,
+      toRelease: claims.filter(({ key }) => !known.has(key)),
+    },
   }
+}
+
+/** Applies the operations of a call: all or none. */
+function applyCall({ call, operations }: BatchedCall, at: Date): Applied | NthError {
+  const results =
+    call.request.mode === 'one' ? applyOne(operations, at) : applyAll(onCounters(operations), at)
+  if (!(results instanceof NthError)) return { results, at, isReplayed: false }
+  // The coalesced statements included this call, so the counters would have wrong values.
+  for (const { row } of onCounters(operations)) row.noteRefusal()
+  return results
+}
+
+function applyOne(operations: readonly RunOperation[], at: Date): OperationResult[] | NthError {
+  const results: OperationResult[] = []
+  for (const one of operations) {
+    const result =
+      one.kind === 'counter' ? one.run.apply(one.operation, at) : one.run.apply(one.operation, at)
+    if (result instanceof NthError) return result
+    results.push(result)
+  }
+  return results
+}
+
+function onCounters(operations: readonly RunOperation[]): { row: CounterRun; operation: CounterOperation }[] {
+  return operations.flatMap((one) =>
+    one.kind === 'counter' ? [{ row: one.run, operation: one.operation }] : [],
+  )
 }

@@ -1,31 +1,28 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { unavailable } from '../errors.ts'
-import type { Operation, OperationResult } from '../operations.ts'
-import type { Row, Rows } from '../rows.ts'
-import { firstOf, touches } from './batch.ts'
-import { type Failure, openFlushLoop } from './flushLoop.ts'
+import type { OperationResult } from '../operations.ts'
+import { firstOf } from './batch.ts'
 import {
   type Applied,
   type Call,
-  type CallsOptions,
   doubtful,
-  openCalls,
+  MissingRow,
+  type NamedOperation,
   type Request,
-} from './pendingCalls.ts'
+  type RowOperation,
+} from './call.ts'
+import { errorOf, type FlushOptions, flushAll, probe } from './flushLoop.ts'
+import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
-import { MissingRow, openRowResolver } from './resolveRows.ts'
-import type { Writer } from './writer.ts'
+import { resolveRows } from './resolveRows.ts'
+import type { Failure, Writer } from './writer.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on
  * the same row are coalesced into one statement, and each call gets a number of its own.
  *
- * States of a call:
- *
- *   resolving   its rows are looked up, or created
- *   waiting     its rows are known; a writer will take it
- *   flushing    it is part of a flush whose COMMIT was not sent
- *   committing  COMMIT may have been sent (`isCommitting`)
- *   answered    its caller has the result or an error (`isAnswered`)
+ * A call goes through this file from top to bottom: its rows are resolved, it is enqueued, a writer flushes it together
+ * with all others that wait, and it is answered. Its states (see `CallState`):
  *
  *   resolving → waiting → flushing → committing → answered: the usual way
  *   flushing → flushing     rolled back: because of another call, or a conflict
@@ -39,69 +36,64 @@ import type { Writer } from './writer.ts'
  * Invariants: a call is either waiting or in exactly one flush; it is answered once; after that, no COMMIT that contains
  * it is sent.
  */
-export interface GroupCommit<R extends Row> {
+export interface GroupCommit {
   /**
-   * Applies operations exactly once, each to the row of the key with the same index. With a claim, a repeat returns the
-   * first result.
+   * Applies operations exactly once. With a claim, a repeat returns the first result.
    *
    * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if
    *   nothing was applied; OUTCOME_UNKNOWN if that is not known
    */
-  change<Key>(rows: Rows<Key, R>, keys: readonly Key[], request: Request): Promise<Applied>
+  change(request: Request): Promise<Applied>
   /**
-   * Applies one operation to each existing row of some keys, independently. Returns for each key the result, the error,
-   * or undefined where there is no row.
+   * Applies operations to existing rows, independently. Returns for each its result, its error, or undefined where there
+   * is no row.
    *
    * @throws {NthError} UNAVAILABLE
    */
-  changeEach<Key>(
-    rows: Rows<Key, R>,
-    keys: readonly Key[],
-    operation: Operation,
-  ): Promise<(OperationResult | Error | undefined)[]>
+  changeEach(operations: readonly NamedOperation[]): Promise<(OperationResult | Error | undefined)[]>
   /** Closes the writers. To be called when no call waits any more. */
   close(): Promise<void>
 }
 
-export interface GroupCommitOptions<R extends Row> extends CallsOptions {
-  openWriter: () => Writer<R>
+export interface GroupCommitOptions extends PendingCallsOptions, Omit<FlushOptions, 'pending'> {
+  openWriter: () => Writer
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
-  now: () => Date
-  /** How long idempotency keys are valid, in milliseconds. */
-  keyTtlMs: number
 }
 
 /** Each flushes one quarantined key at a time. */
 const QUARANTINE_WRITERS = 2
 
-export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): GroupCommit<R> {
-  const { openWriter, onFault, now } = options
-  const calls = openCalls<R>(options)
-  const { flushAll, probe } = openFlushLoop({ ...options, calls })
-  const resolverOf = openRowResolver({ calls, now, place, onFault })
-  const quarantine = openQuarantine<R>(firstOf)
-  const writers: Writer<R>[] = []
-  const main = openMain()
-  const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openQuarantineWriter)
+/**
+ * Attempts until an operator is notified, once. A row that is gone was deleted or redefined, so its key usually
+ * differs. If it resolves to the same key again, the writer's connection doesn't see it yet, or somebody removed it.
+ */
+const ATTEMPTS_UNTIL_REPORTED = 6
+const SHORTEST_PAUSE_MS = 20
+const LONGEST_PAUSE_MS = 200
+
+export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
+  const { openWriter, onFault, now, random } = options
+  const pending = openPendingCalls(options)
+  const flushing: FlushOptions = { ...options, pending }
+  const waiting = new Set<Call>()
+  const queue = { remove: (call: Call) => waiting.delete(call) }
+  const quarantine = openQuarantine(firstOf)
+  const openOwn = (): OwnWriter => ({ writer: openWriter(), isRunning: false })
+  const main = openOwn()
+  const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
 
   return {
-    async change(rows, keys, request) {
-      calls.checkRoom()
-      return calls.admit(request, resolverOf(rows, keys, true))
+    async change(request) {
+      pending.checkRoom()
+      return admit(request)
     },
 
-    async changeEach(rows, keys, operation) {
-      calls.checkRoom()
-      const request: Request = {
-        operations: [operation],
-        mode: 'one',
-        claim: undefined,
-        wantsPeriodValues: false,
-      }
+    async changeEach(operations) {
+      pending.checkRoom()
       return Promise.all(
-        keys.map((key) =>
-          calls.admit(request, resolverOf(rows, [key], false)).then(
+        operations.map((operation) =>
+          admit({ operations: [operation], mode: 'one', missingRows: 'fail' }).then(
             ({ results }) => results[0],
             (error) => (error instanceof MissingRow ? undefined : error),
           ),
@@ -110,35 +102,51 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
     },
 
     async close() {
-      await Promise.all(writers.map((writer) => writer.close()))
+      await Promise.all([main, ...quarantineWriters].map(({ writer }) => writer.close()))
     },
   }
 
-  function newWriter(): Writer<R> {
-    const writer = openWriter()
-    writers.push(writer)
-    return writer
+  function admit(request: Request): Promise<Applied> {
+    const call = pending.admit(request)
+    void resolve(call)
+    return call.answer
   }
 
-  /** Answers calls after an unexpected exception. The flush loop goes on. */
-  function fail(open: readonly Call<R>[], error: unknown): false {
-    onFault(error)
-    const reason = 'An internal error occurred'
-    const failure = error instanceof Error ? error : new Error(String(error))
-    for (const call of open) calls.answer(call, call.isCommitting ? doubtful(call, reason, error) : failure)
-    return false
+  /** Looks up the rows of a call; again, if they were gone or read from another database. */
+  async function resolve(call: Call): Promise<void> {
+    const before = call.operations
+    if (before.length > 0) for (const named of call.request.operations) named.forget()
+    try {
+      const resolved = resolveRows(call, now())
+      call.operations = resolved instanceof Promise ? await resolved : resolved
+      if (before.length > 0 && isSame(before, call.operations)) await waitForRows(call)
+      enqueue(call)
+    } catch (error) {
+      call.settle(errorOf(error))
+    }
   }
 
-  function place(call: Call<R>): void {
+  /** The writer found none of the rows that were found again under the same keys. */
+  async function waitForRows(call: Call): Promise<void> {
+    call.fruitless += 1
+    // A redefined sequence may keep its key.
+    if (call.fruitless === 1) return
+    const names = call.request.operations.map((named) => named.describe())
+    call.obstacle = new Error(`The writer finds no row for one of [${names.join()}]`)
+    if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) onFault(call.obstacle)
+    await pause(random() * Math.min(SHORTEST_PAUSE_MS * 2 ** call.fruitless, LONGEST_PAUSE_MS))
+  }
+
+  function enqueue(call: Call): void {
     if (call.isAnswered) return
-    const key = quarantine.in(call)
-    if (key === undefined) main.add(call)
-    else isolate(key, [call])
-  }
-
-  function isolate(key: string, waiting: readonly Call<R>[], first = false): void {
-    quarantine.add(key, waiting, first)
-    for (const writer of quarantineWriters) writer.wake()
+    const key = quarantine.keyOf(call)
+    if (key === undefined) {
+      call.waitIn(queue)
+      waiting.add(call)
+      if (!main.isRunning) void flushWaiting()
+    } else {
+      isolate(key, [call])
+    }
   }
 
   /**
@@ -149,93 +157,90 @@ export function openGroupCommit<R extends Row>(options: GroupCommitOptions<R>): 
    * 64 connections and 10 000 counters on a busy machine of two cores, a call took 88 to 100 µs of Nth's CPU time rather
    * than 76 to 79, and 37 to 46 µs of the database's rather than 19 to 22.
    */
-  function openMain() {
-    const writer = newWriter()
-    const waiting = new Set<Call<R>>()
-    const queue = { leave }
-    let isRunning = false
-
-    function leave(call: Call<R>): void {
-      call.queue = undefined
-      waiting.delete(call)
+  async function flushWaiting(): Promise<void> {
+    main.isRunning = true
+    while (waiting.size > 0) {
+      await endOfTick()
+      const batch = firstOf(waiting)
+      await flushAll(main.writer, batch, { resolveAgain, quarantine: isolateAll }, flushing).catch((error) =>
+        fail(batch, error),
+      )
     }
+    main.isRunning = false
+  }
 
-    function take(calls: readonly Call<R>[]): readonly Call<R>[] {
-      for (const call of calls) leave(call)
-      return calls
+  function resolveAgain(calls: readonly Call[]): void {
+    for (const call of calls) {
+      call.resolveAgain()
+      void resolve(call)
     }
+  }
 
-    async function work(): Promise<void> {
-      isRunning = true
-      while (waiting.size > 0) {
-        await endOfTick()
-        const cut = take(firstOf(waiting))
-        await flushAll(writer, cut, apart).catch((error) => fail(cut, error))
-      }
-      isRunning = false
-    }
+  /** Quarantines a key with all calls that touch it: those of the flush before those that wait. */
+  function isolateAll(key: string, blamed: readonly Call[]): void {
+    const others = [...waiting].filter((call) => call.touches(key))
+    isolate(key, [...blamed, ...others], true)
+  }
 
-    function apart(key: string, blamed: readonly Call<R>[]): void {
-      const others = take([...waiting].filter((call) => touches(call, key)))
-      isolate(key, [...blamed, ...others], true)
-    }
-
-    return {
-      add(call: Call<R>): void {
-        waiting.add(call)
-        call.queue = queue
-        if (!isRunning) void work()
-      },
-    }
+  function isolate(key: string, calls: readonly Call[], first = false): void {
+    quarantine.add(key, calls, first)
+    for (const own of quarantineWriters) if (!own.isRunning) void flushQuarantined(own)
   }
 
   /** A writer of the quarantine: flushes each failing key alone, until that succeeds. */
-  function openQuarantineWriter() {
-    const writer = newWriter()
-    let isRunning = false
-
-    async function work(): Promise<void> {
-      isRunning = true
-      for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
-        const { key } = tried
-        const isDone = await attempt(tried).catch((error) => fail(tried.calls, error))
-        if (isDone) for (const call of quarantine.clear(key)) place(call)
-        else quarantine.putBack(key)
-      }
-      isRunning = false
+  async function flushQuarantined(own: OwnWriter): Promise<void> {
+    own.isRunning = true
+    for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
+      const { key, calls } = tried
+      const isDone = await flushAlone(own.writer, key, calls).catch((error) => fail(calls, error))
+      if (isDone) for (const call of quarantine.release(key)) enqueue(call)
+      else quarantine.putBack(key)
     }
+    own.isRunning = false
+  }
 
-    async function attempt({ key, calls: tried }: { key: string; calls: Call<R>[] }): Promise<boolean> {
-      const other = tried.find((call) => touchesMore(call))
-      // A call that touches more must not hold those rows while it waits for this key.
-      const failure = other && (await probe(writer, key, other))
-      if (failure) {
-        blame(key, tried, failure)
-        return false
-      }
-      return flushAll(writer, tried, blame)
-    }
+  async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
+    // A call that touches more must not hold those rows while it waits for this key.
+    const other = calls.find(touchesMore)
+    const failure = other && (await probe(writer, key, other, flushing))
+    if (!failure) return flushAll(writer, calls, { resolveAgain, quarantine: blame }, flushing)
+    blame(key, calls, failure)
+    return false
+  }
 
-    function blame(key: string, blamed: readonly Call<R>[], { cause, isFault }: Failure): void {
-      if (isFault) {
-        onFault(cause)
-        const refusal = unavailable('The database refuses this change; nothing was done.', cause)
-        for (const call of blamed) calls.answer(call, refusal)
-      } else {
-        isolate(key, blamed, true)
-      }
+  function blame(key: string, blamed: readonly Call[], { cause, isFault }: Failure): void {
+    if (!isFault) {
+      isolate(key, blamed, true)
+      return
     }
+    onFault(cause)
+    const refusal = unavailable('The database refuses this change; nothing was done.', cause)
+    for (const call of blamed) call.settle(refusal)
+  }
 
-    return {
-      wake() {
-        if (!isRunning) void work()
-      },
+  /** Answers calls after an unexpected exception. The flush loop goes on. */
+  function fail(calls: readonly Call[], error: unknown): false {
+    onFault(error)
+    for (const call of calls) {
+      const reason = 'An internal error occurred'
+      call.settle(call.isCommitting ? doubtful(call, reason, error) : errorOf(error))
     }
+    return false
   }
 }
 
-function touchesMore<R extends Row>({ rows, claim }: Call<R>): boolean {
-  return rows.length + (claim ? 1 : 0) > 1
+interface OwnWriter {
+  writer: Writer
+  isRunning: boolean
+}
+
+function isSame(before: readonly RowOperation[], after: readonly RowOperation[]): boolean {
+  const [keysBefore, keysAfter] = [before, after].map((all) => all.map(({ row }) => row.key).join('\n'))
+  return keysBefore === keysAfter
+}
+
+function touchesMore({ operations, request: { claim } }: Call): boolean {
+  return operations.length + (claim ? 1 : 0) > 1
 }
 
 /** Resolves after all sockets that were ready have been read. */

@@ -1,48 +1,41 @@
-import type { Row } from '../rows.ts'
-import type { Call, CallQueue } from './pendingCalls.ts'
+import type { Call, CallQueue } from './call.ts'
 
 /** Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. */
-export interface Quarantine<R extends Row> {
-  /** A quarantined key that a call touches. */
-  in(call: Call<R>): string | undefined
+export interface Quarantine {
+  /** The quarantined key that a call touches; undefined: none. */
+  keyOf(call: Call): string | undefined
   /** Quarantines a key and adds calls that wait for it. `first`: before those that wait already. */
-  add(key: string, calls: readonly Call<R>[], first?: boolean): void
-  /** Takes a key that calls wait for and that no writer has. The writer has it until it is put back or cleared. */
-  next(): { key: string; calls: Call<R>[] } | undefined
+  add(key: string, calls: readonly Call[], first?: boolean): void
+  /** A key that calls wait for and that no writer has. The writer has it until it is put back or released. */
+  next(): { key: string; calls: readonly Call[] } | undefined
   /** The attempt failed. */
   putBack(key: string): void
-  /** The attempt succeeded: the key leaves the quarantine. Returns the calls that arrived in the meantime. */
-  clear(key: string): Call<R>[]
+  /** The attempt succeeded: the key leaves the quarantine. Returns the calls that still wait for it. */
+  release(key: string): readonly Call[]
 }
 
-interface Entry<R extends Row> extends CallQueue<R> {
-  calls: Set<Call<R>>
+interface Entry extends CallQueue {
+  calls: Set<Call>
   isTried: boolean
 }
 
 /** Maximum number of keys without waiting calls. */
-const REMEMBERED = 1000
+const MAX_IDLE = 1000
 
 /** @param pick chooses the calls of one attempt */
-export function openQuarantine<R extends Row>(
-  pick: (waiting: Iterable<Call<R>>) => Call<R>[],
-): Quarantine<R> {
+export function openQuarantine(pick: (waiting: Iterable<Call>) => readonly Call[]): Quarantine {
   // Least recently tried first.
-  const quarantine = new Map<string, Entry<R>>()
+  const quarantine = new Map<string, Entry>()
 
-  function open(key: string): Entry<R> {
-    const calls = new Set<Call<R>>()
-    const leave = (call: Call<R>) => {
-      call.queue = undefined
-      calls.delete(call)
-    }
-    const opened = { calls, isTried: false, leave }
-    quarantine.set(key, opened)
-    if (quarantine.size > REMEMBERED) forgetOne()
-    return opened
+  function open(key: string): Entry {
+    const calls = new Set<Call>()
+    const entry: Entry = { calls, isTried: false, remove: (call) => calls.delete(call) }
+    quarantine.set(key, entry)
+    if (quarantine.size > MAX_IDLE) dropIdle()
+    return entry
   }
 
-  function forgetOne(): void {
+  function dropIdle(): void {
     for (const [key, { calls, isTried }] of quarantine) {
       if (calls.size === 0 && !isTried) {
         quarantine.delete(key)
@@ -52,10 +45,10 @@ export function openQuarantine<R extends Row>(
   }
 
   return {
-    in({ rows, claim }) {
+    keyOf({ operations, request: { claim } }) {
       if (quarantine.size === 0) return undefined
       if (claim && quarantine.has(claim.key)) return claim.key
-      for (const row of rows) {
+      for (const { row } of operations) {
         if (quarantine.has(row.key)) return row.key
         if (row.kind === 'group' && quarantine.has(row.sequenceKey)) return row.sequenceKey
       }
@@ -66,19 +59,15 @@ export function openQuarantine<R extends Row>(
       const entry = quarantine.get(key) ?? open(key)
       const behind = first ? [...entry.calls] : []
       for (const call of behind) entry.calls.delete(call)
-      for (const call of [...calls, ...behind]) {
-        entry.calls.add(call)
-        call.queue = entry
-      }
+      for (const call of calls) call.waitIn(entry)
+      for (const call of [...calls, ...behind]) if (!call.isAnswered) entry.calls.add(call)
     },
 
     next() {
       for (const [key, entry] of quarantine) {
         if (entry.isTried || entry.calls.size === 0) continue
         entry.isTried = true
-        const calls = pick(entry.calls)
-        for (const call of calls) entry.leave(call)
-        return { key, calls }
+        return { key, calls: pick(entry.calls) }
       }
       return undefined
     },
@@ -91,12 +80,10 @@ export function openQuarantine<R extends Row>(
       quarantine.set(key, entry)
     },
 
-    clear(key) {
+    release(key) {
       const entry = quarantine.get(key)
       quarantine.delete(key)
-      const calls = [...(entry?.calls ?? [])]
-      for (const call of calls) entry?.leave(call)
-      return calls
+      return [...(entry?.calls ?? [])]
     },
   }
 }

@@ -1,70 +1,101 @@
-import type { Operation } from '../operations.ts'
-
-import type { GroupRow, Row } from '../rows.ts'
-import type { NumberState } from '../sequences/state.ts'
+import type { NthError } from '../errors.ts'
+import type { GroupRow } from '../rows.ts'
+import { applyToSequence } from '../sequences/apply.ts'
+import {
+  type GroupFound,
+  type GroupOperation,
+  type GroupWrite,
+  groupWrite,
+  type NumberState,
+  numberState,
+  type SequenceResult,
+} from '../sequences/state.ts'
 import { periodKeyOf } from '../time/periodKey.ts'
-import type { Call } from './pendingCalls.ts'
+import type { Request } from './call.ts'
+import type { Precautions } from './precautions.ts'
 
-/** One sequence group of a flush. */
-export interface GroupRun<R extends GroupRow> {
-  kind: 'group'
-  row: R
+/** The operations of one flush on one sequence group. */
+export class SequenceRun {
+  readonly kind = 'group'
+  readonly row: GroupRow
   /** Key of its current period. */
-  periodKey: number
+  readonly periodKey: number
   /**
-   * How much its last number rises if all operations on it issue numbers, and none reaches the end. They are then sent
-   * as one statement. Undefined: the locked path.
+   * How far its last number advances if all operations on it issue numbers, and none reaches the end. They may then be
+   * sent as one statement. Undefined: the locked path.
    */
-  rise: number | undefined
+  advance: number | undefined
   /** Number of operations on it. */
-  operations: number
+  operations = 0
   /** Whether a caller wants its revision. */
-  withRevision: boolean
+  withRevision = false
   /** Number of reservations to make. */
-  reservations: number
+  reservations = 0
   /** Tokens of the reservations to confirm or release. */
-  tokens: string[]
-  /** Its state, once read; undefined: it is gone, or did not rise by `rise`. */
-  state: NumberState | undefined
-}
+  readonly tokens: string[] = []
 
-/** A run with one operation of a call. */
-export function groupRunOf<R extends Row, G extends GroupRow>(
-  call: Call<R>,
-  operation: Operation | undefined,
-  row: G,
-  at: Date,
-): GroupRun<G> {
-  const { restartEvery, timeZone } = row.definition
-  const periodKey = periodKeyOf(restartEvery, timeZone, at)
-  const run: GroupRun<G> = {
-    kind: 'group',
-    row,
-    periodKey,
-    rise: 0,
-    operations: 0,
-    withRevision: false,
-    reservations: 0,
-    tokens: [],
-    state: undefined,
+  isGone = false
+  #found: GroupFound = NOT_FOUND
+  #state: NumberState
+
+  constructor(row: GroupRow, { lockedPath }: Pick<Precautions, 'lockedPath'>, at: Date) {
+    const { restartEvery, timeZone } = row.definition
+    this.row = row
+    this.periodKey = periodKeyOf(restartEvery, timeZone, at)
+    this.advance = lockedPath.has(row.key) ? undefined : 0
+    this.#state = numberState(this, NOT_FOUND)
   }
-  includeInGroup(run, call, operation)
-  return run
+
+  /** Adds an operation of a request. */
+  include(operation: GroupOperation, { claim, withRevision }: Request): void {
+    const advance =
+      operation.kind === 'next' && !claim && this.advance !== undefined
+        ? this.advance + operation.count * this.row.definition.step
+        : undefined
+    this.advance = Number.isSafeInteger(advance) ? advance : undefined
+    this.operations += 1
+    if (withRevision) this.withRevision = true
+    if (operation.kind === 'reserve') this.reservations += 1
+    if (operation.kind === 'confirm' || operation.kind === 'release') this.tokens.push(operation.token)
+  }
+
+  /** Makes it take the locked path. */
+  lock(): void {
+    this.advance = undefined
+  }
+
+  /** Sets its state as found; undefined: it doesn't exist, or could not be advanced. */
+  begin(found: GroupFound | undefined): void {
+    this.isGone = found === undefined
+    if (!found) return
+    this.#found = found
+    this.#state = numberState(this, found)
+  }
+
+  /** Applies an operation. If it is refused, nothing changes. */
+  apply(operation: GroupOperation, at: Date): SequenceResult | NthError {
+    return applyToSequence(this.#state, operation, at)
+  }
+
+  /** Whether the statement that advanced it had the effect of its operations. */
+  isAsSent(): boolean {
+    const { isAdvanced, last } = this.#found
+    return !isAdvanced || this.#state.last === (last ?? 0) + (this.advance ?? 0)
+  }
+
+  /** What to write; undefined: nothing, or the statement that advanced it has written it. */
+  write(): GroupWrite | undefined {
+    return this.#found.isAdvanced ? undefined : groupWrite(this.#state)
+  }
 }
 
-/** Adds an operation to a run. */
-export function includeInGroup<R extends Row>(
-  run: GroupRun<GroupRow>,
-  { claim, withRevision }: Call<R>,
-  operation: Operation | undefined,
-): void {
-  const rise =
-    operation?.kind === 'next' && !claim && run.rise !== undefined
-      ? run.rise + operation.count * run.row.definition.step
-      : undefined
-  run.rise = Number.isSafeInteger(rise) ? rise : undefined
-  run.operations += 1
-  run.withRevision ||= withRevision === true
-  if (operation?.kind === 'reserve') run.reservations += 1
-  if (operation?.kind === 'confirm' || operation?.kind === 'release') run.tokens.push(operation.token)
+const NOT_FOUND: GroupFound = {
+  isAdvanced: false,
+  last: null,
+  next: null,
+  generation: 0,
+  now: 0,
+  free: [],
+  reservations: [],
+  revision: undefined,
 }

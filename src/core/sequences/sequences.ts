@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import type { PageByName } from '../counters/pages.ts'
 import { NthError } from '../errors.ts'
 import { gather } from '../eventLoop/batchReads.ts'
+import { type Applied, onSequenceGroup, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
-import type { Applied, Request } from '../groupCommit/pendingCalls.ts'
 import type { Claim } from '../idempotency.ts'
-import type { Row, Rows } from '../rows.ts'
+import type { GroupRow, Rows } from '../rows.ts'
 import { notGapless } from './apply.ts'
 import { nextNumber } from './blocks.ts'
 import { changedSequenceDefinition } from './changeDefinition.ts'
@@ -100,9 +100,9 @@ export interface Sequences {
   listGroups(sequence: SequenceKey, page: PageByName): Promise<GroupState[]>
 }
 
-export interface SequencesOptions<R extends Row> {
-  store: SequenceStore<R>
-  groupCommit: GroupCommit<R>
+export interface SequencesOptions {
+  store: SequenceStore
+  groupCommit: GroupCommit
   /** Default time zone of a namespace. */
   timeZoneIn: (namespace: string) => Promise<string>
   now: () => Date
@@ -112,13 +112,13 @@ export interface SequencesOptions<R extends Row> {
 
 const TOKEN_BYTES = 16
 
-export function openSequences<R extends Row>({
+export function openSequences({
   store,
   groupCommit,
   timeZoneIn,
   now,
   deadline,
-}: SequencesOptions<R>): Sequences {
+}: SequencesOptions): Sequences {
   const { read } = gather(sequenceKeyText, store.readSequences, unused)
   const { read: readGroup } = gather(groupKeyText, async (keys) => {
     const at = now()
@@ -142,20 +142,14 @@ export function openSequences<R extends Row>({
     ({ token }) => ({ token }),
   )
 
-  function change<Key>(
-    rows: Rows<Key, R>,
-    key: Key,
+  function change<Name>(
+    rows: Rows<Name, GroupRow>,
+    name: Name,
     operation: GroupOperation,
-    options: GroupCallOptions & Pick<Request, 'deadline'> = {},
-  ) {
-    const request: Request = {
-      operations: [operation],
-      mode: 'one',
-      claim: undefined,
-      wantsPeriodValues: false,
-      ...options,
-    }
-    return groupCommit.change(rows, [key], request)
+    options?: GroupCallOptions & Pick<Request, 'deadline'>,
+  ): Promise<Applied> {
+    const operations = [onSequenceGroup(rows, name, operation)]
+    return groupCommit.change({ operations, mode: 'one', missingRows: 'create', ...options })
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
@@ -188,7 +182,7 @@ export function openSequences<R extends Row>({
 
     async reserve(key, ttlSeconds, claim) {
       // A reservation that will be refused must not create a sequence group.
-      const isKnown = store.rows.known(key) !== undefined
+      const isKnown = store.rows.cached(key) !== undefined
       const options = { claim, deadline: isKnown ? undefined : deadline() }
       const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
       if (!isKnown && !definition?.gapless) throw notGapless()

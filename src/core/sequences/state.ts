@@ -1,3 +1,4 @@
+import type { GroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
 import type { SequenceDefinition } from './definition.ts'
 
@@ -59,8 +60,8 @@ export interface StoredReservation extends Reservation {
 
 /** A sequence group as a flush finds it. */
 export interface GroupFound extends Position {
-  /** Whether the row was already advanced by the `rise` of its run. `last` is the number before that. */
-  isRisen: boolean
+  /** Whether a statement has already advanced the row for all operations. `last` is the number before that. */
+  isAdvanced: boolean
   /** Its generation: how often it was restarted in the current period. */
   generation: number
   /** Time by the database's clock, in milliseconds since 1970. */
@@ -78,6 +79,8 @@ export interface GroupFound extends Position {
 
 /** The write of a sequence group. */
 export interface GroupWrite extends Position {
+  /** The definition that was applied. */
+  definition: SequenceDefinition
   /** Whether it issued numbers or was restarted. */
   isMoved: boolean
   isIssued: boolean
@@ -119,7 +122,7 @@ export interface NumberState extends Position {
 
 /** State of a sequence group as found, before any operation. */
 export function numberState(
-  { definition, group, periodKey }: Pick<NumberState, 'definition' | 'group' | 'periodKey'>,
+  { row: { definition, group }, periodKey }: { row: GroupRow; periodKey: number },
   { last, next, generation, now, free, reservations, revision }: GroupFound,
 ): NumberState {
   return {
@@ -151,9 +154,10 @@ export function numberState(
 
 /** The write of a sequence group; undefined: nothing changed. */
 export function groupWrite(state: NumberState): GroupWrite | undefined {
-  const { last, next, generation, isMoved, isIssued, raised, taken, reserved, closed } = state
+  const { definition, last, next, generation, isMoved, isIssued, raised, taken, reserved, closed } = state
   if (!isMoved && closed.size === 0) return undefined
   return {
+    definition,
     last,
     next,
     generation,

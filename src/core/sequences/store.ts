@@ -1,6 +1,6 @@
 import type { PageByName } from '../counters/pages.ts'
 import { joinNames } from '../names.ts'
-import type { Row, Rows } from '../rows.ts'
+import type { GroupRow, Rows } from '../rows.ts'
 import type { Position } from './blocks.ts'
 import type { History, PastFormat, SequenceDefinition } from './definition.ts'
 import type { Reservation } from './state.ts'
@@ -58,10 +58,10 @@ export interface GroupsRead {
 }
 
 /** Storage of sequences. */
-export interface SequenceStore<R extends Row> {
-  rows: Rows<GroupKey, R>
+export interface SequenceStore {
+  rows: Rows<GroupKey, GroupRow>
   /** Sequence groups by the token of a reservation. They can't be created this way. */
-  rowsOfReservations: Rows<string, R>
+  rowsOfReservations: Rows<string, GroupRow>
   /** Reads the sequences that were ever used or defined, in any order, with one statement. */
   readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
   /** Reads sequence groups as of an instant. */

@@ -1,17 +1,12 @@
 import { startsAt } from '../../core/counters/definition.ts'
-import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/batch.ts'
+import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/counterRun.ts'
+import type { CounterMember } from '../flush/members.ts'
 import { instant, integer } from '../literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 import type { CountingRow } from './update.ts'
 
-/** What to add to the totals of a counter's current periods. */
-export interface Addition {
-  run: CounterRun<CountingRow>
-  added: bigint
-}
-
 /** The primary key of a period's row, without the counter and the slot. */
-interface Frame {
+export interface Frame {
   period: number
   /** As a literal. */
   startsAt: string
@@ -35,29 +30,14 @@ export function openFrames(at: Date): (row: CountingRow) => Frame[] {
   }
 }
 
-/** Groups counters by their current periods. */
-export function byFrames(
-  runs: readonly CounterRun<CountingRow>[],
-  framesOf: (row: CountingRow) => Frame[],
-): [Frame[], CounterRun<CountingRow>[]][] {
-  const groups = new Map<Frame[], CounterRun<CountingRow>[]>()
-  for (const run of runs) {
-    const frames = framesOf(run.row)
-    const others = groups.get(frames)
-    if (others) others.push(run)
-    else groups.set(frames, [run])
-  }
-  return [...groups]
-}
-
 /** Maximum absolute value of a total that is changed without being read; undefined: it was read. */
-export function guardOf({ wantsPeriodValues }: CounterRun<CountingRow>): number | undefined {
+export function guardOf({ wantsPeriodValues }: CounterRun): number | undefined {
   return wantsPeriodValues ? undefined : Number.MAX_SAFE_INTEGER - SMALL_SUM
 }
 
 /**
  * Adds to the totals of the current periods of counters whose all-time rows are locked: only the holder of that lock
- * touches the other rows of its slot.
+ * touches the other rows of its slot. They have the same guard (see `guardOf`).
  *
  * With a guard, a total outside the safe range or near its end becomes null, so the statement fails. Without one, the
  * totals were read and checked before.
@@ -66,11 +46,11 @@ export function guardOf({ wantsPeriodValues }: CounterRun<CountingRow>): number 
  * without periods, 28 with this statement, and 20 with one UPDATE of rows that are known to exist.
  */
 export function addInPeriods(
-  additions: readonly Addition[],
+  [first, ...others]: readonly [CounterMember, ...CounterMember[]],
   framesOf: (row: CountingRow) => Frame[],
-  guard: number | undefined,
 ): string {
-  const rows = additions.flatMap(({ run: { row, slot = 0 }, added }) =>
+  const guard = guardOf(first.run)
+  const rows = [first, ...others].flatMap(({ row, run: { slot = 0, added } }) =>
     framesOf(row).map(
       ({ period, startsAt }) => `(${integer(row.id)},${period},${startsAt},${slot},0,${added})`,
     ),

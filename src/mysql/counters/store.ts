@@ -16,11 +16,7 @@ import { listLeaderboard } from './leaderboard.ts'
 import type { LeaderboardSync } from './leaderboardSync.ts'
 import { BEGINNING, type CountingRow, countingRow } from './update.ts'
 
-export function openCounterStore(
-  database: Database,
-  origin: Origin,
-  sync: LeaderboardSync,
-): CounterStore<CountingRow> {
+export function openCounterStore(database: Database, origin: Origin, sync: LeaderboardSync): CounterStore {
   return {
     rows: openRows(database, origin, {
       textOf: keyText,

@@ -57,7 +57,8 @@ export function touch({ id }: Fence): string {
 export interface Doubt {
   /** The server that the transaction was sent to. */
   place: Place
-  isAwaited: () => boolean
+  /** Aborted when no caller waits for the transaction any more. */
+  awaited: AbortSignal
   /** Called if `seq` is neither that of this transaction nor that before it, or the row is gone. */
   onLost: () => void
 }
@@ -68,10 +69,10 @@ export interface Doubt {
 export async function hasCommitted(
   line: Line,
   fence: Fence,
-  { place, isAwaited, onLost }: Doubt,
+  { place, awaited, onLost }: Doubt,
 ): Promise<boolean | undefined> {
   const { seq } = fence
-  while (isAwaited()) {
+  while (!awaited.aborted) {
     let session: Session | undefined
     try {
       session = await line.session()

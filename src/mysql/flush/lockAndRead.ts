@@ -1,196 +1,161 @@
-import type { ValueOperation } from '../../core/counters/apply.ts'
-import type { CounterRun } from '../../core/groupCommit/batch.ts'
-import type { FlushBody } from '../../core/groupCommit/writer.ts'
+import type { Flush } from '../../core/groupCommit/writer.ts'
 import type { Claim } from '../../core/idempotency.ts'
-import { firstRow } from '../connections/session.ts'
+import { firstRow, rowsOf, type Session } from '../connections/session.ts'
 import { lockDefinition } from '../counters/define.ts'
 import { periodTotalSteps } from '../counters/periodTotals.ts'
 import { slotSteps } from '../counters/slotSteps.ts'
-import { addReturningOld, type CountingRow, change, lock, readRevisions } from '../counters/update.ts'
+import { addReturningOld, change, lock, readRevisions } from '../counters/update.ts'
+import { groupBy } from '../groupBy.ts'
 import { READ_FIRST_REVISION } from '../revisions.ts'
-import { groupSteps, mayRise } from '../sequences/lockGroups.ts'
+import { groupSteps, mayAdvance } from '../sequences/lockGroups.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
-import {
-  type Finds,
-  type FlushForm,
-  type FlushText,
-  hasSlots,
-  MARK,
-  type Member,
-  NARROW,
-  ownerOf,
-  type Step,
-  textOf,
-} from './steps.ts'
-import type { StoredRow } from './storedRow.ts'
+import { type CounterMember, hasSlots, type Members } from './members.ts'
+import { type FlushForm, type FlushText, NARROW, ownerOf, type Step, select, textOf } from './steps.ts'
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
- * don't deadlock.
+ * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
  */
-export function writeFlush(
-  { counters, groups, claims, at }: FlushBody<StoredRow>,
-  form: FlushForm,
-): FlushText {
-  const members = counters.map((run, index) => ({ run, index })).sort((a, b) => a.run.row.id - b.run.row.id)
-  const spread = members.filter(({ run }) => hasSlots(run))
-  const single = members.filter(({ run }) => !hasSlots(run))
-  const defining = counters.filter(({ isForDefinition }) => isForDefinition).flatMap(definitionSteps)
+export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): FlushText {
+  const { counters, groups } = members
+  const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return textOf([
-    ...claimSteps(claims, at, form),
-    ...firstRevisionSteps({ counters, groups }, form),
-    ...countingSteps(single, at, form),
+    ...claimSteps(members, claims, at, form),
+    ...firstRevisionSteps(members, form),
+    ...changeSteps(members, single, at, form),
     ...revisionSteps(single),
     ...spread.flatMap((member) => slotSteps(member, at)),
-    ...groupSteps(groups, at, form),
-    ...periodTotalSteps(members, at, form),
-    ...defining,
+    ...groupSteps(members, groups, at, form),
+    ...periodTotalSteps(counters, at, form),
+    ...counters
+      .filter(({ run }) => run.isForDefinition)
+      .flatMap(({ row }) => lockDefinition(row).flatMap((statement) => select(statement, row.key))),
   ])
 }
 
-/** Reads locked rows whose value the answer did not show. They already include the addition. */
-export function readAgain(counters: readonly CounterRun<CountingRow>[], { before }: Finds): FlushText {
-  const unsure = counters
-    .map((run, index) => ({ run, index }))
-    .filter(({ index }) => before[index] === 'unsure')
-    .map((member): Step => {
+/**
+ * Reads locked rows whose value the answer did not show. They already include the addition.
+ *
+ * @returns whether a trigger hid a value: 0 gives the same answer
+ */
+export async function readUnsure(session: Session, members: Members): Promise<boolean> {
+  const unsure = members.counters.filter(({ before }) => before === 'unsure')
+  if (unsure.length === 0) return false
+  const text = textOf(
+    unsure.map((member) => {
       const { coalesced } = member.run
       const added = coalesced?.kind === 'add' ? coalesced.delta : 0
-      return lockStep([member], (value) => value - added)
-    })
-  return textOf(unsure)
+      return lockStep(members, [member], (value) => value - added)
+    }),
+  )
+  text.read(await session.send(text.statements))
+  return unsure.some(({ before }) => before !== 0)
 }
 
-function claimSteps(claims: readonly Claim[], at: Date, { onePerStatement }: FlushForm): Step[] {
+function claimSteps(
+  members: Members,
+  claims: readonly Claim[],
+  at: Date,
+  { onePerStatement }: FlushForm,
+): Step[] {
   if (claims.length === 0) return []
   const groups = onePerStatement ? inOrder(claims).map((one) => [one]) : [claims]
   return [
     ...groups.map(
       (group): Step => ({
         statement: claim(group, at),
-        owner: ownerOf(group.map(({ key }) => key)),
-        read(answer, finds) {
-          if (!Array.isArray(answer)) finds.claimed += answer.affectedRows
+        owner: group.length === 1 ? group[0]?.key : undefined,
+        read(answer) {
+          if (!Array.isArray(answer)) members.claimed += answer.affectedRows
         },
       }),
     ),
-    {
-      statement: readResults(claims),
-      read(answer, { earlier }) {
-        if (Array.isArray(answer)) earlier.push(...earlierIn(answer))
-      },
-    },
-    { statement: MARK },
+    ...select(readResults(claims), undefined, (answer) => {
+      members.earlier.push(...earlierIn(rowsOf(answer)))
+    }),
   ]
 }
 
 /** Reads the initial revision of rows that only the second round trip writes, as results need it before. */
-function firstRevisionSteps(
-  { counters, groups }: Pick<FlushBody<StoredRow>, 'counters' | 'groups'>,
-  form: FlushForm,
-): Step[] {
-  const isAsked =
-    counters.some(({ withRevision, coalesced }) => withRevision && !coalesced) ||
-    groups.some((run) => run.withRevision && !mayRise(run, form))
-  if (!isAsked) return []
-  return [
-    {
-      statement: READ_FIRST_REVISION,
-      read(answer, finds) {
-        finds.first = firstRow(answer)?.first
-      },
-    },
-    { statement: MARK },
-  ]
-}
-
-/** Reads the revisions of rows that are already changed, where wanted. */
-function revisionSteps(members: readonly Member[]): Step[] {
-  const asked = members.filter(({ run }) => run.withRevision && run.coalesced)
-  if (asked.length === 0) return []
-  return [
-    {
-      statement: readRevisions(asked.map(({ run }) => run.row.id)),
-      owner: ownerOf(keysOf(asked)),
-      read(answer, { revisions }) {
-        if (!Array.isArray(answer)) return
-        const found = new Map(answer.map((row) => [row.id, row]))
-        for (const { run, index } of asked) {
-          const row = found.get(run.row.id)
-          revisions[index] = row && row.revision - run.raise
-        }
-      },
-    },
-    { statement: MARK },
-  ]
-}
-
-/** All lock waits come before COMMIT is sent: after it, an error would leave the outcome unknown. */
-function definitionSteps({ row }: CounterRun<CountingRow>): Step[] {
-  return lockDefinition(row).flatMap((statement) => [{ statement, owner: row.key }, { statement: MARK }])
-}
-
-function countingSteps(members: Member[], at: Date, { onePerStatement, isTriggered }: FlushForm): Step[] {
-  if (members.length > NARROW && !onePerStatement) return lockAndChange(members, at)
-  return members.flatMap((member) => {
-    const { coalesced, row, raise } = member.run
-    const isReturned = coalesced?.kind === 'add' && !isTriggered
-    return isReturned
-      ? [returningStep(member, addReturningOld(row, coalesced.delta, { at, raise }))]
-      : lockAndChange([member], at)
+function firstRevisionSteps(members: Members, form: FlushForm): Step[] {
+  const isWanted =
+    members.counters.some(({ run }) => run.withRevision && !run.coalesced) ||
+    members.groups.some((member) => member.run.withRevision && !mayAdvance(member, form))
+  if (!isWanted) return []
+  return select(READ_FIRST_REVISION, undefined, (answer) => {
+    members.first = firstRow(answer)?.first
   })
 }
 
-function returningStep({ run, index }: Member, statement: string): Step {
+/** Reads the revisions of rows that are already changed, where wanted. */
+function revisionSteps(counters: readonly CounterMember[]): Step[] {
+  const wanted = counters.filter(({ run }) => run.withRevision && run.coalesced)
+  if (wanted.length === 0) return []
+  const statement = readRevisions(wanted.map(({ row }) => row.id))
+  return select(statement, ownerOf(wanted), (answer) => {
+    const found = new Map(rowsOf(answer).map((row) => [row.id, row]))
+    for (const member of wanted) {
+      const row = found.get(member.row.id)
+      member.revision = row && row.revision - member.run.raise
+    }
+  })
+}
+
+function changeSteps(
+  members: Members,
+  counters: readonly CounterMember[],
+  at: Date,
+  { onePerStatement, isTriggered }: FlushForm,
+): Step[] {
+  if (counters.length > NARROW && !onePerStatement) return lockAndChange(members, counters, at)
+  return counters.flatMap((member) => {
+    const { coalesced, raise } = member.run
+    const isReturned = coalesced?.kind === 'add' && !isTriggered
+    return isReturned
+      ? [returningStep(member, addReturningOld(member.row, coalesced.delta, { at, raise }))]
+      : lockAndChange(members, [member], at)
+  })
+}
+
+function returningStep(member: CounterMember, statement: string): Step {
   return {
     statement,
-    owner: run.row.key,
-    read(answer, { before }) {
+    owner: member.row.key,
+    read(answer) {
       if (Array.isArray(answer)) return
       const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
-      before[index] = answer.affectedRows === 0 ? undefined : value
+      member.before = answer.affectedRows === 0 ? undefined : value
     },
   }
 }
 
 /** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */
-function lockAndChange(members: Member[], at: Date): Step[] {
-  const groups = new Map<string, { operation: ValueOperation; raise: number; ids: number[] }>()
-  for (const { run } of members) {
-    const { coalesced, row, raise } = run
-    if (!coalesced) continue
-    const text = `${coalesced.kind === 'set' ? `= ${coalesced.to}` : `+ ${coalesced.delta}`} ${raise}`
-    const others = groups.get(text)
-    if (others) others.ids.push(row.id)
-    else groups.set(text, { operation: coalesced, raise, ids: [row.id] })
-  }
-  const owner = ownerOf(keysOf(members))
-  return [
-    lockStep(members),
-    { statement: MARK },
-    ...[...groups.values()].map(({ operation, raise, ids }) => ({
-      statement: change(ids, operation, { at, raise }),
-      owner,
-    })),
-  ]
+function lockAndChange(members: Members, counters: readonly CounterMember[], at: Date): Step[] {
+  const { statement, owner, read } = lockStep(members, counters)
+  const alike = groupBy(counters, ({ run }) => JSON.stringify([run.coalesced, run.raise]))
+  const changes = [...alike.values()].flatMap((group) => {
+    const { coalesced, raise } = group[0].run
+    const ids = group.map(({ row }) => row.id)
+    return coalesced ? [{ statement: change(ids, coalesced, { at, raise }), owner }] : []
+  })
+  return [...select(statement, owner, read), ...changes]
 }
 
-function lockStep(members: Member[], toBefore = (value: number) => value): Step {
+function lockStep(
+  members: Members,
+  counters: readonly CounterMember[],
+  toBefore = (value: number) => value,
+): Step {
   return {
-    statement: lock(members.map(({ run }) => run.row.id)),
-    owner: ownerOf(keysOf(members)),
-    read(answer, { before, revisions, first }) {
-      if (!Array.isArray(answer)) return
-      const found = new Map(answer.map((row) => [row.id, row]))
-      for (const { run, index } of members) {
-        const row = found.get(run.row.id)
-        before[index] = row?.version === run.row.version ? toBefore(Number(row?.value)) : undefined
-        if (!run.coalesced) revisions[index] = row?.revision ?? first
+    statement: lock(counters.map(({ row }) => row.id)),
+    owner: ownerOf(counters),
+    read(answer) {
+      const found = new Map(rowsOf(answer).map((row) => [row.id, row]))
+      for (const member of counters) {
+        const row = found.get(member.row.id)
+        member.before = row?.version === member.row.version ? toBefore(Number(row?.value)) : undefined
+        if (!member.run.coalesced) member.revision = row?.revision ?? members.first
       }
     },
   }
-}
-
-function keysOf(members: readonly Member[]): string[] {
-  return members.map(({ run }) => run.row.key)
 }

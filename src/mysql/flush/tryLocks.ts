@@ -1,92 +1,70 @@
-import type { RowDataPacket } from 'mysql2'
-import type { CounterRun } from '../../core/groupCommit/batch.ts'
-import type { FlushBody, Unavailable } from '../../core/groupCommit/writer.ts'
-import type { Answer } from '../connections/session.ts'
+import type { Claim } from '../../core/idempotency.ts'
+import { type Answer, rowsOf } from '../connections/session.ts'
 import { ofSlot } from '../counters/slots.ts'
-import { allTime, type CountingRow } from '../counters/update.ts'
+import { allTime } from '../counters/update.ts'
+import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
-import { inOrder as inGroupOrder, type NumberedRun } from '../sequences/numberedRow.ts'
 import { inOrder } from './idempotencyKeys.ts'
-import { MARK } from './steps.ts'
-import type { StoredRow } from './storedRow.ts'
-
-/** Statements that lock without waiting. One that fails shows by its owner what another session has locked. */
-export interface LockAttempt {
-  statements: string[]
-  ownerAt(index: number): string | undefined
-  /** Keys of the counters that are locked by another session, or gone. */
-  missing(answers: readonly Answer[]): string[]
-}
+import { type CounterMember, type GroupMember, hasSlots, type Members } from './members.ts'
+import { type Step, select, textOf } from './steps.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
 
 /**
- * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters
- * are known to exist, so locked ones are skipped. It fails at the first locked claim or sequence group: those may also
- * be missing, and a reservation must not skip a number.
+ * Statements that lock the rows of a flush that no other session has locked, in the order in which the flush touches
+ * them. Counters are known to exist, so locked ones are skipped. It fails at the first locked claim or sequence group:
+ * those may also be missing, and a reservation must not skip a number.
  */
-export function tryLocks({ counters, groups, claims }: FlushBody<StoredRow>): LockAttempt {
-  const single = counters.filter(({ row }) => row.definition.slots === 1)
-  const spread = counters.filter(({ row }) => row.definition.slots > 1)
-  const steps: { owner?: string; statement: string }[] = [
-    ...inOrder(claims).map(({ key, hash }) => ({ owner: key, statement: lockClaim(hash) })),
-    ...(single.length > 0 ? [{ statement: skipLocked(single) }] : []),
-    ...spread.map((run) => ({ statement: skipLockedSlots(run) })),
-    ...groups.toSorted((a, b) => inGroupOrder({ run: a }, { run: b })).flatMap(lockGroup),
-  ]
-  const statements = steps.flatMap(({ statement }) => [statement, MARK])
-  return {
-    statements,
-    ownerAt: (index) => steps[index >> 1]?.owner,
-
-    missing(answers) {
-      const locked = new Map<number, number>()
-      const rows: RowDataPacket[] = answers.flatMap((answer) => (Array.isArray(answer) ? answer : []))
-      for (const { counter_id } of rows) locked.set(counter_id, (locked.get(counter_id) ?? 0) + 1)
-      const isMissing = (run: CounterRun<CountingRow>) => (locked.get(run.row.id) ?? 0) < rowsOf(run)
-      return counters.filter(isMissing).map(({ row }) => row.key)
-    },
-  }
+export function tryLocks({ counters, groups }: Members, claims: readonly Claim[]) {
+  const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
+  return textOf([
+    ...inOrder(claims).flatMap(({ key, hash }) => select(lockClaim(hash), key)),
+    ...(single.length > 0 ? select(skipLocked(single)) : []),
+    ...spread.flatMap((member) => select(skipLockedSlots(member))),
+    ...groups.flatMap(lockGroup),
+  ])
 }
 
-/** Splits counters that could not be locked: locked by another session, or gone. */
-export function readMissing({ counters }: FlushBody<StoredRow>, keys: readonly string[]) {
-  const missing = counters.filter(({ row }) => keys.includes(row.key))
-  return {
-    statement: `select counter_id, version
+/** The counters that `tryLocks` did not lock: locked by another session, or gone. */
+export function withoutLock(
+  counters: readonly CounterMember[],
+  answers: readonly Answer[],
+): readonly CounterMember[] {
+  const locked = groupBy(answers.flatMap(rowsOf), ({ counter_id }): number => counter_id)
+  return counters.filter(({ row, run }) => {
+    const rows = run.slot === undefined ? row.definition.slots : 1
+    return (locked.get(row.id)?.length ?? 0) < rows
+  })
+}
+
+/** Reads the versions of counters that could not be locked. */
+export function readVersions(counters: readonly CounterMember[]): string {
+  return `select counter_id, version
   from counter_value force index (primary)
- where counter_id in (${missing.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`,
-
-    read(answer: Answer | undefined): Unavailable {
-      const versions = new Map(
-        Array.isArray(answer) ? answer.map((row) => [row.counter_id, row.version]) : [],
-      )
-      const isThere = ({ row }: CounterRun<CountingRow>) => versions.get(row.id) === row.version
-      return {
-        locked: missing.filter(isThere).map(({ row }) => row.key),
-        gone: missing.filter((run) => !isThere(run)).map(({ row }) => row.key),
-      }
-    },
-  }
+ where counter_id in (${counters.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`
 }
 
-function rowsOf({ row, slot }: CounterRun<CountingRow>): number {
-  return slot === undefined ? row.definition.slots : 1
+/** Splits counters that could not be locked by the answer to `readVersions`. */
+export function splitMissing(counters: readonly CounterMember[], answer: Answer | undefined) {
+  const versions = new Map(rowsOf(answer).map((row) => [row.counter_id, row.version]))
+  const keysOf = (isThere: boolean) =>
+    counters.filter(({ row }) => (versions.get(row.id) === row.version) === isThere).map(({ row }) => row.key)
+  return { locked: keysOf(true), gone: keysOf(false) }
 }
 
 function lockClaim(hash: string): string {
   return `select hash as claim from idempotency_key force index (primary) where hash = ${digest(hash)} for update nowait`
 }
 
-function skipLocked(runs: readonly CounterRun<CountingRow>[]): string {
+function skipLocked(counters: readonly CounterMember[]): string {
   return skippingLocked(
-    `counter_id in (${runs.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`,
+    `counter_id in (${counters.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`,
   )
 }
 
-function skipLockedSlots({ row, slot }: CounterRun<CountingRow>): string {
-  return skippingLocked(`counter_id = ${integer(row.id)} and ${ofSlot(slot)}`)
+function skipLockedSlots({ row, run }: CounterMember): string {
+  return skippingLocked(`counter_id = ${integer(row.id)} and ${ofSlot(run.slot)}`)
 }
 
 function skippingLocked(which: string): string {
@@ -96,23 +74,23 @@ function skippingLocked(which: string): string {
    for update skip locked`
 }
 
-function lockGroup({ row, periodKey }: NumberedRun): { owner: string; statement: string }[] {
+function lockGroup({ row, run }: GroupMember): Step[] {
   const { id, sequenceId, key, sequenceKey } = row
   return [
-    {
-      owner: sequenceKey,
-      statement: `select id from sequence force index (primary) where id = ${integer(sequenceId)} ${SHARED_NOWAIT}`,
-    },
-    {
-      owner: key,
-      statement: `select id from sequence_group force index (primary) where id = ${integer(id)} for update nowait`,
-    },
-    {
-      owner: key,
-      statement: `select group_id
+    ...select(
+      `select id from sequence force index (primary) where id = ${integer(sequenceId)} ${SHARED_NOWAIT}`,
+      sequenceKey,
+    ),
+    ...select(
+      `select id from sequence_group force index (primary) where id = ${integer(id)} for update nowait`,
+      key,
+    ),
+    ...select(
+      `select group_id
   from sequence_value force index (primary)
- where group_id = ${integer(id)} and period_key = ${integer(periodKey)}
+ where group_id = ${integer(id)} and period_key = ${integer(run.periodKey)}
    for update nowait`,
-    },
+      key,
+    ),
   ]
 }

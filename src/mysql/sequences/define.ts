@@ -12,7 +12,7 @@ import { openNamespace } from '../rowCache.ts'
 import { firstVersion } from '../versions.ts'
 import { formatHistoryIn, SEQUENCE_COLUMNS, sequenceDefinitionIn, sequenceDefinitionSet } from './columns.ts'
 
-type Change = Parameters<SequenceStore<never>['define']>[1]
+type Change = Parameters<SequenceStore['define']>[1]
 
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
@@ -24,7 +24,7 @@ export function defineSequence(
   database: Database,
   key: SequenceKey,
   change: Change,
-  { at, deadline }: Parameters<SequenceStore<never>['define']>[2],
+  { at, deadline }: Parameters<SequenceStore['define']>[2],
 ): Promise<SequenceState> {
   const note = claimOf(key.namespace, randomUUID(), [])
   return unlessDoubtful((doubt) =>

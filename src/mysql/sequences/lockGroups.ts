@@ -1,62 +1,57 @@
+import type { RowDataPacket } from 'mysql2'
 import type { GroupFound } from '../../core/sequences/state.ts'
-import { type Answer, firstRow, rowsOf } from '../connections/session.ts'
-import { type Finds, type FlushForm, MARK, NARROW, ownerOf, type Step, together } from '../flush/steps.ts'
+import { firstRow, rowsOf } from '../connections/session.ts'
+import type { GroupMember, Members } from '../flush/members.ts'
+import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
+import { groupBy } from '../groupBy.ts'
 import { instant, integer } from '../literals.ts'
 import { SEQUENCE_COLUMNS } from './columns.ts'
 import { lockRevisions, raiseStep, readRaised } from './groupRevisions.ts'
-import { inOrder, isRenewed, keysOf, type NumberedRun } from './numberedRow.ts'
-import { inOrder as inDealingOrder, readFree, readTokens, reservationIn } from './reservations.ts'
+import { isRenewed } from './numberedRow.ts'
+import { inOrder, readFree, readTokens, reservationIn } from './reservations.ts'
 
 /** Maximum sequence groups cached as hidden: the answers lack their last number. */
-const MOST_HIDDEN = 10_000
-
-interface Member {
-  run: NumberedRun
-  index: number
-}
+const MAX_HIDDEN = 10_000
 
 /**
  * Locks sequence groups and reads their state. Locks in this order: their sequences, shared, so that the definitions
  * don't change; the rows of gapless sequence groups, as their reservations of past periods may be closed as well; and
  * the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function groupSteps(groups: readonly NumberedRun[], at: Date, form: FlushForm): Step[] {
+export function groupSteps(
+  members: Members,
+  groups: readonly GroupMember[],
+  at: Date,
+  form: FlushForm,
+): Step[] {
   if (groups.length === 0) return []
-  const members = groups.map((run, index) => ({ run, index })).sort(inOrder)
-  const gapless = members
-    .filter(({ run }) => run.row.definition.gapless)
-    .toSorted((a, b) => a.run.row.id - b.run.row.id)
-  const opened = form.isClustered ? members.filter(({ run }) => !isOpen(run)) : []
+  const gapless = groups.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
+  const opened = form.isClustered ? groups.filter((member) => !isOpen(member)) : []
   return [
-    ...together(opened, form).map((some) => ({
-      statement: noteUse(some),
-      owner: ownerOf(sequenceKeys(some)),
-    })),
-    ...together(members, form).flatMap((some) =>
-      select(lockSequences(some), ownerOf(sequenceKeys(some)), readVersions(some)),
+    ...together(opened, form).map((some) => ({ statement: noteUse(some), owner: sequenceKeyOf(some) })),
+    ...together(groups, form).flatMap((some) =>
+      select(lockSequences(some), sequenceKeyOf(some), (answer) => readDefinitions(some, rowsOf(answer))),
     ),
-    ...(members.length <= NARROW && members.every(({ run }) => mayRise(run, form))
-      ? riseSteps(members, at, form)
+    ...(groups.length <= NARROW && groups.every((member) => mayAdvance(member, form))
+      ? advanceSteps(groups, at, form)
       : [
-          ...together(gapless, form).flatMap((some) => select(lockGroups(some), ownerOf(keysOf(some)))),
-          ...together(members, form).flatMap(positionSteps),
-          ...together(members, form).flatMap(lockRevisions),
+          ...together(gapless, form).flatMap((some) => select(lockGroups(some), ownerOf(some))),
+          ...together(groups, form).flatMap(positionSteps),
+          ...together(groups, form).flatMap((some) => lockRevisions(members, some)),
           ...gapless.flatMap(reservationSteps),
         ]),
   ]
 }
 
-function sequenceKeys(some: readonly Member[]): string[] {
-  return [...new Set(some.map(({ run }) => run.row.sequenceKey))]
-}
-
-function select(statement: string, owner: string | undefined, read?: Step['read']): Step[] {
-  return [{ statement, owner, ...(read && { read }) }, { statement: MARK }]
+/** The key of their sequence, if there is only one. */
+function sequenceKeyOf(groups: readonly GroupMember[]): string | undefined {
+  const keys = new Set(groups.map(({ row }) => row.sequenceKey))
+  return keys.size === 1 ? [...keys][0] : undefined
 }
 
 /** Whether this process has issued numbers in the current period of a sequence group. */
-function isOpen({ row, periodKey }: NumberedRun): boolean {
-  return row.issuedIn?.periodKey === periodKey
+function isOpen({ row, run }: GroupMember): boolean {
+  return row.issuedIn?.periodKey === run.periodKey
 }
 
 /**
@@ -64,16 +59,16 @@ function isOpen({ row, periodKey }: NumberedRun): boolean {
  * numbers are issued, so that the two conflict. For a process's first use of such a row, this update makes them
  * conflict.
  */
-function noteUse(some: readonly Member[]): string {
+function noteUse(some: readonly GroupMember[]): string {
   return `update sequence force index (primary)
    set uses = uses + 1
- where id in (${idsOf(some.map(({ run }) => run.row.sequenceId))})`
+ where id in (${idsOf(some.map(({ row }) => row.sequenceId))})`
 }
 
-function lockSequences(some: readonly Member[]): string {
+function lockSequences(some: readonly GroupMember[]): string {
   return `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
   from sequence s force index (primary)
- where s.id in (${idsOf(some.map(({ run }) => run.row.sequenceId))})
+ where s.id in (${idsOf(some.map(({ row }) => row.sequenceId))})
  order by s.id
   lock in share mode`
 }
@@ -83,47 +78,47 @@ function lockSequences(some: readonly Member[]): string {
  * redefined in the meantime, its new definition is used, unless that needs other rows or statements: so repeated
  * redefinitions can't keep numbers from being issued.
  */
-function readVersions(some: readonly Member[]) {
-  return (answer: Answer, { positions }: Finds): void => {
-    if (!Array.isArray(answer)) return
-    const found = new Map(answer.map((row) => [row.id, row]))
-    for (const { run, index } of some) {
-      const row = found.get(run.row.sequenceId)
-      if (!row || (row.version !== run.row.version && !isRenewed(run.row, row))) continue
-      positions[index] = {
-        isRisen: false,
-        last: null,
-        next: null,
-        generation: 0,
-        now: 0,
-        free: [],
-        reservations: [],
-        revision: run.withRevision ? row.definitions : undefined,
-      }
+function readDefinitions(some: readonly GroupMember[], rows: readonly RowDataPacket[]): void {
+  const found = new Map(rows.map((row) => [row.id, row]))
+  for (const member of some) {
+    const { run, row } = member
+    const sequence = found.get(row.sequenceId)
+    if (!sequence || (sequence.version !== row.version && !isRenewed(row, sequence))) continue
+    member.found = {
+      isAdvanced: false,
+      last: null,
+      next: null,
+      generation: 0,
+      now: 0,
+      free: [],
+      reservations: [],
+      revision: run.withRevision ? sequence.definitions : undefined,
     }
   }
 }
 
-function lockGroups(some: readonly Member[]): string {
+function lockGroups(some: readonly GroupMember[]): string {
   return `select id
   from sequence_group force index (primary)
- where id in (${idsOf(some.map(({ run }) => run.row.id))})
+ where id in (${idsOf(some.map(({ row }) => row.id))})
  order by id
    for update`
 }
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayRise({ row, periodKey, rise }: NumberedRun, { hidden }: FlushForm): boolean {
+export function mayAdvance({ row, run }: GroupMember, { hidden }: FlushForm): boolean {
   const { issuedIn, definition, id } = row
-  const isKnown = issuedIn?.periodKey === periodKey && issuedIn.definition === definition
-  return isKnown && rise !== undefined && !definition.gapless && !hidden.has(id)
+  const isKnown = issuedIn?.periodKey === run.periodKey && issuedIn.definition === definition
+  return isKnown && run.advance !== undefined && !definition.gapless && !hidden.has(id)
 }
 
-function riseSteps(members: readonly Member[], at: Date, form: FlushForm): Step[] {
-  const raised = members.map((member) => ({ ...member, raise: member.run.operations }))
+function advanceSteps(groups: readonly GroupMember[], at: Date, form: FlushForm): Step[] {
   return [
-    ...members.map((member) => riseStep(member, at, form)),
-    ...together(raised, form).flatMap((part) => [raiseStep(part), ...readRaised(part)]),
+    ...groups.map((member) => advanceStep(member, at, form)),
+    ...together(groups, form).flatMap((some) => [
+      raiseStep(some.map(({ row, run }) => ({ row, raise: run.operations }))),
+      ...readRaised(some),
+    ]),
   ]
 }
 
@@ -132,117 +127,99 @@ function riseSteps(members: readonly Member[], at: Date, form: FlushForm): Step[
  * answer: MySQL Cookbook, "single-row sequence generators". Less work for the server than to lock, read and write it.
  * (With 20 callers of two sequence groups, a flush took 0.50 ms rather than 0.59 on a machine of two cores.)
  */
-function riseStep({ run, index }: Member, at: Date, { hidden }: FlushForm): Step {
-  const { row, periodKey, rise = 0 } = run
+function advanceStep(member: GroupMember, at: Date, { hidden }: FlushForm): Step {
+  const { row, run } = member
   const { id, identity, version, key: owner } = row
   const statement = `update sequence_value
    set updated_at = ${instant(at)},
-       value = cast(last_insert_id(value) as signed) + ${integer(rise)}
- where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and identity = ${integer(identity)}
+       value = cast(last_insert_id(value) as signed) + ${integer(run.advance ?? 0)}
+ where group_id = ${integer(id)} and period_key = ${integer(run.periodKey)} and identity = ${integer(identity)}
    and value is not null and next_value is null`
   return {
     statement,
     owner,
-    read(answer, { positions }) {
-      const position = positions[index]
-      positions[index] = undefined
-      // The definition has changed, so the row was raised by a wrong amount.
-      if (Array.isArray(answer) || !position || row.version !== version || answer.affectedRows === 0) return
+    read(answer) {
+      const { found } = member
+      member.found = undefined
+      // The definition has changed, so the row was advanced by a wrong amount.
+      if (Array.isArray(answer) || !found || row.version !== version || answer.affectedRows === 0) return
       if (answer.insertId === 0) hide(id, hidden)
-      else positions[index] = { ...position, last: Number(answer.insertId), isRisen: true }
+      else member.found = { ...found, last: Number(answer.insertId), isAdvanced: true }
     },
   }
 }
 
 /** Clears a full set: hidden sequence groups are detected again. */
 function hide(id: number, hidden: Set<number>): void {
-  if (hidden.size >= MOST_HIDDEN) hidden.clear()
+  if (hidden.size >= MAX_HIDDEN) hidden.clear()
   hidden.add(id)
 }
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
-function positionSteps(some: Member[]): Step[] {
-  const owner = ownerOf(keysOf(some))
-  const isMaking = some.some(({ run }) => !isOpen(run))
-  const periodKeys = [...new Set(some.map(({ run }) => run.periodKey))]
-  return [
-    ...periodKeys.flatMap((periodKey) => {
-      const same = some.filter(({ run }) => run.periodKey === periodKey)
-      return [
-        ...(isMaking ? [{ statement: makePositions(same, periodKey), owner }] : []),
-        ...select(lockPositions(same, periodKey), owner, readPositions(same)),
-      ]
-    }),
-  ]
+function positionSteps(some: readonly GroupMember[]): Step[] {
+  const isCreating = some.some((member) => !isOpen(member))
+  const owner = ownerOf(some)
+  return [...groupBy(some, ({ run }) => run.periodKey)].flatMap(([periodKey, same]) => [
+    ...(isCreating ? [{ statement: createPositions(same, periodKey), owner }] : []),
+    ...select(lockPositions(same, periodKey), owner, (answer) => readPositions(same, rowsOf(answer))),
+  ])
 }
 
-function makePositions(some: readonly Member[], periodKey: number): string {
+function createPositions(some: readonly GroupMember[], periodKey: number): string {
   return `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
- where id in (${idsOf(some.map(({ run }) => run.row.id))})
+ where id in (${idsOf(some.map(({ row }) => row.id))})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
 }
 
-function lockPositions(some: readonly Member[], periodKey: number): string {
+function lockPositions(some: readonly GroupMember[], periodKey: number): string {
   return `select group_id, identity, value, next_value, generation
   from sequence_value force index (primary)
- where group_id in (${idsOf(some.map(({ run }) => run.row.id))}) and period_key = ${integer(periodKey)}
+ where group_id in (${idsOf(some.map(({ row }) => row.id))}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
 }
 
-function readPositions(some: readonly Member[]) {
-  return (answer: Answer, { positions }: Finds): void => {
-    if (!Array.isArray(answer)) return
-    const found = new Map(answer.map((row) => [row.group_id, row]))
-    for (const { run, index } of some) {
-      const row = found.get(run.row.id)
-      const position = positions[index]
-      const isThere = position && row?.identity === run.row.identity
-      positions[index] = isThere
-        ? { ...position, last: row.value, next: row.next_value, generation: row.generation }
-        : undefined
-    }
+function readPositions(some: readonly GroupMember[], rows: readonly RowDataPacket[]): void {
+  const positions = new Map(rows.map((row) => [row.group_id, row]))
+  for (const member of some) {
+    const row = positions.get(member.row.id)
+    const { found } = member
+    const isThere = found && row?.identity === member.row.identity
+    member.found = isThere
+      ? { ...found, last: row.value, next: row.next_value, generation: row.generation }
+      : undefined
   }
 }
 
-function reservationSteps({ run, index }: Member): Step[] {
-  const { row, periodKey, reservations, tokens } = run
+function reservationSteps(member: GroupMember): Step[] {
+  const { row, run } = member
   const { id, definition, key: owner } = row
-  const free = reservations > 0 ? readFree({ id, periodKey, definition }, reservations) : []
+  const free =
+    run.reservations > 0 ? readFree({ id, periodKey: run.periodKey, definition }, run.reservations) : []
+  const note = (part: (found: GroupFound) => Partial<GroupFound>) => {
+    if (member.found) member.found = { ...member.found, ...part(member.found) }
+  }
   return [
-    ...select(
-      'select utc_timestamp(3) as now',
-      owner,
-      note((answer) => ({ now: firstRow(answer)?.now.getTime() })),
+    ...select('select utc_timestamp(3) as now', owner, (answer) =>
+      note(() => ({ now: firstRow(answer)?.now.getTime() })),
     ),
     ...free.flatMap((statement) =>
-      select(
-        statement,
-        owner,
-        note((answer, { free }) => {
-          const found = rowsOf(answer).map(({ value }): number => value)
-          return { free: inDealingOrder([...free, ...found], definition) }
+      select(statement, owner, (answer) =>
+        note(({ free }) => {
+          const values = rowsOf(answer).map(({ value }): number => value)
+          return { free: inOrder([...free, ...values], definition) }
         }),
       ),
     ),
-    ...(tokens.length > 0
-      ? select(
-          readTokens(tokens),
-          owner,
-          note((answer) => ({ reservations: rowsOf(answer).map(reservationIn) })),
+    ...(run.tokens.length > 0
+      ? select(readTokens(run.tokens), owner, (answer) =>
+          note(() => ({ reservations: rowsOf(answer).map(reservationIn) })),
         )
       : []),
   ]
-
-  function note(found: (answer: Answer, position: GroupFound) => Partial<GroupFound>) {
-    return (answer: Answer, { positions }: Finds): void => {
-      const position = positions[index]
-      if (position) positions[index] = { ...position, ...found(answer, position) }
-    }
-  }
 }
 
 function idsOf(ids: readonly number[]): string {

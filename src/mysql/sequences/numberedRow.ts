@@ -1,5 +1,4 @@
 import type { RowDataPacket } from 'mysql2'
-import type { GroupRun } from '../../core/groupCommit/sequenceRun.ts'
 import type { GroupRow } from '../../core/rows.ts'
 
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
@@ -50,13 +49,10 @@ export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
   return true
 }
 
-export type NumberedRun = GroupRun<NumberedRow>
-
 /** Lock order of the rows: by period, then by sequence group. */
-export function inOrder({ run: a }: { run: NumberedRun }, { run: b }: { run: NumberedRun }): number {
-  return a.periodKey - b.periodKey || a.row.id - b.row.id
-}
-
-export function keysOf(some: readonly { run: NumberedRun }[]): string[] {
-  return some.map(({ run }) => run.row.key)
+export function inLockOrder(
+  a: { run: { periodKey: number }; row: NumberedRow },
+  b: { run: { periodKey: number }; row: NumberedRow },
+): number {
+  return a.run.periodKey - b.run.periodKey || a.row.id - b.row.id
 }

@@ -21,11 +21,7 @@ import { type NumberedRow, numberedRow } from './numberedRow.ts'
 import { listGroups, listSequences, readGroups, readSequences } from './reads.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
 
-export function openSequenceStore(
-  database: Database,
-  definitions: Database,
-  origin: Origin,
-): SequenceStore<NumberedRow> {
+export function openSequenceStore(database: Database, definitions: Database, origin: Origin): SequenceStore {
   const rows = openRows(database, origin, { textOf: groupKeyText, find: findGroups, make: makeGroups })
   return {
     rows,
@@ -109,16 +105,16 @@ function openReservationRows(
     return new Map(
       rows.map((row) => {
         const found = rowIn(row, incarnation)
-        const same = known.known(keyIn(row))
+        const same = known.cached(keyIn(row))
         return [row.token.toString('hex'), same?.key === found.key ? same : found]
       }),
     )
   }
 
   return {
-    known: () => undefined,
-    find,
-    async findOrMake(token) {
+    cached: () => undefined,
+    load: find,
+    async loadOrCreate(token) {
       const row = await find(token)
       if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
       return row

@@ -1,55 +1,51 @@
+import type { Decision } from '../../core/groupCommit/writer.ts'
 import type { GroupWrite } from '../../core/sequences/state.ts'
+import { type GroupMember, groupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
 import { bytes, instant, integer } from '../literals.ts'
 import { bytesOrNull, integerOrNull } from './columns.ts'
 import { raiseStep } from './groupRevisions.ts'
-import { inOrder, keysOf, type NumberedRun } from './numberedRow.ts'
+import { inLockOrder } from './numberedRow.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
+
+interface Written extends GroupMember {
+  write: GroupWrite
+}
 
 /** The statements that write sequence groups. */
 export function groupWriteSteps(
-  groups: readonly NumberedRun[],
-  writes: readonly (GroupWrite | undefined)[],
+  groups: Decision['groups'],
   { at, first }: { at: Date; first: number | undefined },
   form: FlushForm,
 ): Step[] {
-  const written = groups
-    .flatMap((run, index): Written[] => {
-      const write = writes[index]
-      return write ? [{ run, write }] : []
-    })
-    .sort(inOrder)
+  const written = groups.map(({ run, write }): Written => ({ ...groupMember(run), write })).sort(inLockOrder)
   const moved = written.filter(({ write }) => write.isMoved)
-  const raised = written.map(({ run, write }) => ({ run, raise: write.raised }))
+  const raised = written.map(({ row, write }) => ({ row, raise: write.raised }))
   return [
     ...together(moved, form).map((some) => ({
       statement: writePositions(some, at),
-      owner: ownerOf(keysOf(some)),
+      owner: ownerOf(some),
     })),
     ...together(raised, form).map((some) => raiseStep(some, first)),
-    ...written.flatMap(({ run, write }) => {
-      const statements = [...(isNews(run, write) ? [noteLatest(run)] : []), ...reservationWrites(run, write)]
-      return statements.map((statement) => ({ statement, owner: run.row.key }))
+    ...written.flatMap((one) => {
+      const statements = [...(isLatest(one) ? [] : [noteLatest(one)]), ...reservationWrites(one)]
+      return statements.map((statement) => ({ statement, owner: one.row.key }))
     }),
   ]
 }
 
 /** Caches for sequence groups what the next flush need not write again. */
-export function noteDealt(groups: readonly NumberedRun[], writes: readonly (GroupWrite | undefined)[]): void {
-  for (const [index, { row, periodKey, state }] of groups.entries()) {
-    if (state && writes[index]?.isIssued) row.issuedIn = { periodKey, definition: state.definition }
+export function noteIssued(groups: Decision['groups']): void {
+  for (const { run, write } of groups) {
+    const { row } = groupMember(run)
+    if (write.isIssued) row.issuedIn = { periodKey: run.periodKey, definition: write.definition }
   }
 }
 
-interface Written {
-  run: NumberedRun
-  write: GroupWrite
-}
-
 function writePositions(some: readonly Written[], at: Date): string {
-  const values = some.map(({ run, write }) => {
+  const values = some.map(({ row, run, write }) => {
     const { last, next, generation, isIssued } = write
-    const key = `${integer(run.row.id)}, ${integer(run.periodKey)}`
+    const key = `${integer(row.id)}, ${integer(run.periodKey)}`
     const issuedAt = isIssued ? instant(at) : 'null'
     return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
   })
@@ -64,14 +60,16 @@ on duplicate key update
        updated_at = coalesce(values(updated_at), updated_at)`
 }
 
-function isNews({ row, periodKey, state }: NumberedRun, { isIssued }: GroupWrite): boolean {
+/** Whether the row is known to have the period and definition of the numbers just issued. */
+function isLatest({ row, run, write }: Written): boolean {
   const { issuedIn } = row
-  return isIssued && (issuedIn?.periodKey !== periodKey || issuedIn.definition !== state?.definition)
+  return (
+    !write.isIssued || (issuedIn?.periodKey === run.periodKey && issuedIn.definition === write.definition)
+  )
 }
 
 /** If this process's clock is behind another's, the later period stays the latest. */
-function noteLatest({ row, periodKey }: NumberedRun): string {
-  const { id, version, definition } = row
+function noteLatest({ row: { id, version }, run: { periodKey }, write: { definition } }: Written): string {
   return `update sequence_group
    set latest_period_key = if(version = ${integer(version)}, greatest(latest_period_key, ${integer(periodKey)}), ${integer(periodKey)}),
        version = ${integer(version)},
@@ -80,10 +78,8 @@ function noteLatest({ row, periodKey }: NumberedRun): string {
  where id = ${integer(id)}`
 }
 
-function reservationWrites(
-  { row, periodKey }: NumberedRun,
-  { taken, reserved, closed }: GroupWrite,
-): string[] {
+function reservationWrites({ row, run: { periodKey }, write }: Written): string[] {
+  const { taken, reserved, closed } = write
   const { id, definition } = row
   const generations = [...new Set(taken.map(({ generation }) => generation))]
   return [

@@ -1,0 +1,230 @@
+import type { CounterOperation } from '../counters/apply.ts'
+import { NthError, unavailable } from '../errors.ts'
+import type { Claim } from '../idempotency.ts'
+import type { OperationResult } from '../operations.ts'
+import { type CounterRow, type GroupRow, isOf, type Row, type Rows } from '../rows.ts'
+import type { GroupOperation } from '../sequences/state.ts'
+
+/** What a caller asks for. */
+export interface Request {
+  readonly operations: readonly NamedOperation[]
+  /** One operation; or several on counters, of which all are applied or none. */
+  readonly mode: 'one' | 'all'
+  /** What happens to rows that don't exist. `fail`: the call fails with `MissingRow`. */
+  readonly missingRows: 'create' | 'fail'
+  readonly claim?: Claim | undefined
+  /** Whether it returns the totals of the current periods. */
+  readonly wantsPeriodValues?: boolean | undefined
+  /** Whether it returns the revision after each operation. */
+  readonly withRevision?: boolean | undefined
+  /** Its deadline on the clock of `performance.now()`, in milliseconds; undefined: the default timeout from now. */
+  readonly deadline?: number | undefined
+}
+
+/** An operation whose row is still to be looked up. */
+export interface NamedOperation {
+  cached(): RowOperation | undefined
+  load(): Promise<RowOperation | undefined>
+  loadOrCreate(at: Date): Promise<RowOperation>
+  /** Drops the row from the cache. */
+  forget(): void
+  /** For messages. */
+  describe(): string
+}
+
+/** An operation and its row. */
+export type RowOperation =
+  | { readonly kind: 'counter'; readonly row: CounterRow; readonly operation: CounterOperation }
+  | { readonly kind: 'group'; readonly row: GroupRow; readonly operation: GroupOperation }
+
+/** The row does not exist, and must not be created. */
+export class MissingRow extends Error {}
+
+export function onCounter<Name>(
+  rows: Rows<Name, CounterRow>,
+  name: Name,
+  operation: CounterOperation,
+): NamedOperation {
+  return named(rows, name, (row) => ({ kind: 'counter', row, operation }))
+}
+
+export function onSequenceGroup<Name>(
+  rows: Rows<Name, GroupRow>,
+  name: Name,
+  operation: GroupOperation,
+): NamedOperation {
+  return named(rows, name, (row) => ({ kind: 'group', row, operation }))
+}
+
+function named<Name, R extends Row>(
+  rows: Rows<Name, R>,
+  name: Name,
+  on: (row: R) => RowOperation,
+): NamedOperation {
+  return {
+    cached() {
+      const row = rows.cached(name)
+      return row && on(row)
+    },
+    async load() {
+      const row = await rows.load(name)
+      return row && on(row)
+    },
+    loadOrCreate: async (at) => on(await rows.loadOrCreate(name, at)),
+    forget: () => rows.forget(name),
+    describe: () => JSON.stringify(name),
+  }
+}
+
+/** The result of a call, once its operations are durable. */
+export interface Applied {
+  /** The result of each operation, in order. */
+  results: readonly OperationResult[]
+  /** The instant of their flush. */
+  at: Date
+  /** Whether an earlier call with this key applied them. */
+  isReplayed: boolean
+}
+
+/**
+ * Where a call is.
+ *
+ *   resolving   its rows are looked up, or created
+ *   waiting     its rows are resolved; a writer will take it from its queue
+ *   flushing    it is part of a flush whose COMMIT was not sent
+ *   committing  COMMIT may have been sent: it can't be reported as not applied
+ *   answered    its caller has the result or an error
+ */
+export type CallState =
+  | { readonly name: 'resolving' }
+  | { readonly name: 'waiting'; readonly queue: CallQueue }
+  | { readonly name: 'flushing' | 'committing'; readonly flight: Flight }
+  | { readonly name: 'answered' }
+
+/** A queue of calls. */
+export interface CallQueue {
+  remove(call: Call): void
+}
+
+/** The calls of one flush. */
+export interface Flight {
+  /** Aborted when all of them are answered. */
+  readonly awaited: AbortSignal
+  /** Called for each that is answered. */
+  land(): void
+}
+
+const RESOLVING: CallState = { name: 'resolving' }
+const ANSWERED: CallState = { name: 'answered' }
+
+/** A request, from arrival to answer. Only its methods change its state. */
+export class Call {
+  readonly request: Request
+  /** On the clock of `performance.now()`, in milliseconds. */
+  readonly deadline: number
+  /** Settles when it is answered. */
+  readonly answer: Promise<Applied>
+  /** Its operations and their rows; empty while they are resolved for the first time. */
+  operations: readonly RowOperation[] = []
+  /** The latest reason why it has not been applied yet. */
+  obstacle: unknown
+  /** How often its rows were resolved to keys under which the writer had found nothing. */
+  fruitless = 0
+  #state: CallState = RESOLVING
+  #resolve: (applied: Applied) => void = () => undefined
+  #reject: (error: Error) => void = () => undefined
+  readonly #onAnswered: (call: Call) => void
+
+  constructor(request: Request, deadline: number, onAnswered: (call: Call) => void) {
+    this.request = request
+    this.deadline = deadline
+    this.#onAnswered = onAnswered
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  get isAnswered(): boolean {
+    return this.#state.name === 'answered'
+  }
+
+  get isCommitting(): boolean {
+    return this.#state.name === 'committing'
+  }
+
+  /** flushing → resolving: one of its rows is gone, or was read from another database. */
+  resolveAgain(): void {
+    this.#enter(RESOLVING)
+  }
+
+  /** resolving, flushing → waiting: in a queue, from which `flushIn` and `settle` remove it. */
+  waitIn(queue: CallQueue): void {
+    this.#enter({ name: 'waiting', queue })
+  }
+
+  /** waiting → flushing; committing → flushing: COMMIT had no effect. */
+  flushIn(flight: Flight): void {
+    this.#enter({ name: 'flushing', flight })
+  }
+
+  /** flushing → committing: COMMIT is sent now. */
+  commit(): void {
+    if (this.#state.name === 'flushing') this.#enter({ ...this.#state, name: 'committing' })
+  }
+
+  /** Any state → answered. Later answers are ignored. */
+  settle(answer: Applied | Error): void {
+    const state = this.#state
+    if (state.name === 'answered') return
+    this.#enter(ANSWERED)
+    if (state.name === 'flushing' || state.name === 'committing') state.flight.land()
+    this.#onAnswered(this)
+    if (answer instanceof Error) this.#reject(answer)
+    else this.#resolve(answer)
+  }
+
+  /** Whether it touches the row, sequence or claim of a key. */
+  touches(key: string): boolean {
+    return this.operations.some(({ row }) => isOf(row, key)) || this.request.claim?.key === key
+  }
+
+  #enter(state: CallState): void {
+    const before = this.#state
+    if (before.name === 'answered') return
+    if (before.name === 'waiting') before.queue.remove(this)
+    this.#state = state
+  }
+}
+
+/** Counts the calls of a flush that are not answered. */
+export function openFlight(count: number): Flight {
+  const controller = new AbortController()
+  let open = count
+  return {
+    awaited: controller.signal,
+    land() {
+      open -= 1
+      if (open === 0) controller.abort()
+    },
+  }
+}
+
+/** The error of a call at its deadline. */
+export function expired(call: Call, timeoutMs: number): NthError {
+  const seconds = timeoutMs / 1000
+  if (call.isCommitting) {
+    const reason = `The database did not confirm this change within ${seconds} seconds`
+    return doubtful(call, reason, call.obstacle)
+  }
+  const message = `The database could not make this change within ${seconds} seconds; nothing was done.`
+  return unavailable(message, call.obstacle)
+}
+
+/** The error of a call that may have been applied. With an idempotency key it is safe to retry. */
+export function doubtful({ request }: Call, reason: string, cause: unknown): NthError {
+  const [advice, details] = request.claim
+    ? [' Send it again with the same idempotency key.', { retryable: true as const }]
+    : ['', {}]
+  return new NthError('OUTCOME_UNKNOWN', `${reason}: it may have counted.${advice}`, details, { cause })
+}
