@@ -66,9 +66,13 @@ it('leads from its first page to the README, the docs, the schema and GraphiQL',
   const start = await (await fetch(url, { headers: BROWSER })).text()
   expect(start).toContain('Nth is a counters-and-sequences service')
   const docs = (await readdir(join(ROOT, 'docs'))).map((name) => `docs/${name}`)
-  const files = ['README.md', ...docs]
+  const files = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...docs]
   expect(pathsIn(start)).toEqual(
-    expect.arrayContaining([...files.map((path) => `/${path}`), '/schema.graphql', '/graphql']),
+    expect.arrayContaining([
+      ...['README.md', ...docs].map((path) => `/${path}`),
+      '/schema.graphql',
+      '/graphql',
+    ]),
   )
   for (const path of files) {
     const response = await fetch(`${url}/${path}`)
@@ -103,7 +107,7 @@ it('has an icon, also for what names none', async () => {
 
 it.each([
   '/package.json',
-  '/CHANGELOG.md',
+  '/LICENSE',
   '/schema/migrations/0001_tables.sql',
   '/docs',
   '/docs/../package.json',

@@ -8,10 +8,10 @@ import { startService } from './support/service.ts'
 
 type Once = (query: string, variables?: Record<string, unknown>, key?: string) => Promise<Answer>
 
-/** The function that the README shows, for a server at another address. */
+/** The function that docs/exactly-once.md shows, for a server at another address. */
 async function onceAt(url: string): Promise<{ once: Once; lines: number }> {
-  const readme = await readFile(join(import.meta.dirname, '../README.md'), 'utf8')
-  const code = /```js\n(async function once\([^`]+)```/.exec(readme)?.[1] ?? ''
+  const page = await readFile(join(import.meta.dirname, '../docs/exactly-once.md'), 'utf8')
+  const code = /```js\n(async function once\([^`]+)```/.exec(page)?.[1] ?? ''
   const moved = code.replace('http://127.0.0.1:4000', url)
   expect(moved).not.toBe(code)
   const once: Once = new Function(`${moved}; return once`)()

@@ -21,16 +21,16 @@ async function servePage(url: string): Promise<{ port: number }> {
   return { port: (server.address() as AddressInfo).port }
 }
 
-it('lets the page of the README, from another origin, tell which buyer you are', async () => {
+it('lets the page of the README, from another origin, tell which visitor you are', async () => {
   const { url, ask } = await startService()
   const { port } = await servePage(url)
   const { openWindow } = await openBrowser()
-  const window = await openWindow(`http://127.0.0.1:${port}/buyer.html`)
+  const window = await openWindow(`http://127.0.0.1:${port}/visitor.html`)
   for (const number of [1, 2, 3]) {
     await window.getByRole('button').click()
-    await window.getByText(`You are buyer #${number}`).waitFor()
+    await window.getByText(`Visitor #${number}`).waitFor()
   }
-  const { counters } = await ask('{ counters(names: ["Bulldozer"], namespace: "booksales") { value } }')
+  const { counters } = await ask('{ counters(names: ["visitors"], namespace: "tour") { value } }')
   expect(counters).toEqual([{ value: 3 }])
 })
 
@@ -38,10 +38,10 @@ it('shows the code of an error on that page', async () => {
   const { url, ask } = await startService()
   const { port } = await servePage(url)
   await ask(
-    `mutation { reset(name: "Bulldozer", namespace: "booksales", to: ${Number.MAX_SAFE_INTEGER}) { value } }`,
+    `mutation { reset(name: "visitors", namespace: "tour", to: ${Number.MAX_SAFE_INTEGER}) { value } }`,
   )
   const { openWindow } = await openBrowser()
-  const window = await openWindow(`http://127.0.0.1:${port}/buyer.html`)
+  const window = await openWindow(`http://127.0.0.1:${port}/visitor.html`)
   await window.getByRole('button').click()
   await window.getByText('OUT_OF_RANGE: ').waitFor()
 })
@@ -51,10 +51,10 @@ it('keeps pages of foreign origins from counting', async () => {
   const { port } = await servePage(url)
   const { openWindow } = await openBrowser()
   // The browser resolves the name to this machine by itself; its origin is none of the allowed ones.
-  const window = await openWindow(`http://shop.localhost:${port}/buyer.html`)
+  const window = await openWindow(`http://shop.localhost:${port}/visitor.html`)
   await window.getByRole('button').click()
   await expect.poll(() => window.complaints.join()).toContain('CORS')
   await window.getByText('No answer. Does the server run, and may this page call it?').waitFor()
-  const { counters } = await ask('{ counters(names: ["Bulldozer"], namespace: "booksales") { value } }')
+  const { counters } = await ask('{ counters(names: ["visitors"], namespace: "tour") { value } }')
   expect(counters).toEqual([{ value: 0 }])
 })

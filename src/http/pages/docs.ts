@@ -11,10 +11,13 @@ export interface Doc {
 
 const ROOT = new URL('../../../', import.meta.url)
 
-/** Reads the README and the files of `docs` once: the path of a request never reaches the file system. */
+/** Files beside `docs` that the docs link to. */
+const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
+
+/** Reads the docs, and what they link to, once: the path of a request never reaches the file system. */
 export async function readDocs(): Promise<Doc[]> {
   const names = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
-  const paths = ['README.md', ...names.toSorted().map((name) => `docs/${name}`)]
+  const paths = [...BESIDE, ...names.toSorted().map((name) => `docs/${name}`)]
   return Promise.all(
     paths.map(async (path) => {
       const text = await readFile(new URL(path, ROOT), 'utf8')

@@ -83,7 +83,9 @@ export async function readPages({ isBook }: PagesOptions): Promise<Pages> {
   const docs = await readDocs()
   const files = Object.entries(FILES).map(async ([path, url]) => [path, await readPage(url)] as const)
   const shop = await readFile(own('shop.html'), 'utf8')
-  const start = shop.replace('<!-- docs -->', () => linksTo(docs.filter(({ path }) => path !== '/README.md')))
+  const start = shop.replace('<!-- docs -->', () =>
+    linksTo(docs.filter(({ path }) => path.startsWith('/docs/'))),
+  )
   const book = await readPage(own('book.html'))
   const pages = new Map<string, Page>([
     ...(await Promise.all(files)),

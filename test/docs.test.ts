@@ -1,0 +1,141 @@
+import { execFile } from 'node:child_process'
+import { access, readdir, readFile } from 'node:fs/promises'
+import { join, posix } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
+import { errorCodes } from '../src/core/errors.ts'
+import { startService } from './support/service.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const URL_OF_DOCS = 'http://127.0.0.1:4000'
+
+/** A fenced block of a file: its language, and its text. */
+interface Block {
+  language: string
+  text: string
+  /** The block that follows after nothing but an empty line. */
+  next?: Block
+}
+
+/** The files for readers, with the README first. */
+async function docs(): Promise<{ path: string; text: string }[]> {
+  const names = (await readdir(join(ROOT, 'docs'))).toSorted()
+  const paths = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...names.map((name) => `docs/${name}`)]
+  return Promise.all(paths.map(async (path) => ({ path, text: await readFile(join(ROOT, path), 'utf8') })))
+}
+
+function blocksOf(text: string): Block[] {
+  const blocks: Block[] = []
+  let end = -1
+  for (const { 0: fenced, 1: language = '', 2: inner = '', index } of text.matchAll(
+    /^```(\w*)\n([\s\S]*?)^```$/gm,
+  )) {
+    const block: Block = { language, text: inner }
+    const previous = blocks.at(-1)
+    if (previous && text.slice(end, index) === '\n\n') previous.next = block
+    blocks.push(block)
+    end = index + fenced.length
+  }
+  return blocks
+}
+
+function isResponse({ language, text }: Block): boolean {
+  return language === 'json' && /^\s*\{\s*"(data|errors)"/.test(text)
+}
+
+it('shows what its examples print, in any file, also when they are run once more', async () => {
+  const { url, send } = await startService()
+  const blocks = (await docs()).flatMap(({ text }) => blocksOf(text))
+  const examples = blocks.filter(({ next }) => next && isResponse(next))
+  // These three need a fault, which the text beside them names.
+  expect(blocks.filter(isResponse)).toHaveLength(examples.length + 3)
+  expect(examples.length).toBeGreaterThan(30)
+  for (const { language, text, next } of [...examples, ...examples]) {
+    if (language === 'graphql') {
+      expect(await send(text.trimEnd())).toEqual(JSON.parse(next?.text ?? ''))
+    } else {
+      const command = text.replaceAll(URL_OF_DOCS, url)
+      expect(command).not.toBe(text)
+      const { stdout } = await promisify(execFile)('sh', ['-c', command])
+      expect(stdout).toBe(next?.text)
+    }
+  }
+})
+
+it('shows no GraphQL that the server rejects, unless with its error', async () => {
+  const { ask } = await startService()
+  const operations = (await docs())
+    .flatMap(({ text }) => blocksOf(text))
+    .filter(({ language, next }) => language === 'graphql' && !(next && isResponse(next)))
+  expect(operations.length).toBeGreaterThan(5)
+  for (const { text } of operations) await ask(text)
+})
+
+it('explains every error code, with a request that causes it and its response', async () => {
+  const text = await readFile(join(ROOT, 'docs/errors.md'), 'utf8')
+  const sections = new Map(text.split(/^## /m).map((section) => [section.split('\n')[0], section]))
+  const reserved = ['UNAUTHENTICATED', 'RATE_LIMITED']
+  for (const code of Object.keys(errorCodes).filter((code) => !reserved.includes(code))) {
+    const blocks = blocksOf(sections.get(code) ?? '')
+    expect([code, blocks.filter(isResponse).some(({ text }) => text.includes(`"${code}"`))]).toEqual([
+      code,
+      true,
+    ])
+    expect([code, text.includes(`\`${code}\`](#${code.toLowerCase()})`)]).toEqual([code, true])
+  }
+  for (const code of reserved) expect(text).toContain(`\`${code}\``)
+})
+
+it('has links that lead somewhere, in the repository and on the server', async () => {
+  const { url } = await startService()
+  const files = await docs()
+  const headings = new Map(files.map(({ path, text }) => [path, headingsOf(text)]))
+  const broken: string[] = []
+  for (const { path, text } of files) {
+    for (const [, link = ''] of withoutBlocks(text).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(link)) continue
+      const [target = '', heading] = link.split('#')
+      const file = target === '' ? path : posix.join(posix.dirname(path), target)
+      const isThere = await access(join(ROOT, file)).then(
+        () => true,
+        () => false,
+      )
+      const known = heading === undefined || headings.get(file)?.includes(heading)
+      const served = !file.endsWith('.md') || (await fetch(`${url}/${file}`)).status === 200
+      if (!isThere || !known || !served) broken.push(`${path}: ${link}`)
+    }
+  }
+  expect(broken).toEqual([])
+})
+
+/** The fragments that lead to the headings of a file, as GitHub makes them. */
+function headingsOf(text: string): string[] {
+  return [...withoutBlocks(text).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+function withoutBlocks(text: string): string {
+  return text.replace(/^```[\s\S]*?^```$/gm, '')
+}
+
+it('lists every variable that the configuration reads', async () => {
+  const source = await readFile(join(ROOT, 'src/process/config.ts'), 'utf8')
+  const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
+  expect(variables.length).toBeGreaterThan(3)
+  const text = await readFile(join(ROOT, 'README.md'), 'utf8')
+  const listed = [...text.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name)
+  expect(listed.toSorted()).toEqual(variables.toSorted())
+})
+
+it('has a README of at most 150 lines, with a page of at most 20', async () => {
+  const text = await readFile(join(ROOT, 'README.md'), 'utf8')
+  expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(150)
+  const page = blocksOf(text).find(({ language }) => language === 'html')?.text ?? ''
+  const lines = page.trim().split('\n').length
+  expect(lines).toBeGreaterThan(5)
+  expect(lines).toBeLessThanOrEqual(20)
+})
