@@ -19,6 +19,8 @@ export default defineConfig({
     globalSetup: ['test/support/globalSetup.ts'],
     // Files run side by side, on databases of their own; two of them keep two cores busy.
     maxWorkers: 2,
+    // Files that run after one another in a worker import the same modules once, which takes a second of a core.
+    isolate: false,
     // For a machine that has much else to do: some of them take a minute of two cores.
     testTimeout: 180_000,
     hookTimeout: 180_000,
