@@ -6,6 +6,7 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { TestProject } from 'vitest/node'
 import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
+import type { RunLength } from './random.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -13,6 +14,9 @@ declare module 'vitest' {
     server: Target
     /** What the names of their databases begin with. */
     databasePrefix: string
+    /** The seed of random tests. */
+    seed: number
+    runLength: RunLength
   }
 }
 
@@ -21,6 +25,7 @@ declare module 'vitest' {
  * private one that ends with the tests.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  console.log(`Random tests: SEED=${project.getProvidedContext().seed}`)
   const prefix = `nth_test_${randomBytes(3).toString('hex')}_`
   project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL
