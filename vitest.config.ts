@@ -23,7 +23,7 @@ export default defineConfig(({ mode }) => ({
     // Without a browser the rest runs; `npm test` says so before it starts.
     exclude: [...(chromium ? [] : ['test/browser/**']), ...(hasGalera ? [] : ['test/cluster.test.ts'])],
     globalSetup: ['test/support/globalSetup.ts'],
-    setupFiles: ['test/support/seedFastCheck.ts'],
+    setupFiles: ['test/support/setup.ts'],
     provide: { seed, runLength: mode === 'fast' || mode === 'long' ? mode : 'normal' },
     // Files run side by side, on databases of their own; two of them keep two cores busy.
     maxWorkers: 2,

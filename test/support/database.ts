@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
-import { inject, onTestFinished } from 'vitest'
+import { inject } from 'vitest'
 import { openOrigin } from '../../src/mysql/connections/origin.ts'
 import { type Database, openDatabase } from '../../src/mysql/connections/pool.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { onFinished } from './openOnce.ts'
 
 /** What the server answers when the connection to be killed has ended. */
 const NO_SUCH_THREAD = 1094
@@ -27,7 +28,7 @@ export async function freshDatabase(
 ): Promise<Target> {
   const { migrated = true, isReused = migrated } = options
   const target = (isReused && unused.pop()) || (await createDatabase(migrated))
-  onTestFinished(() => (isReused ? recycle(target) : drop(target)))
+  onFinished(() => (isReused ? recycle(target) : drop(target)))
   return target
 }
 
@@ -36,7 +37,7 @@ export function openTestDatabase(target: Target, options: { timeLimitMs?: number
   const notes = { connecting: () => undefined, writing: () => undefined }
   const origin = openOrigin(() => undefined)
   const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, notes, origin, ...options })
-  onTestFinished(database.close)
+  onFinished(database.close)
   return database
 }
 

@@ -19,7 +19,7 @@ export interface Random {
 
 /**
  * Random numbers that the seed of this run repeats: mulberry32 (Tommy Ettinger, 2017). fast-check gets the same seed,
- * in `seedFastCheck.ts`. The seed is printed as the run begins, and where a test fails.
+ * in `setup.ts`. The seed is printed as the run begins, and where a test fails.
  */
 export function createRandom(): Random {
   const seed = inject('seed')
