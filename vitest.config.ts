@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { findChromium } from './test/support/chromium.mjs'
@@ -9,7 +10,12 @@ const hasGalera = ['/usr/lib/galera/libgalera_smm.so', '/usr/bin/apt-get'].some(
 
 if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the browser tests')
 
-export default defineConfig({
+/** The seed of all random tests: SEED of the environment, to repeat a run, or another one each time. */
+const seed = Number(process.env.SEED || randomInt(2 ** 31))
+if (!Number.isInteger(seed)) throw new Error(`SEED=${process.env.SEED} is not an integer`)
+
+// Its mode is `fast` in `npm run test:fast` and `long` in `npm run test:long`.
+export default defineConfig(({ mode }) => ({
   // Vite would take graphql's ES modules where Node, for the libraries, takes its CommonJS: two copies of one thing.
   resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
   test: {
@@ -17,10 +23,14 @@ export default defineConfig({
     // Without a browser the rest runs; `npm test` says so before it starts.
     exclude: [...(chromium ? [] : ['test/browser/**']), ...(hasGalera ? [] : ['test/cluster.test.ts'])],
     globalSetup: ['test/support/globalSetup.ts'],
+    setupFiles: ['test/support/setup.ts'],
+    provide: { seed, runLength: mode === 'fast' || mode === 'long' ? mode : 'normal' },
     // Files run side by side, on databases of their own; two of them keep two cores busy.
     maxWorkers: 2,
+    // Files that run after one another in a worker import the same modules once, which takes a second of a core.
+    isolate: false,
     // For a machine that has much else to do: some of them take a minute of two cores.
     testTimeout: 180_000,
     hookTimeout: 180_000,
   },
-})
+}))

@@ -1,7 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { CounterKey } from '../src/core/counters/state.ts'
-
 import { claimOf } from '../src/core/idempotency.ts'
 import type { Nth } from '../src/core/nth.ts'
 import type { Target } from '../src/mysql/connections/target.ts'
@@ -13,6 +12,7 @@ import { openTestNth } from './support/nth.ts'
 import { dataDirectory } from './support/nthProcess.ts'
 import { PATIENCE, privateServer, signalServer } from './support/privateServer.ts'
 import { startProxy } from './support/proxy.ts'
+import { createRandom, runSize } from './support/random.ts'
 
 const CALLERS = 64
 const key: CounterKey = { namespace: 'n', name: 'hot' }
@@ -44,8 +44,8 @@ async function hammerWithKeys({ counters }: Nth): Promise<Load> {
 }
 
 it.each([
-  ['', 20, hammer],
-  [', with keys and a bound', 8, hammerWithKeys],
+  ['', runSize({ fast: 1, normal: 5, long: 20 }), hammer],
+  [', with keys and a bound', runSize({ fast: 1, normal: 3, long: 8 }), hammerWithKeys],
 ])(
   'counts exactly, without an error for anybody, while its database is killed again and again%s',
   {
@@ -60,8 +60,9 @@ it.each([
     await migrate(target)
     const nth = openTestNth(target)
     const load = await startHammer(nth)
+    const random = createRandom()
     for (const time of upTo(kills)) {
-      await load.afterMore(Math.ceil(Math.random() * 3000))
+      await load.afterMore(1 + random.below(3000))
       await signalServer(directory, 'SIGKILL')
       await expect.poll(() => restarts, PATIENCE).toBe(time)
     }
@@ -71,10 +72,11 @@ it.each([
   },
 )
 
-it('counts exactly, without an error for anybody, while its connections are cut 200 times', {
+it('counts exactly, without an error for anybody, while its connections are cut again and again', {
   timeout: 120_000,
 }, async () => {
-  const CUTS = 200
+  const CUTS = runSize({ fast: 20, normal: 60, long: 200 })
+  const random = createRandom()
   let cuts = 0
   let sinceCut = 0
   let next = 0
@@ -85,8 +87,8 @@ it('counts exactly, without an error for anybody, while its connections are cut 
     if (cuts >= CUTS || !isDue) return 'passes'
     cuts++
     sinceCut = 0
-    next = Math.floor(Math.random() * 20)
-    return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
+    next = random.below(20)
+    return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
   })
   const nth = openTestNth(target)
   const load = hammer(nth)
@@ -96,7 +98,7 @@ it('counts exactly, without an error for anybody, while its connections are cut 
   await expectExact(nth, target, load)
 })
 
-it('counts exactly, without an error for anybody, while its connections are killed 100 times', {
+it('counts exactly, without an error for anybody, while its connections are killed again and again', {
   timeout: 120_000,
 }, async () => {
   const target = await freshDatabase()
@@ -104,9 +106,11 @@ it('counts exactly, without an error for anybody, while its connections are kill
   const load = hammer(nth)
   const killer = await createConnection(target)
   onTestFinished(() => killer.end())
+  const random = createRandom()
+  const KILLS = runSize({ fast: 10, normal: 30, long: 100 })
   let kills = 0
-  while (kills < 100) {
-    await load.afterMore(Math.ceil(Math.random() * 500))
+  while (kills < KILLS) {
+    await load.afterMore(1 + random.below(500))
     // The one that flushes was busy within the last second.
     const ids = await query(
       target,

@@ -5,6 +5,7 @@ import { PERIODS, type Period } from '../src/core/time/calendar.ts'
 import { freshDatabase } from './support/database.ts'
 import { known } from './support/known.ts'
 import { openTestNth } from './support/nth.ts'
+import { runSize } from './support/random.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -113,7 +114,7 @@ it('tells a history as a list of all hits does, whatever the zone, the clock, an
       const inIt = list.filter(({ at }) => nameOf(asked, at, timeZone) === running)
       expect(await counters.valueIn(counter, asked)).toBe(inIt.reduce((sum, { delta }) => sum + delta, 0))
     }),
-    { numRuns: 500, endOnFailure: true },
+    { numRuns: runSize({ fast: 40, normal: 120, long: 500 }), endOnFailure: true },
   )
-  expect(told).toBeGreaterThan(200)
+  expect(told).toBeGreaterThan(runSize({ fast: 15, normal: 50, long: 200 }))
 })

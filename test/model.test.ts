@@ -12,8 +12,9 @@ import { known } from './support/known.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from './support/model.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
+import { createRandom, runSize } from './support/random.ts'
 
-const OPERATIONS = 10_000
+const OPERATIONS = runSize({ fast: 1000, normal: 2500, long: 10_000 })
 
 /** A clock that stands still: no period ends. */
 const start = new Date()
@@ -171,15 +172,16 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
 })
 
 it.each([
-  ['', 0, 60],
-  [', while connections are cut', 0.05, 15],
+  ['', 0, runSize({ fast: 5, normal: 15, long: 60 })],
+  [', while connections are cut', 0.05, runSize({ fast: 2, normal: 5, long: 15 })],
 ])(
   'gives answers that some order explains, whatever is asked at the same time of two processes%s',
   async (_, share, numRuns) => {
     const target = await freshDatabase()
+    const random = createRandom()
     const cut = await startProxy(target, () => {
-      if (Math.random() > share) return 'passes'
-      return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
+      if (random.fraction() > share) return 'passes'
+      return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
     })
     const processes = [openTestNth(share > 0 ? cut : target, STILL), openTestNth(target, STILL)]
     let clock = 0

@@ -3,6 +3,7 @@ import { writerFor } from '../src/core/sequences/sequences.ts'
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
+import { createRandom } from './support/random.ts'
 
 /** The last year of each zone ends at this instant. */
 const NEW_YEARS: [zone: string, at: number][] = [
@@ -17,6 +18,7 @@ const SKEW_MS = 300
 it("begins every year at its start on New Year's Eve in three time zones under load, and repeats no number", async () => {
   const clock = { at: 0 }
   const target = await freshDatabase()
+  const random = createRandom()
   const processes = [
     openTestNth(target, { now: () => new Date(clock.at) }),
     openTestNth(target, { now: () => new Date(clock.at - SKEW_MS) }),
@@ -33,7 +35,7 @@ it("begins every year at its start on New Year's Eve in three time zones under l
     await inParallel(40, CALLS, async (index) => {
       clock.at += 1
       const [zone] = NEW_YEARS[index % 3] ?? ['']
-      const { sequences } = processes[Math.floor(Math.random() * 2)] ?? first
+      const { sequences } = processes[random.below(2)] ?? first
       const count = index % 7 === 0 ? 3 : 1
       const numbers = await sequences.next({ namespace: 'n', sequence: zone, group: '' }, count)
       for (const offset of upTo(count)) {

@@ -1,30 +1,14 @@
-import fc from 'fast-check'
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { NthError } from '../src/core/errors.ts'
-import { claimOf } from '../src/core/idempotency.ts'
 import { readFirstFree, readFree } from '../src/mysql/sequences/reservations.ts'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { inParallel, upTo } from './support/client.ts'
-import { filledUp, freshDatabase, query, urlOf } from './support/database.ts'
-import { expectNoGap, expireAll, numbersIn, settleAll } from './support/invoices.ts'
+import { upTo } from './support/client.ts'
+import { filledUp, freshDatabase, query } from './support/database.ts'
+import { CONFIRM, expireAll, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from './support/invoices.ts'
 import { openTestNth } from './support/nth.ts'
-import { type NthProcess, startNth } from './support/nthProcess.ts'
 import { defaults } from './support/sequenceModel.ts'
 import { startService } from './support/service.ts'
 
-const GAPLESS =
-  'mutation { defineSequence(name: "invoice", definition: { gapless: true, format: "INV-{value:3}" }) { gapless } }'
-
-const RESERVE = `mutation($key: String, $ttl: Int! = 300) {
-  reserveInSequence(name: "invoice", ttlSeconds: $ttl, idempotencyKey: $key) { id value formatted state expiresAt }
-}`
-const CONFIRM = 'mutation($id: ID!) { confirmReservation(id: $id) { id value formatted state expiresAt } }'
-const RELEASE = 'mutation($id: ID!) { releaseReservation(id: $id) { id value state } }'
-
 const PLACE = { id: 1, periodKey: 0, definition: { ...defaults, gapless: true } }
-
-const KEY = { namespace: 'default', sequence: 'invoice', group: '' }
 
 async function startInvoices() {
   const service = await startService()
@@ -281,142 +265,3 @@ it('issues a number again in its own year only', async () => {
   clock.at = Date.UTC(2025, 11, 31, 12)
   expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2025-00001')
 })
-
-const step = fc.record({
-  kind: fc.constantFrom('reserve', 'reserve', 'confirm', 'release', 'expire', 'again'),
-  pick: fc.nat(),
-})
-
-it('agrees with a model over 5 000 random steps', async () => {
-  const target = await freshDatabase()
-  const { sequences, faults } = openTestNth(target)
-  await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
-  const made: { token: string; value: number; state: string }[] = []
-  const free = new Set<number>()
-  let highest = 0
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 100, maxLength: 100 }), async (steps) => {
-      for (const { kind, pick } of steps) {
-        // One of the latest, so that the others are settled in time.
-        const one = made[made.length - 1 - (pick % 12)]
-        if (kind === 'reserve') {
-          const [lowest] = [...free].toSorted((a, b) => a - b)
-          const value = lowest ?? ++highest
-          free.delete(value)
-          const { token, state, ...rest } = await sequences.reserve(KEY, 600)
-          expect([rest.value, state]).toEqual([value, 'RESERVED'])
-          made.push({ token, value, state })
-        } else if (one && kind === 'expire') {
-          await query(
-            target,
-            `update reservation set expires_at = utc_timestamp(3) - interval 1 second where state = 0 and token = x'${one.token}'`,
-          )
-          if (one.state === 'RESERVED') {
-            one.state = 'EXPIRED'
-            free.add(one.value)
-          }
-        } else if (one && (kind === 'confirm' || kind === 'release')) {
-          const wanted = kind === 'confirm' ? 'CONFIRMED' : 'RELEASED'
-          const answer = sequences[kind](one.token)
-          if (one.state === 'RESERVED' || one.state === wanted) {
-            expect(await answer).toMatchObject({ value: one.value, state: wanted })
-            if (one.state === 'RESERVED' && kind === 'release') free.add(one.value)
-            one.state = wanted
-          } else {
-            await expect(answer).rejects.toMatchObject({
-              code: 'RESERVATION_CLOSED',
-              details: { state: one.state },
-            })
-          }
-        } else if (one) {
-          expect(await sequences.reservation(one.token)).toMatchObject({ value: one.value, state: one.state })
-        }
-        const { nextValue } = await sequences.readGroup(KEY)
-        expect(nextValue).toBe(Math.min(...free, highest + 1))
-      }
-    }),
-    { numRuns: 50, endOnFailure: true },
-  )
-  await expectNoGap(target)
-  await settleAll(target, sequences, KEY)
-  expect(faults).toEqual([])
-})
-
-it('leaves no gap behind 40 callers in two processes who confirm, give back, forget, and use keys again', async () => {
-  const target = await freshDatabase()
-  const processes = [openTestNth(target), openTestNth(target)]
-  const [first] = processes
-  if (!first) throw new Error('There are two')
-  await first.sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
-  await inParallel(40, 2000, async (index) => {
-    const { sequences } = processes[index % 2] ?? first
-    const isKeyed = Math.random() < 0.3
-    const claim = isKeyed ? claimOf('default', `k${Math.floor(Math.random() * 300)}`, []) : undefined
-    const fate = Math.random()
-    try {
-      // Some of those that are forgotten expire soon.
-      const { token } = await sequences.reserve(KEY, fate < 0.9 ? 600 : 1, claim)
-      if (fate < 0.5) await sequences.confirm(token)
-      else if (fate < 0.8) await sequences.release(token)
-    } catch (error) {
-      // Who uses a key again may find its reservation closed.
-      const isClosed = error instanceof NthError && error.code === 'RESERVATION_CLOSED'
-      if (!isClosed || !isKeyed) throw error
-    }
-  })
-  const { confirmed, open, free } = await expectNoGap(target)
-  expect(Math.min(confirmed.length, open.length)).toBeGreaterThan(0)
-  expect(free.length + open.length).toBeLessThan(2000)
-  await settleAll(target, first.sequences, KEY)
-  for (const { faults } of processes) expect(faults).toEqual([])
-})
-
-it('leaves no gap behind 40 callers whose server is killed again and again', {
-  timeout: 120_000,
-}, async () => {
-  const target = await freshDatabase({ migrated: false })
-  await migrate(target)
-  const DATABASE_URL = urlOf(target)
-  let server: NthProcess = await startNth({ DATABASE_URL })
-  await server.ask(GAPLESS)
-  const confirmed = new Set<number>()
-  let isOver = false
-  let answers = 0
-
-  async function call(): Promise<void> {
-    const { ask } = server
-    const { reserveInSequence: held } = await ask(RESERVE, { ttl: 1 })
-    const fate = Math.random()
-    if (fate < 0.6) {
-      const { confirmReservation } = await ask(CONFIRM, { id: held.id })
-      expect(confirmed.has(confirmReservation.value)).toBe(false)
-      confirmed.add(confirmReservation.value)
-    } else if (fate < 0.8) await ask(RELEASE, { id: held.id })
-    answers++
-  }
-
-  const refused = new Set<string>()
-  const callers = upTo(40).map(async () => {
-    // While the server is away there is nobody to ask; and a number may expire before it is confirmed.
-    while (!isOver) await call().catch((error) => refused.add(codeIn(error)))
-  })
-  for (const kill of upTo(4)) {
-    await expect.poll(() => answers, { timeout: 30_000 }).toBeGreaterThan(kill * 400)
-    server.child.kill('SIGKILL')
-    await server.exited
-    server = await startNth({ DATABASE_URL })
-  }
-  await expect.poll(() => answers, { timeout: 30_000 }).toBeGreaterThan(2500)
-  isOver = true
-  await Promise.all(callers)
-  expect(
-    [...refused].filter((code) => !['fetch failed', 'terminated', 'RESERVATION_CLOSED'].includes(code)),
-  ).toEqual([])
-  const numbers = await expectNoGap(target)
-  expect(numbers.confirmed).toEqual(expect.arrayContaining([...confirmed]))
-  await settleAll(target, openTestNth(target).sequences, KEY)
-})
-
-function codeIn(error: Error): string {
-  return /"code":"(\w+)"/.exec(error.message)?.[1] ?? error.message
-}

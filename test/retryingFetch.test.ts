@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { type Answer, inParallel, sorted, upTo } from './support/client.ts'
+import { createRandom } from './support/random.ts'
 import { startService } from './support/service.ts'
 
 type Once = (query: string, variables?: Record<string, unknown>, key?: string) => Promise<Answer>
@@ -80,10 +81,11 @@ it('says by a code that nobody answered', async () => {
 it('counts every call once, and tells each its number, over a line that loses requests and answers', async () => {
   const { url, ask } = await startService()
   // Of each call at most four, so that every one succeeds before `once` gives up, after 30 seconds.
+  const random = createRandom()
   const lost = new Map<string | undefined, number>()
   const line = await startLossyLine(url, (key) => {
     const before = lost.get(key) ?? 0
-    if (before === 4 || Math.random() > 0.3) return false
+    if (before === 4 || random.fraction() > 0.3) return false
     lost.set(key, before + 1)
     return true
   })

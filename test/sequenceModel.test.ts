@@ -13,6 +13,7 @@ import { freshDatabase, query } from './support/database.ts'
 import { type Event, isExplained } from './support/history.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
+import { createRandom, runSize } from './support/random.ts'
 import {
   defaults,
   emptySequence,
@@ -172,7 +173,9 @@ function repeats(before: SequenceModel, asked: SequenceOperation, told: Sequence
   return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
 }
 
-it('agrees with a model over 5 000 random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
+const SEQUENCES = runSize({ fast: 4, normal: 12, long: 50 })
+
+it('agrees with a model over random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
   const clock = { at: START }
   const { sequences, faults } = openTestNth(await freshDatabase(), {
     now: () => new Date(clock.at),
@@ -215,7 +218,7 @@ it('agrees with a model over 5 000 random definitions, blocks, groups, cycles an
         }
       },
     ),
-    { numRuns: 50, endOnFailure: true },
+    { numRuns: SEQUENCES, endOnFailure: true },
   )
   expect(faults).toEqual([])
   const codes = [
@@ -231,17 +234,18 @@ it('agrees with a model over 5 000 random definitions, blocks, groups, cycles an
 })
 
 it.each([
-  ['', 0, 60],
-  [', while connections are cut', 0.04, 15],
+  ['', 0, runSize({ fast: 5, normal: 15, long: 60 })],
+  [', while connections are cut', 0.04, runSize({ fast: 2, normal: 5, long: 15 })],
 ])(
   'gives answers that some order explains, whatever is asked of two processes at the same time%s',
   async (_, share, numRuns) => {
     const clock = { at: START }
     const options = { now: () => new Date(clock.at), keyTtlMs: FOR_EVER }
     const target = await freshDatabase()
+    const random = createRandom()
     const cut = await startProxy(target, () => {
-      if (Math.random() > share) return 'passes'
-      return Math.random() < 0.5 ? 'is cut off' : 'stays unanswered'
+      if (random.fraction() > share) return 'passes'
+      return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
     })
     const processes = [openTestNth(share > 0 ? cut : target, options), openTestNth(target, options)]
     let ticks = 0

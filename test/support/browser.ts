@@ -1,6 +1,7 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
 import { findChromium } from './chromium.mjs'
+import { onFinished, openOnce } from './openOnce.ts'
 
 export interface Window extends Page {
   /** Addresses outside this machine that the page asked for. */
@@ -9,29 +10,16 @@ export interface Window extends Page {
   complaints: string[]
 }
 
-/** Opens a browser, closed when the test has finished. Each window is a person of their own. */
+/** Opens windows, closed when the test has finished. Each is a person of their own, with a storage of their own. */
 export async function openBrowser(): Promise<{
   openWindow(url: string, options?: BrowserContextOptions): Promise<Window>
 }> {
-  const executablePath = findChromium()
-  if (!executablePath) throw new Error('There is no Chromium on this machine')
-  const browser: Browser = await chromium.launch({
-    executablePath,
-    args: [
-      // Chromium's sandbox refuses to run as root.
-      ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
-      '--disable-gpu',
-      '--disable-quic',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-      '--no-first-run',
-    ],
-  })
-  onTestFinished(() => browser.close())
+  const browser = await openOnce(launchChromium)
   return {
     async openWindow(url, options = {}) {
-      const page = await (await browser.newContext(options)).newPage()
+      const context = await browser.newContext(options)
+      onTestFinished(() => context.close())
+      const page = await context.newPage()
       const outside: string[] = []
       const complaints: string[] = []
       page.on('request', (request) => {
@@ -46,4 +34,24 @@ export async function openBrowser(): Promise<{
       return Object.assign(page, { outside, complaints })
     },
   }
+}
+
+async function launchChromium(): Promise<Browser> {
+  const executablePath = findChromium()
+  if (!executablePath) throw new Error('There is no Chromium on this machine')
+  const browser = await chromium.launch({
+    executablePath,
+    args: [
+      // Chromium's sandbox refuses to run as root.
+      ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+      '--disable-gpu',
+      '--disable-quic',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--no-first-run',
+    ],
+  })
+  onFinished(() => browser.close())
+  return browser
 }

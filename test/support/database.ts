@@ -1,18 +1,34 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
-import { inject, onTestFinished } from 'vitest'
+import { inject } from 'vitest'
 import { openOrigin } from '../../src/mysql/connections/origin.ts'
 import { type Database, openDatabase } from '../../src/mysql/connections/pool.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { onFinished } from './openOnce.ts'
 
-/** A database of its own, dropped when the test has finished. */
-export async function freshDatabase(options: { migrated?: boolean } = {}): Promise<Target> {
-  const server = inject('server')
-  const target = { ...server, database: `nth_test_${randomBytes(6).toString('hex')}` }
-  await run(server, `create database ${target.database}`)
-  onTestFinished(() => run(server, `drop database ${target.database}`))
-  if (options.migrated !== false) await migrate(target)
+/** What the server answers when the connection to be killed has ended. */
+const NO_SUCH_THREAD = 1094
+
+/** Migrated, empty databases that no test uses now. */
+const unused: Target[] = []
+
+/** The names of the tables that such a database has. */
+let migratedTables: string[] = []
+
+/**
+ * An empty database, which no other test uses meanwhile. It is emptied for the next test when this one has finished:
+ * that takes 3 ms, to migrate another one 60 to 100.
+ *
+ * @param options.migrated whether it has tables; one without is dropped afterwards
+ * @param options.isReused off for a test that fills it with so many rows that dropping it is faster
+ */
+export async function freshDatabase(
+  options: { migrated?: boolean; isReused?: boolean } = {},
+): Promise<Target> {
+  const { migrated = true, isReused = migrated } = options
+  const target = (isReused && unused.pop()) || (await createDatabase(migrated))
+  onFinished(() => (isReused ? recycle(target) : drop(target)))
   return target
 }
 
@@ -21,7 +37,7 @@ export function openTestDatabase(target: Target, options: { timeLimitMs?: number
   const notes = { connecting: () => undefined, writing: () => undefined }
   const origin = openOrigin(() => undefined)
   const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, notes, origin, ...options })
-  onTestFinished(database.close)
+  onFinished(database.close)
   return database
 }
 
@@ -37,8 +53,58 @@ export async function query(target: Target, ...statements: string[]): Promise<Ro
   }
 }
 
-async function run({ database: _, ...server }: Target, statement: string): Promise<void> {
+async function createDatabase(migrated: boolean): Promise<Target> {
+  const server = inject('server')
+  const target = { ...server, database: `${inject('databasePrefix')}${randomBytes(6).toString('hex')}` }
+  await runStatement(server, `create database ${target.database}`)
+  if (!migrated) return target
+  await migrate(target)
+  if (migratedTables.length === 0) migratedTables = await tablesAndTriggers(target)
+  return target
+}
+
+/** Empties a database for the next test, or drops it where a test has left a table or a trigger of its own. */
+async function recycle(target: Target): Promise<void> {
+  await killConnections(target)
+  if (`${await tablesAndTriggers(target)}` !== `${migratedTables}`) return drop(target)
+  const emptied = migratedTables.filter((table) => table !== 'migration')
+  await query(target, ...emptied.map((table) => `delete from ${table}`))
+  unused.push(target)
+}
+
+/** A process that was killed may still have a transaction there, which would end in the next test. */
+async function killConnections({ database, ...server }: Target): Promise<void> {
   const connection = await createConnection(server)
+  while (true) {
+    const [others] = await connection.query<RowDataPacket[]>(
+      `select id as id from information_schema.processlist where db = '${database}'`,
+    )
+    if (others.length === 0) break
+    for (const { id } of others) await connection.query(`kill ${id}`).catch(unlessGone)
+  }
+  await connection.end()
+}
+
+function unlessGone(error: NodeJS.ErrnoException): void {
+  if (error.errno !== NO_SUCH_THREAD) throw error
+}
+
+async function tablesAndTriggers(target: Target): Promise<string[]> {
+  const rows = await query(
+    target,
+    `select table_name as name from information_schema.tables where table_schema = database()
+     union all
+     select trigger_name from information_schema.triggers where trigger_schema = database()`,
+  )
+  return rows.map(({ name }) => String(name)).toSorted()
+}
+
+function drop({ database, ...server }: Target): Promise<void> {
+  return runStatement(server, `drop database ${database}`)
+}
+
+async function runStatement(target: Partial<Target>, statement: string): Promise<void> {
+  const connection = await createConnection(target)
   await connection.query(statement)
   await connection.end()
 }

@@ -1,14 +1,22 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { TestProject } from 'vitest/node'
 import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
+import type { RunLength } from './random.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
     /** The server that the tests make their databases on. */
     server: Target
+    /** What the names of their databases begin with. */
+    databasePrefix: string
+    /** The seed of random tests. */
+    seed: number
+    runLength: RunLength
   }
 }
 
@@ -17,13 +25,14 @@ declare module 'vitest' {
  * private one that ends with the tests.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  console.log(`Random tests: SEED=${project.getProvidedContext().seed}`)
+  const prefix = `nth_test_${randomBytes(3).toString('hex')}_`
+  project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL
   if (url) {
-    project.provide(
-      'server',
-      parseTarget(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href),
-    )
-    return async () => undefined
+    const server = parseTarget(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href)
+    project.provide('server', server)
+    return () => dropDatabases(server, prefix)
   }
   const directory = await mkdtemp(join(tmpdir(), 'nth-test-'))
   const database = await openPrivateDatabase({
@@ -39,4 +48,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await database.close()
     await rm(directory, { recursive: true })
   }
+}
+
+/** The databases that the tests have kept for one another. */
+async function dropDatabases({ database: _, ...server }: Target, prefix: string): Promise<void> {
+  const connection = await createConnection(server)
+  const [rows] = await connection.query<RowDataPacket[]>(
+    `select schema_name as name from information_schema.schemata where schema_name like '${prefix}%'`,
+  )
+  for (const { name } of rows) await connection.query(`drop database ${name}`)
+  await connection.end()
 }

@@ -4,6 +4,19 @@ import type { Target } from '../../src/mysql/connections/target.ts'
 import { upTo } from './client.ts'
 import { query } from './database.ts'
 
+export const GAPLESS =
+  'mutation { defineSequence(name: "invoice", definition: { gapless: true, format: "INV-{value:3}" }) { gapless } }'
+
+export const RESERVE = `mutation($key: String, $ttl: Int! = 300) {
+  reserveInSequence(name: "invoice", ttlSeconds: $ttl, idempotencyKey: $key) { id value formatted state expiresAt }
+}`
+export const CONFIRM =
+  'mutation($id: ID!) { confirmReservation(id: $id) { id value formatted state expiresAt } }'
+export const RELEASE = 'mutation($id: ID!) { releaseReservation(id: $id) { id value state } }'
+
+/** The group that these take numbers of. */
+export const KEY = { namespace: 'default', sequence: 'invoice', group: '' }
+
 /** What has become of the numbers of the only gapless group of a database. */
 export interface Numbers {
   confirmed: number[]

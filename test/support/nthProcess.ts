@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { type Client, clientOf } from './client.ts'
+import { onFinished } from './openOnce.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -42,7 +42,7 @@ export function spawnNth(environment: Record<string, string>): Omit<NthProcess, 
   const exited = new Promise<number | NodeJS.Signals>((resolve) => {
     child.on('close', (code, signal) => resolve(code ?? signal ?? 0))
   })
-  onTestFinished(async () => {
+  onFinished(async () => {
     child.kill('SIGTERM')
     await exited
   })
@@ -80,6 +80,6 @@ export async function dataDirectory(): Promise<string> {
 /** A directory that is removed when the test has finished. */
 export async function temporaryDirectory(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'nth-test-'))
-  onTestFinished(() => rm(path, { recursive: true, force: true }))
+  onFinished(() => rm(path, { recursive: true, force: true }))
   return path
 }

@@ -17,7 +17,7 @@ export interface Service extends Client {
 export async function startService(
   options: Partial<Pick<Config, 'target' | 'allowedOrigins' | 'writeTimeoutMs' | 'maxPending'>> = {},
 ): Promise<Service> {
-  const target = options.target ?? (await freshDatabase({ migrated: false }))
+  const target = options.target ?? (await freshDatabase())
   const faults: unknown[] = []
   const warnings: string[] = []
   const app = await startApp({

@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest'
+import { upTo } from '../support/client.ts'
+import { freshDatabase, urlOf } from '../support/database.ts'
+import { CONFIRM, expectNoGap, GAPLESS, KEY, RELEASE, RESERVE, settleAll } from '../support/invoices.ts'
+import { openTestNth } from '../support/nth.ts'
+import { type NthProcess, startNth } from '../support/nthProcess.ts'
+import { createRandom, runSize } from '../support/random.ts'
+
+it('leaves no gap behind 40 callers whose server is killed again and again', {
+  timeout: 120_000,
+}, async () => {
+  const target = await freshDatabase()
+  const DATABASE_URL = urlOf(target)
+  let server: NthProcess = await startNth({ DATABASE_URL })
+  await server.ask(GAPLESS)
+  const random = createRandom()
+  const confirmed = new Set<number>()
+  let isOver = false
+  let answers = 0
+
+  async function call(): Promise<void> {
+    const { ask } = server
+    const { reserveInSequence: held } = await ask(RESERVE, { ttl: 1 })
+    const fate = random.fraction()
+    if (fate < 0.6) {
+      const { confirmReservation } = await ask(CONFIRM, { id: held.id })
+      expect(confirmed.has(confirmReservation.value)).toBe(false)
+      confirmed.add(confirmReservation.value)
+    } else if (fate < 0.8) await ask(RELEASE, { id: held.id })
+    answers++
+  }
+
+  const refused = new Set<string>()
+  const callers = upTo(40).map(async () => {
+    // While the server is away there is nobody to ask; and a number may expire before it is confirmed.
+    while (!isOver) await call().catch((error) => refused.add(codeIn(error)))
+  })
+  const kills = runSize({ fast: 1, normal: 2, long: 4 })
+  for (const kill of upTo(kills)) {
+    await expect.poll(() => answers, { timeout: 30_000 }).toBeGreaterThan(kill * 400)
+    server.child.kill('SIGKILL')
+    await server.exited
+    server = await startNth({ DATABASE_URL })
+  }
+  await expect.poll(() => answers, { timeout: 30_000 }).toBeGreaterThan((kills + 1) * 400)
+  isOver = true
+  await Promise.all(callers)
+  expect(
+    [...refused].filter((code) => !['fetch failed', 'terminated', 'RESERVATION_CLOSED'].includes(code)),
+  ).toEqual([])
+  const numbers = await expectNoGap(target)
+  expect(numbers.confirmed).toEqual(expect.arrayContaining([...confirmed]))
+  await settleAll(target, openTestNth(target).sequences, KEY)
+})
+
+function codeIn(error: Error): string {
+  return /"code":"(\w+)"/.exec(error.message)?.[1] ?? error.message
+}
