@@ -6,26 +6,29 @@ import { FailedStatement, openSession, type Session, type SessionOptions } from 
 import type { Target } from './target.ts'
 
 /** A session that is reopened whenever it is lost. */
-export interface Line {
+export interface ReconnectingSession {
   /** @throws the reason why it can't be opened */
   session(): Promise<Session>
   /** The session, if one is open. */
-  present(): Session | undefined
+  current(): Session | undefined
   close(): Promise<void>
 }
 
-export interface LineOptions extends SessionOptions {
+export interface ReconnectingSessionOptions extends SessionOptions {
   note: Note
   origin: Origin
 }
 
-export function openLine(target: Target, options: LineOptions): Line {
+export function openReconnectingSession(
+  target: Target,
+  options: ReconnectingSessionOptions,
+): ReconnectingSession {
   const { note, origin } = options
-  let current: Session | undefined
+  let latest: Session | undefined
   let incarnation = origin.incarnation
 
   async function reopen(): Promise<Session> {
-    const lost = current
+    const lost = latest
     const session = await openSession(target, options)
     if (lost) await endOnServer(session, lost.place)
     origin.reached(session.place)
@@ -36,22 +39,22 @@ export function openLine(target: Target, options: LineOptions): Line {
   return {
     async session() {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== origin.incarnation) current?.drop()
-      if (current?.isOpen()) return current
+      if (incarnation !== origin.incarnation) latest?.drop()
+      if (latest?.isOpen()) return latest
       try {
-        current = await reopen()
+        latest = await reopen()
         note(true)
-        return current
+        return latest
       } catch (error) {
         note(false, error)
         throw error
       }
     },
 
-    present: () => (current?.isOpen() ? current : undefined),
+    current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {
-      if (current?.isOpen()) await current.close()
+      if (latest?.isOpen()) await latest.close()
     },
   }
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isSameDatabase, type Place } from '../connections/place.ts'
-import type { Line } from '../connections/reconnecting.ts'
+import type { ReconnectingSession } from '../connections/reconnecting.ts'
 import { rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
 
@@ -67,7 +67,7 @@ export interface Doubt {
  * Finds out whether the last transaction committed, for as long as a caller waits for it. Undefined: not known.
  */
 export async function hasCommitted(
-  line: Line,
+  reconnecting: ReconnectingSession,
   fence: Fence,
   { place, awaited, onLost }: Doubt,
 ): Promise<boolean | undefined> {
@@ -75,7 +75,7 @@ export async function hasCommitted(
   while (!awaited.aborted) {
     let session: Session | undefined
     try {
-      session = await line.session()
+      session = await reconnecting.session()
       const found = await fenceAndRead(session, fence)
       if (found === seq + 1) return true
       if (found !== seq) onLost()

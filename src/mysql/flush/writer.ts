@@ -1,7 +1,7 @@
 import type { Decision, Failure, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover, type Note } from '../connections/reachability.ts'
-import type { LineOptions } from '../connections/reconnecting.ts'
+import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import type { CountingRow } from '../counters/update.ts'
@@ -14,7 +14,7 @@ import { begin, commit, type Fenced, rollBack } from './transaction.ts'
 import { readVersions, splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
-export interface WriterOptions extends LineOptions {
+export interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with whether changes were possible. */
   noteWrites: Note
   /** Called with the rows that a flush changed, or may have changed. */
