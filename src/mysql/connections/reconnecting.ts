@@ -1,6 +1,6 @@
 import { integer } from '../literals.ts'
+import { isSurelySameRun, type SessionIdentity } from './identity.ts'
 import type { Origin } from './origin.ts'
-import { isSurelySameRun, type Place } from './place.ts'
 import type { Note } from './reachability.ts'
 import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
 import type { Target } from './target.ts'
@@ -30,8 +30,8 @@ export function openReconnectingSession(
   async function reopen(): Promise<Session> {
     const lost = latest
     const session = await openSession(target, options)
-    if (lost) await endOnServer(session, lost.place)
-    origin.reached(session.place)
+    if (lost) await endOnServer(session, lost.identity)
+    origin.reached(session.identity)
     incarnation = origin.incarnation
     return session
   }
@@ -63,8 +63,8 @@ export function openReconnectingSession(
  * Ends a lost session on the server, which may not have noticed the loss, and would keep its locks. Each run of a
  * server numbers its connections from the start, so it must be certain that it is the same run.
  */
-async function endOnServer(session: Session, lost: Place): Promise<void> {
-  if (!isSurelySameRun(lost, session.place)) return
+async function endOnServer(session: Session, lost: SessionIdentity): Promise<void> {
+  if (!isSurelySameRun(lost, session.identity)) return
   try {
     await session.send([`kill ${integer(lost.connectionId)}`])
   } catch (error) {

@@ -53,8 +53,8 @@ export function openFencedConnection(target: Target, options: FencedConnectionOp
       return { session, fence }
     },
 
-    hasCommitted: ({ session: { place }, fence }, awaited) =>
-      hasCommitted(reconnecting, fence, { place, awaited, onLost: origin.lost }),
+    hasCommitted: ({ session: { identity }, fence }, awaited) =>
+      hasCommitted(reconnecting, fence, { identity, awaited, onLost: origin.lost }),
 
     leaveFence() {
       fence = undefined
