@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
 import type { Row, Rows } from '../core/rows.ts'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './connections/errors.ts'
-import type { Origin } from './connections/origin.ts'
+import type { FailoverDetector } from './connections/failover.ts'
 import { type Connection, type Database, inTransaction } from './connections/pool.ts'
 import { bytes } from './literals.ts'
 
@@ -28,14 +28,14 @@ interface Creation<Key> {
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
 export function openRows<Key, R extends Row & { incarnation: number }>(
   database: Database,
-  origin: Origin,
+  failover: FailoverDetector,
   options: RowsOptions<Key, R>,
 ): Rows<Key, R> {
   const { textOf, find, make } = options
   const known = new LRUCache<string, R>({ max: REMEMBERED })
   const look = openTurns<Key, R>(textOf, async (asked) =>
     keep(
-      await database.repeatable((connection) => find(connection, [...asked.values()], origin.incarnation)),
+      await database.repeatable((connection) => find(connection, [...asked.values()], failover.incarnation)),
     ),
   )
   const makeTogether = openTurns<Creation<Key>, R>(
@@ -57,7 +57,7 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
   ): Promise<Map<string, R>> {
     while (true) {
       const keys = [...asked.values()].map(({ key }) => key)
-      const found = await find(connection, keys, origin.incarnation)
+      const found = await find(connection, keys, failover.incarnation)
       const missing = [...asked].flatMap(([text, creation]) => (found.has(text) ? [] : [creation]))
       const [first] = missing
       if (!first) return found
@@ -89,7 +89,7 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
   return {
     cached(key) {
       const row = known.get(textOf(key))
-      return row?.incarnation === origin.incarnation ? row : undefined
+      return row?.incarnation === failover.incarnation ? row : undefined
     },
 
     load: look,

@@ -1,7 +1,7 @@
 import type { Store } from '../core/nth.ts'
-import { openOrigin } from './connections/origin.ts'
+import { createFailoverDetector } from './connections/failover.ts'
+import { createHealth } from './connections/health.ts'
 import { type DatabaseOptions, openDatabase } from './connections/pool.ts'
-import { openNotes } from './connections/reachability.ts'
 import type { Target } from './connections/target.ts'
 import { openLeaderboardSync } from './counters/leaderboardSync.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
@@ -36,14 +36,14 @@ export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
 ): Store & { close(): Promise<void> } {
-  const notes = openNotes(onReachable)
-  const origin = openOrigin(onFault)
-  const database = openDatabase(target, { ...limits, notes, origin })
+  const health = createHealth(onReachable)
+  const failover = createFailoverDetector(onFault)
+  const database = openDatabase(target, { ...limits, health, failover })
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(target, {
     ...limits,
-    notes,
-    origin,
+    health,
+    failover,
     connections: DEFINITIONS_AT_ONCE,
     isForChanges: true,
   })
@@ -51,14 +51,13 @@ export function openStore(
   const jobs = runsJobs ? openJobs(database, { keyTtlMs, onFault }) : undefined
 
   return {
-    counters: openCounterStore(database, origin, leaderboardSync),
+    counters: openCounterStore(database, failover, leaderboardSync),
     namespaces: openNamespaceStore(database, definitions),
-    sequences: openSequenceStore(database, definitions, origin),
+    sequences: openSequenceStore(database, definitions, failover),
     openWriter: () =>
       openWriter(target, {
-        note: notes.connecting,
-        noteWrites: notes.writing,
-        origin,
+        health,
+        failover,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
         onChanged: leaderboardSync.note,

@@ -12,8 +12,8 @@ import {
   LostAnswerError,
   leavesConnection,
 } from './errors.ts'
-import type { Origin } from './origin.ts'
-import { afterSwitchover, type Notes } from './reachability.ts'
+import type { FailoverDetector } from './failover.ts'
+import { afterSwitchover, type Health } from './health.ts'
 import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { within } from './timeout.ts'
@@ -46,8 +46,8 @@ export interface DatabaseOptions {
   connections?: number
   /** Whether all its work makes changes. */
   isForChanges?: boolean
-  notes: Notes
-  origin: Origin
+  health: Health
+  failover: FailoverDetector
 }
 
 const CONNECTIONS = 10
@@ -63,7 +63,14 @@ const SHORTEST_ATTEMPT_MS = 1000
 const IDLE_TRANSACTION_S = 3
 
 export function openDatabase(target: Target, options: DatabaseOptions): Database {
-  const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, notes, origin } = options
+  const {
+    timeLimitMs,
+    maxPending,
+    connections = CONNECTIONS,
+    isForChanges = false,
+    health,
+    failover,
+  } = options
   const pool = createPool({ ...connectionOptions(target, timeLimitMs / 3), connectionLimit: connections })
   /** When each connection last answered. */
   const heardAt = new WeakMap<object, number>()
@@ -76,7 +83,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   // Queued before the first borrower's statements.
   pool.on('connection', (connection) => {
     heardAt.set(connection, performance.now())
-    openedIn.set(connection, origin.incarnation)
+    openedIn.set(connection, failover.incarnation)
     for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) {
       connection.query(statement, (error) => error && connection.destroy())
     }
@@ -85,7 +92,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
 
   async function run<T>(work: Work<T>, deadline: number): Promise<T> {
     let conflict: unknown
-    const noteWrites = afterSwitchover(notes.writing)
+    const noteWrites = afterSwitchover(health.writing)
     let isFirst = true
     for (let pauseMs = SHORTEST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
@@ -119,7 +126,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
       doneAt = performance.now()
       heardAt.set(connection.connection, doneAt)
       connection.release()
-      if (isForChanges) notes.writing(true)
+      if (isForChanges) health.writing(true)
       return result
     } catch (error) {
       if (error instanceof LostAnswerError || isSwitchover(error)) doubtedAt = performance.now()
@@ -134,7 +141,7 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
       const connection = await borrow(deadline)
       const now = performance.now()
       const heard = heardAt.get(connection.connection) ?? now
-      const isCurrent = openedIn.get(connection.connection) === origin.incarnation
+      const isCurrent = openedIn.get(connection.connection) === failover.incarnation
       const isLive =
         isCurrent && heard > doubtedAt && (now - heard < IDLE_MS || (await answers(connection, deadline)))
       if (isLive) return connection
@@ -146,13 +153,13 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
     const borrowed = pool.promise().getConnection()
     try {
       const connection = await within(deadline - performance.now(), borrowed)
-      notes.connecting(true)
+      health.connecting(true)
       return connection
     } catch (error) {
       // It may still be opened, after its borrower has given up.
       if (error instanceof LostAnswerError) borrowed.then((late) => late.release()).catch(() => undefined)
       // The server may refuse an additional connection while the others work.
-      else if (!isRefusal(error) || performance.now() - doneAt > IDLE_MS) notes.connecting(false, error)
+      else if (!isRefusal(error) || performance.now() - doneAt > IDLE_MS) health.connecting(false, error)
       throw error
     }
   }

@@ -1,7 +1,7 @@
 import { integer } from '../literals.ts'
+import type { FailoverDetector } from './failover.ts'
+import type { Health } from './health.ts'
 import { isSurelySameRun, type SessionIdentity } from './identity.ts'
-import type { Origin } from './origin.ts'
-import type { Note } from './reachability.ts'
 import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
 import type { Target } from './target.ts'
 
@@ -15,38 +15,38 @@ export interface ReconnectingSession {
 }
 
 export interface ReconnectingSessionOptions extends SessionOptions {
-  note: Note
-  origin: Origin
+  health: Health
+  failover: FailoverDetector
 }
 
 export function openReconnectingSession(
   target: Target,
   options: ReconnectingSessionOptions,
 ): ReconnectingSession {
-  const { note, origin } = options
+  const { health, failover } = options
   let latest: Session | undefined
-  let incarnation = origin.incarnation
+  let incarnation = failover.incarnation
 
   async function reopen(): Promise<Session> {
     const lost = latest
     const session = await openSession(target, options)
     if (lost) await endOnServer(session, lost.identity)
-    origin.reached(session.identity)
-    incarnation = origin.incarnation
+    failover.reached(session.identity)
+    incarnation = failover.incarnation
     return session
   }
 
   return {
     async session() {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== origin.incarnation) latest?.drop()
+      if (incarnation !== failover.incarnation) latest?.drop()
       if (latest?.isOpen()) return latest
       try {
         latest = await reopen()
-        note(true)
+        health.connecting(true)
         return latest
       } catch (error) {
-        note(false, error)
+        health.connecting(false, error)
         throw error
       }
     },

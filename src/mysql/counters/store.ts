@@ -2,7 +2,7 @@ import type { RowDataPacket } from 'mysql2'
 import type { PageByName } from '../../core/counters/pages.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
-import type { Origin } from '../connections/origin.ts'
+import type { FailoverDetector } from '../connections/failover.ts'
 import type { Connection, Database } from '../connections/pool.ts'
 import { bytes, integer } from '../literals.ts'
 import { onPage, pageOf } from '../paging.ts'
@@ -16,9 +16,13 @@ import { listLeaderboard } from './leaderboard.ts'
 import type { LeaderboardSync } from './leaderboardSync.ts'
 import { BEGINNING, type CountingRow, countingRow } from './update.ts'
 
-export function openCounterStore(database: Database, origin: Origin, sync: LeaderboardSync): CounterStore {
+export function openCounterStore(
+  database: Database,
+  failover: FailoverDetector,
+  sync: LeaderboardSync,
+): CounterStore {
   return {
-    rows: openRows(database, origin, {
+    rows: openRows(database, failover, {
       textOf: keyText,
       find: findCounters,
       make: makeCounters,

@@ -23,7 +23,7 @@ export interface FencedConnectionOptions extends ReconnectingSessionOptions {
 }
 
 export function openFencedConnection(target: Target, options: FencedConnectionOptions): FencedConnection {
-  const { origin, idleLimitS, isBusy } = options
+  const { failover, idleLimitS, isBusy } = options
   const reconnecting = openReconnectingSession(target, options)
   let fence: Fence | undefined
   let touchedAt = performance.now()
@@ -54,7 +54,7 @@ export function openFencedConnection(target: Target, options: FencedConnectionOp
     },
 
     hasCommitted: ({ session: { identity }, fence }, awaited) =>
-      hasCommitted(reconnecting, fence, { identity, awaited, onLost: origin.lost }),
+      hasCommitted(reconnecting, fence, { identity, awaited, onLost: failover.lost }),
 
     leaveFence() {
       fence = undefined

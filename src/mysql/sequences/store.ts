@@ -8,7 +8,7 @@ import {
   type SequenceStore,
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
-import type { Origin } from '../connections/origin.ts'
+import type { FailoverDetector } from '../connections/failover.ts'
 import type { Connection, Database } from '../connections/pool.ts'
 import { bytes, integer } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
@@ -21,11 +21,15 @@ import { type NumberedRow, numberedRow } from './numberedRow.ts'
 import { listGroups, listSequences, readGroups, readSequences } from './reads.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
 
-export function openSequenceStore(database: Database, definitions: Database, origin: Origin): SequenceStore {
-  const rows = openRows(database, origin, { textOf: groupKeyText, find: findGroups, make: makeGroups })
+export function openSequenceStore(
+  database: Database,
+  definitions: Database,
+  failover: FailoverDetector,
+): SequenceStore {
+  const rows = openRows(database, failover, { textOf: groupKeyText, find: findGroups, make: makeGroups })
   return {
     rows,
-    rowsOfReservations: openReservationRows(database, origin, rows),
+    rowsOfReservations: openReservationRows(database, failover, rows),
     readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
     readGroups: (keys, now) => database.repeatable((connection) => readGroups(connection, keys, now)),
     list: (namespace, page) =>
@@ -88,7 +92,7 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
 /** Finds the sequence groups of reservations. Uses rows that are cached by name. */
 function openReservationRows(
   database: Database,
-  origin: Origin,
+  failover: FailoverDetector,
   known: Rows<GroupKey, NumberedRow>,
 ): Rows<string, NumberedRow> {
   const find = openTurns<string, NumberedRow>(
@@ -100,7 +104,7 @@ function openReservationRows(
     connection: Connection,
     tokens: readonly string[],
   ): Promise<Map<string, NumberedRow>> {
-    const { incarnation } = origin
+    const { incarnation } = failover
     const rows = await readByToken(connection, tokens)
     return new Map(
       rows.map((row) => {

@@ -1,12 +1,12 @@
 import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
 
 /**
- * Which database the writers reach. After a failover or a restore that lost transactions, a server reuses the ids of
- * lost rows for other rows, so nothing that was read before may be used any more.
+ * Detects that the writers reach another database, or one that lost transactions. After a failover or a restore, a
+ * server reuses the ids of lost rows for other rows, so nothing that was read before may be used any more.
  *
  * Invariant: a flush only uses rows that were read in the current incarnation.
  */
-export interface Origin {
+export interface FailoverDetector {
   /** Incremented whenever all cached rows become invalid. */
   readonly incarnation: number
   /** Called with the identity of a writer's new session. */
@@ -16,7 +16,7 @@ export interface Origin {
 }
 
 /** @param report called with errors about numbers that were lost, or may be */
-export function openOrigin(report: (error: Error) => void): Origin {
+export function createFailoverDetector(report: (error: Error) => void): FailoverDetector {
   let incarnation = 0
   let latest: SessionIdentity | undefined
 
