@@ -1,6 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
-import type { Database } from './connections/pool.ts'
-import { within } from './connections/timeout.ts'
+import type { Database } from './connections/database.ts'
+import { withTimeout } from './connections/timeout.ts'
 import { BEGINNING } from './counters/update.ts'
 import { bytes, integer } from './literals.ts'
 
@@ -54,14 +54,14 @@ export function openScheduledJob(
     async close() {
       isClosed = true
       clearTimeout(timer)
-      if (underWay) await within(PATIENCE_MS, underWay).catch(() => undefined)
+      if (underWay) await withTimeout(PATIENCE_MS, underWay).catch(() => undefined)
     },
   }
 }
 
 /** Whether a job is due. Returns true to one caller only, until it is due again. */
 export function isDue(database: Database, name: string, everyS: number): Promise<boolean> {
-  return database.repeatable(async (connection) => {
+  return database.withRetry(async (connection) => {
     await connection.query(
       `insert ignore into scheduled_job (name, started_at) values (${bytes(name)}, ${BEGINNING})`,
     )

@@ -1,5 +1,5 @@
 import { NthError } from '../core/errors.ts'
-import type { Database } from './connections/pool.ts'
+import type { Database } from './connections/database.ts'
 import { sweepPeriods, timeOf } from './counters/cleanup.ts'
 import { sweepKeys } from './flush/idempotencyKeys.ts'
 import { openScheduledJob } from './job.ts'

@@ -1,7 +1,7 @@
 import type { Store } from '../core/nth.ts'
+import { type DatabaseOptions, openDatabase } from './connections/database.ts'
 import { createFailoverDetector } from './connections/failover.ts'
 import { createHealth } from './connections/health.ts'
-import { type DatabaseOptions, openDatabase } from './connections/pool.ts'
 import type { Target } from './connections/target.ts'
 import { openLeaderboardSync } from './counters/leaderboardSync.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'

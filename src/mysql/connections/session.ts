@@ -10,7 +10,7 @@ import { isRefusal, leavesConnection } from './errors.ts'
 import { identityIn, READ_IDENTITY, type SessionIdentity, type Variable } from './identity.ts'
 import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
-import { within } from './timeout.ts'
+import { withTimeout } from './timeout.ts'
 
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
@@ -79,7 +79,7 @@ export async function openSession(target: Target, options: SessionOptions): Prom
 
   async function send(statements: readonly string[]): Promise<Answer[]> {
     try {
-      return await within(timeLimitMs, query(connection, statements))
+      return await withTimeout(timeLimitMs, query(connection, statements))
     } catch (error) {
       if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
       throw error
@@ -105,7 +105,7 @@ export async function openSession(target: Target, options: SessionOptions): Prom
       drop,
       async close() {
         const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
-        await within(timeLimitMs, ended).catch(drop)
+        await withTimeout(timeLimitMs, ended).catch(drop)
       },
     }
   } catch (error) {

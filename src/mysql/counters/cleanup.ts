@@ -1,7 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
 import type { TrackedPeriod } from '../../core/counters/definition.ts'
 import { LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
-import { type Connection, type Database, inTransaction } from '../connections/pool.ts'
+import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { instant, integer } from '../literals.ts'
 import { PERIOD_CODES, retentionIn } from './retention.ts'
 
@@ -38,7 +38,7 @@ export async function sweepPeriods(database: Database, now: Date, mayGoOn: () =>
   const failures: unknown[] = []
   const note = (error: unknown) => void failures.push(error)
   for (let from = 0; mayGoOn(); ) {
-    const counters = await database.repeatable((connection) => countersAfter(connection, from))
+    const counters = await database.withRetry((connection) => countersAfter(connection, from))
     for (const family of familiesOf(counters, note))
       await sweepFamily(database, family, now, mayGoOn).catch(note)
     const last = counters.at(-1)
@@ -51,7 +51,7 @@ export async function sweepPeriods(database: Database, now: Date, mayGoOn: () =>
 
 /** The time of the database's clock: a process whose clock is ahead must not delete totals too early. */
 export async function timeOf(database: Database): Promise<Date> {
-  const [[row]] = await database.repeatable((connection) =>
+  const [[row]] = await database.withRetry((connection) =>
     connection.query<RowDataPacket[]>('select utc_timestamp(3) as now'),
   )
   return row?.now
@@ -127,7 +127,7 @@ async function inBatches(
   mayGoOn: () => boolean,
   work: (connection: Connection) => Promise<number>,
 ): Promise<void> {
-  while (mayGoOn()) if ((await database.repeatable(work)) < BATCH) return
+  while (mayGoOn()) if ((await database.withRetry(work)) < BATCH) return
 }
 
 async function removeOld(
@@ -204,7 +204,7 @@ async function fold(
 /** Deletes the totals of deleted counters. Nobody writes them: ids are not reused. */
 async function sweepDeleted(database: Database, mayGoOn: () => boolean): Promise<void> {
   while (mayGoOn()) {
-    const [deleted] = await database.repeatable((connection) =>
+    const [deleted] = await database.withRetry((connection) =>
       connection.query<RowDataPacket[]>(`select id from deleted_counter order by id limit ${integer(PAGE)}`),
     )
     if (deleted.length === 0) return
@@ -214,7 +214,7 @@ async function sweepDeleted(database: Database, mayGoOn: () => boolean): Promise
     }
     if (!mayGoOn()) return
     for (const id of ids) {
-      await database.repeatable((connection) =>
+      await database.withRetry((connection) =>
         connection.query(`delete from deleted_counter where id = ${integer(id)}`),
       )
     }

@@ -1,7 +1,7 @@
 import type { RowDataPacket } from 'mysql2'
 import { NthError } from '../../core/errors.ts'
-import type { Connection, Database } from '../connections/pool.ts'
-import { within } from '../connections/timeout.ts'
+import type { Connection, Database } from '../connections/database.ts'
+import { withTimeout } from '../connections/timeout.ts'
 import { integer } from '../literals.ts'
 import { IS_WRITTEN, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
 import { BEGINNING, type CountingRow } from './update.ts'
@@ -62,7 +62,7 @@ export function openLeaderboardSync(
   }
 
   async function scan(): Promise<void> {
-    const last = await database.repeatable(lastId)
+    const last = await database.withRetry(lastId)
     for (let from = 0; from < last && !isClosed; from += PAGE) {
       // A page that fails must not end the scan.
       await scanPage(from, from + PAGE).catch(report)
@@ -70,8 +70,8 @@ export function openLeaderboardSync(
   }
 
   async function scanPage(from: number, to: number): Promise<void> {
-    await copyAll(await database.repeatable((connection) => staleIds(connection, from, to)))
-    await database.repeatable((connection) => removeOrphans(connection, from, to))
+    await copyAll(await database.withRetry((connection) => staleIds(connection, from, to)))
+    await database.withRetry((connection) => removeOrphans(connection, from, to))
   }
 
   /** Reports a failure, except a database that can't be reached, which is reported elsewhere. */
@@ -105,7 +105,7 @@ export function openLeaderboardSync(
   async function copyAll(ids: readonly number[]): Promise<void> {
     const ordered = ids.toSorted((a, b) => a - b)
     for (let from = 0; from < ordered.length; from += BATCH) {
-      await database.repeatable((connection) => copy(connection, ordered.slice(from, from + BATCH)))
+      await database.withRetry((connection) => copy(connection, ordered.slice(from, from + BATCH)))
     }
   }
 
@@ -124,7 +124,7 @@ export function openLeaderboardSync(
   }
 
   return {
-    refresh: () => within(PATIENCE_MS, refresh()).catch(() => undefined),
+    refresh: () => withTimeout(PATIENCE_MS, refresh()).catch(() => undefined),
 
     note(rows) {
       for (const { id } of rows) noted.add(id)
@@ -135,7 +135,7 @@ export function openLeaderboardSync(
       isClosed = true
       clearTimeout(scanTimer)
       clearTimeout(copyTimer)
-      await within(PATIENCE_MS, refresh()).catch(() => undefined)
+      await withTimeout(PATIENCE_MS, refresh()).catch(() => undefined)
     },
   }
 }

@@ -2,8 +2,8 @@ import type { RowDataPacket } from 'mysql2'
 import type { PageByName } from '../../core/counters/pages.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
+import type { Connection, Database } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
-import type { Connection, Database } from '../connections/pool.ts'
 import { bytes, integer } from '../literals.ts'
 import { onPage, pageOf } from '../paging.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
@@ -27,14 +27,14 @@ export function openCounterStore(
       find: findCounters,
       make: makeCounters,
     }),
-    read: (keys) => database.repeatable((connection) => readCounters(connection, keys)),
-    list: (namespace, page) => database.repeatable((connection) => listCounters(connection, namespace, page)),
+    read: (keys) => database.withRetry((connection) => readCounters(connection, keys)),
+    list: (namespace, page) => database.withRetry((connection) => listCounters(connection, namespace, page)),
     async listLeaderboard(namespace, page) {
       const deadline = database.deadline()
       await sync.refresh()
-      return database.repeatable((connection) => listLeaderboard(connection, namespace, page), deadline)
+      return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
     },
-    readHistory: (stretches) => database.repeatable((connection) => readHistory(connection, stretches)),
+    readHistory: (stretches) => database.withRetry((connection) => readHistory(connection, stretches)),
   }
 }
 

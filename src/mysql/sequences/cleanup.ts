@@ -1,6 +1,6 @@
 import type { RowDataPacket } from 'mysql2'
 import type { ReservationState } from '../../core/sequences/state.ts'
-import { type Connection, type Database, inTransaction } from '../connections/pool.ts'
+import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { instant, integer } from '../literals.ts'
 import { literal, STATES } from './reservations.ts'
 
@@ -30,13 +30,13 @@ export async function sweepSequences(database: Database, now: Date, mayGoOn: () 
     await removeAll(database, mayGoOn, old, reservation)
   }
   while (mayGoOn()) {
-    const [[deleted]] = await database.repeatable((connection) =>
+    const [[deleted]] = await database.withRetry((connection) =>
       connection.query<RowDataPacket[]>('select id from deleted_sequence order by id limit 1'),
     )
     if (!deleted) return
     await removeGroups(database, mayGoOn, deleted.id)
     if (!mayGoOn()) return
-    await database.repeatable((connection) =>
+    await database.withRetry((connection) =>
       connection.query(`delete from deleted_sequence where id = ${integer(deleted.id)}`),
     )
   }
@@ -45,7 +45,7 @@ export async function sweepSequences(database: Database, now: Date, mayGoOn: () 
 /** Sequence groups last: their other rows are found by their ids. */
 async function removeGroups(database: Database, mayGoOn: () => boolean, sequenceId: number): Promise<void> {
   while (mayGoOn()) {
-    const [groups] = await database.repeatable((connection) =>
+    const [groups] = await database.withRetry((connection) =>
       connection.query<RowDataPacket[]>(
         `select id
            from sequence_group force index (sequence_group_version)
@@ -63,7 +63,7 @@ async function removeGroups(database: Database, mayGoOn: () => boolean, sequence
       limit ${BATCH}`
     await removeAll(database, mayGoOn, values, value)
     if (!mayGoOn()) return
-    await database.repeatable((connection) => removeRows(connection, groups.map(group)))
+    await database.withRetry((connection) => removeRows(connection, groups.map(group)))
   }
 }
 
@@ -75,7 +75,7 @@ async function removeAll(
   removal: (row: RowDataPacket) => string,
 ): Promise<void> {
   for (let found = BATCH; found === BATCH && mayGoOn(); ) {
-    found = await database.repeatable(async (connection) => {
+    found = await database.withRetry(async (connection) => {
       const [rows] = await connection.query<RowDataPacket[]>(find)
       await removeRows(connection, rows.map(removal))
       return rows.length

@@ -9,7 +9,7 @@ import {
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
 import { periodKeyOf } from '../../core/time/periodKey.ts'
-import type { Connection } from '../connections/pool.ts'
+import type { Connection } from '../connections/database.ts'
 import { bytes, integer } from '../literals.ts'
 import { onPage, pageOf } from '../paging.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'

@@ -8,8 +8,8 @@ import {
   type SequenceStore,
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
+import type { Connection, Database } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
-import type { Connection, Database } from '../connections/pool.ts'
 import { bytes, integer } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { openRows, openTurns } from '../rowCache.ts'
@@ -30,20 +30,19 @@ export function openSequenceStore(
   return {
     rows,
     rowsOfReservations: openReservationRows(database, failover, rows),
-    readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
-    readGroups: (keys, now) => database.repeatable((connection) => readGroups(connection, keys, now)),
-    list: (namespace, page) =>
-      database.repeatable((connection) => listSequences(connection, namespace, page)),
+    readSequences: (keys) => database.withRetry((connection) => readSequences(connection, keys)),
+    readGroups: (keys, now) => database.withRetry((connection) => readGroups(connection, keys, now)),
+    list: (namespace, page) => database.withRetry((connection) => listSequences(connection, namespace, page)),
     listGroups: (sequence, page, now) =>
-      database.repeatable((connection) => listGroups(connection, sequence, page, now)),
+      database.withRetry((connection) => listGroups(connection, sequence, page, now)),
     async readReservations(tokens) {
-      const [found] = await database.repeatable((connection) =>
+      const [found] = await database.withRetry((connection) =>
         connection.query<RowDataPacket[]>(readPresent(tokens)),
       )
       return found.map(reservationIn)
     },
     readReservationGroups: (tokens) =>
-      database.repeatable(async (connection) =>
+      database.withRetry(async (connection) =>
         (await readByToken(connection, tokens)).map((row) => ({
           token: row.token.toString('hex'),
           group: keyIn(row),
@@ -97,7 +96,7 @@ function openReservationRows(
 ): Rows<string, NumberedRow> {
   const find = openTurns<string, NumberedRow>(
     (token) => token,
-    (asked) => database.repeatable((connection) => findByToken(connection, [...asked.keys()])),
+    (asked) => database.withRetry((connection) => findByToken(connection, [...asked.keys()])),
   )
 
   async function findByToken(
