@@ -7,7 +7,7 @@ import { openLeaderboardSync } from './counters/leaderboardSync.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
 import { openCounterStore } from './counters/store.ts'
 import { openWriter } from './flush/writer.ts'
-import { openJobs } from './jobs.ts'
+import { openJobs, scheduledJobs } from './jobs.ts'
 import { openSequenceStore } from './sequences/store.ts'
 
 /** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
@@ -25,8 +25,8 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   /** Age at which results under idempotency keys are swept, in milliseconds. */
   keyTtlMs: number
   /**
-   * Whether this process runs scheduled jobs: sweeps, and scans for leaderboard rows that others did not copy. They use
-   * the database's clock, so not for tests with another clock. Default: true.
+   * Whether this process runs scheduled jobs. They use the database's clock, so not for tests with another clock.
+   * Default: true.
    */
   runsJobs?: boolean | undefined
 }
@@ -38,17 +38,16 @@ export function openStore(
 ): Store & { close(): Promise<void> } {
   const health = createHealth(onReachable)
   const failover = createFailoverDetector(onFault)
-  const database = openDatabase(target, { ...limits, health, failover })
+  const shared = { ...limits, health, failover }
+  const database = openDatabase(target, shared)
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(target, {
-    ...limits,
-    health,
-    failover,
+    ...shared,
     connections: DEFINITIONS_AT_ONCE,
     isForChanges: true,
   })
-  const leaderboardSync = openLeaderboardSync(database, { onFault, scans: runsJobs })
-  const jobs = runsJobs ? openJobs(database, { keyTtlMs, onFault }) : undefined
+  const leaderboardSync = openLeaderboardSync(database, onFault)
+  const jobs = runsJobs ? openJobs(database, scheduledJobs(database, keyTtlMs), onFault) : undefined
 
   return {
     counters: openCounterStore(database, failover, leaderboardSync),
@@ -60,7 +59,7 @@ export function openStore(
         failover,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
-        onChanged: leaderboardSync.note,
+        onChanged: leaderboardSync.mark,
         onFault,
       }),
     async close() {

@@ -8,8 +8,8 @@ import { type Connection, type Database, inTransaction } from '../connections/da
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { bytes, instant, integer } from '../literals.ts'
+import { firstVersion } from '../revisions.ts'
 import { openNamespace } from '../rowCache.ts'
-import { firstVersion } from '../versions.ts'
 import { formatHistoryIn, SEQUENCE_COLUMNS, sequenceDefinitionIn, sequenceDefinitionSet } from './columns.ts'
 
 type Change = Parameters<SequenceStore['define']>[1]

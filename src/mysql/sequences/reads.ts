@@ -11,9 +11,8 @@ import {
 import { periodKeyOf } from '../../core/time/periodKey.ts'
 import type { Connection } from '../connections/database.ts'
 import { bytes, integer } from '../literals.ts'
-import { onPage, pageOf } from '../paging.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
-import { selectByParent } from '../selecting.ts'
+import { onPage, pageOf, selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
 import { inOrder, readFirstFree } from './reservations.ts'
 
