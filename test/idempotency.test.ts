@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
-import type { Database } from '../src/mysql/connections/pool.ts'
+import type { Database } from '../src/mysql/connections/database.ts'
 import { sweepKeys } from '../src/mysql/flush/idempotencyKeys.ts'
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'
@@ -232,8 +232,8 @@ it('does not sweep a key that is used anew after it was found old', async () => 
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
   const meanwhile: Database = {
     ...database,
-    repeatable: (work) =>
-      database.repeatable((connection) => {
+    withRetry: (work) =>
+      database.withRetry((connection) => {
         const send = connection.query.bind(connection)
         const late = async (...args: Parameters<typeof send>) => {
           if (String(args[0]).startsWith('delete')) await again()

@@ -18,7 +18,7 @@ const allowed: Record<string, string[]> = {
   'mysql/sequences': ['mysql', 'mysql/connections', 'mysql/flush', 'mysql/counters', 'core/*'],
   'mysql/flush': ['mysql', 'mysql/connections', 'mysql/counters', 'mysql/sequences', 'core/*'],
   'mysql/startup': ['mysql', 'mysql/connections'],
-  'mysql/privateServer': ['mysql/connections'],
+  'mysql/privateServer': ['mysql/connections', 'core'],
   graphql: ['graphql/*', 'core/*'],
   'graphql/arguments': ['graphql', 'core/*'],
   'graphql/counters': ['graphql/*', 'core/*'],
@@ -27,7 +27,7 @@ const allowed: Record<string, string[]> = {
   'http/connections': ['http/graphql', 'core'],
   'http/graphql': ['http/connections', 'http/pages', 'graphql', 'core', 'core/eventLoop'],
   'http/pages': ['graphql', 'core'],
-  process: ['', 'mysql/connections'],
+  process: ['', 'mysql/connections', 'core'],
   '': ['*'],
 }
 

@@ -1,5 +1,10 @@
 import { expect, it } from 'vitest'
-import { isSameDatabase, isSameRun, isSurelySameRun, type Place } from '../src/mysql/connections/place.ts'
+import {
+  isSameDatabase,
+  isSameRun,
+  isSurelySameRun,
+  type SessionIdentity,
+} from '../src/mysql/connections/identity.ts'
 import { openSession } from '../src/mysql/connections/session.ts'
 import type { Target } from '../src/mysql/connections/target.ts'
 import { freshDatabase, query } from './support/database.ts'
@@ -11,7 +16,7 @@ import { startProxy } from './support/proxy.ts'
 const key = { namespace: 'n', name: 'c' }
 const HOUR_MS = 3_600_000
 
-const place: Place = {
+const identity: SessionIdentity = {
   connectionId: 7,
   server: 'uuid host 3306 /data',
   startedAt: 1_800_000_000_000,
@@ -19,41 +24,45 @@ const place: Place = {
   cluster: '',
 }
 
-it.each<[string, Partial<Place>, boolean]>([
-  ['a second later', { startedAt: place.startedAt + 1000 }, true],
-  ['a run that began later', { startedAt: place.startedAt + 60_000 }, false],
-  ['a run that began earlier, of a copy', { startedAt: place.startedAt - 60_000 }, false],
+it.each<[string, Partial<SessionIdentity>, boolean]>([
+  ['a second later', { startedAt: identity.startedAt + 1000 }, true],
+  ['a run that began later', { startedAt: identity.startedAt + 60_000 }, false],
+  ['a run that began earlier, of a copy', { startedAt: identity.startedAt - 60_000 }, false],
   ['a server of the same name', { server: 'other host 3306 /data' }, false],
   ['a server that tells nothing of itself', { server: '' }, false],
   ['a server that does not tell its uptime', { startedAt: Number.NaN }, false],
 ])('takes %s for the same run of a server only if it is', (_, other, isSame) => {
-  const there = { ...place, ...other }
-  expect(isSameRun(place, there)).toBe(isSame)
-  expect(isSameRun(there, place)).toBe(isSame)
-  expect(isSurelySameRun(place, there)).toBe(isSame)
+  const there = { ...identity, ...other }
+  expect(isSameRun(identity, there)).toBe(isSame)
+  expect(isSameRun(there, identity)).toBe(isSame)
+  expect(isSurelySameRun(identity, there)).toBe(isSame)
 })
 
 it('is not sure of a run that is so young that the next one looks the same', () => {
-  expect(isSurelySameRun({ ...place, uptimeMs: 1000 }, place)).toBe(false)
+  expect(isSurelySameRun({ ...identity, uptimeMs: 1000 }, identity)).toBe(false)
 })
 
 it('takes two servers that tell nothing of themselves for two, and two nodes of a cluster for one database', () => {
-  expect(isSameDatabase({ ...place, server: '' }, { ...place, server: '' })).toBe(false)
-  const node = { ...place, cluster: 'state' }
+  expect(isSameDatabase({ ...identity, server: '' }, { ...identity, server: '' })).toBe(false)
+  const node = { ...identity, cluster: 'state' }
   expect(isSameDatabase(node, { ...node, server: 'other' })).toBe(true)
   expect(isSameRun(node, { ...node, server: 'other' })).toBe(false)
 })
 
-async function placeOf(target: Target): Promise<Place> {
+async function identityOf(target: Target): Promise<SessionIdentity> {
   const session = await openSession(target, { timeLimitMs: 5000, idleLimitS: 10 })
   await session.close()
-  return session.place
+  return session.identity
 }
 
 it('knows a server and its run from another one by what they tell', async () => {
   const server = await freshDatabase()
   const other = await privateServer(await dataDirectory())
-  const [one, again, another] = [await placeOf(server), await placeOf(server), await placeOf(other.target)]
+  const [one, again, another] = [
+    await identityOf(server),
+    await identityOf(server),
+    await identityOf(other.target),
+  ]
   expect(isSameRun(one, again)).toBe(true)
   expect(one.connectionId).not.toBe(again.connectionId)
   expect(isSameDatabase(one, another)).toBe(false)

@@ -2,7 +2,7 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../src/mysql/connections/target.ts'
 import { sweepPeriods } from '../src/mysql/counters/cleanup.ts'
-import { isDue } from '../src/mysql/job.ts'
+import { claimDue } from '../src/mysql/jobs.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { known } from './support/known.ts'
@@ -204,9 +204,10 @@ it('sweeps as soon as it is opened, unless its jobs are switched off', async () 
 it('has one of all processes do it when it is due', async () => {
   const target = await freshDatabase()
   const databases = upTo(3).map(() => openTestDatabase(target))
-  const ask = () => Promise.all(databases.map((database) => isDue(database, 'sweep', 3600)))
-  expect((await ask()).filter(Boolean)).toHaveLength(1)
-  expect((await ask()).filter(Boolean)).toHaveLength(0)
+  const ask = () =>
+    Promise.all(databases.map((database) => claimDue(database, [{ name: 'sweep', everyS: 3600 }])))
+  expect((await ask()).filter((due) => due.has('sweep'))).toHaveLength(1)
+  expect((await ask()).filter((due) => due.has('sweep'))).toHaveLength(0)
   await query(target, 'update scheduled_job set started_at = started_at - interval 1 hour')
-  expect((await ask()).filter(Boolean)).toHaveLength(1)
+  expect((await ask()).filter((due) => due.has('sweep'))).toHaveLength(1)
 })

@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { expect, it } from 'vitest'
 import { readConfig } from '../src/process/config.ts'
-import { pauseBeforeNext } from '../src/process/workers.ts'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { connectionsAt, workersOf } from './support/processes.ts'
 import { increment, openConnection, reach, startTwo } from './support/workers.ts'
@@ -88,10 +87,6 @@ it('waits longer each time before it replaces workers that do not live', async (
     // Less what it took to hear of it.
     expect(Date.now() - endedAt).toBeGreaterThan(pauseMs / 2)
   }
-  expect([200, 400, 3_200, 5_000].map((lastMs) => pauseBeforeNext(100, lastMs))).toEqual([
-    400, 800, 5_000, 5_000,
-  ])
-  expect(pauseBeforeNext(60_000, 5_000)).toBe(0)
 })
 
 it('takes a number of workers, or one a core', () => {

@@ -1,51 +1,144 @@
+import type { ResultSetHeader } from 'mysql2'
 import { NthError } from '../core/errors.ts'
-import type { Database } from './connections/pool.ts'
-import { sweepPeriods, timeOf } from './counters/cleanup.ts'
+import type { Database } from './connections/database.ts'
+import { withTimeout } from './connections/timeout.ts'
+import { sweepPeriods } from './counters/cleanup.ts'
+import { scanLeaderboard } from './counters/leaderboardSync.ts'
+import { BEGINNING } from './counters/update.ts'
 import { sweepKeys } from './flush/idempotencyKeys.ts'
-import { openScheduledJob } from './job.ts'
+import { bytes, integer } from './literals.ts'
+import { select } from './select.ts'
 import { sweepSequences } from './sequences/cleanup.ts'
 
-/** Interval between sweeps of old idempotency keys. */
-const SWEEP_EVERY_MS = 60_000
-/** Interval between sweeps of counters' periods, and of sequences. */
-const SWEEP_ALL_EVERY_S = 3600
-
-export interface JobsOptions {
-  /** Age at which results under idempotency keys are swept, in milliseconds. */
-  keyTtlMs: number
-  /** Called with failures that an operator should see. */
-  onFault: (error: unknown) => void
+/** A job for one of all processes that share the database: whichever finds it due first. */
+export interface ScheduledJob {
+  /** Its row in the table `scheduled_job`; must not change. */
+  name: string
+  /** Interval in seconds, by the database's clock. */
+  everyS: number
+  /** Whether it is also due if it has not run since this process started. */
+  isDueAtStart?: boolean
+  /**
+   * @param now by the database's clock: a process whose clock is ahead must not delete anything too early
+   * @param shouldContinue called between its steps; false: stop
+   */
+  run: (now: Date, shouldContinue: () => boolean) => Promise<unknown>
 }
 
-/** Background jobs of a process: sweeps of expired data, by the database's clock. */
-export function openJobs(database: Database, { keyTtlMs, onFault }: JobsOptions): { close(): Promise<void> } {
-  const keySweeper = setInterval(
-    () => void sweepKeys(database, keyTtlMs).catch(report),
-    SWEEP_EVERY_MS,
-  ).unref()
-  const periodSweeper = openScheduledJob(database, {
-    name: 'sweep periods',
-    everyS: SWEEP_ALL_EVERY_S,
-    work: async (mayGoOn) => sweepPeriods(database, await timeOf(database), mayGoOn),
-    // Including timeouts, which are reported nowhere else.
-    onFailure: onFault,
-  })
-  const sequenceSweeper = openScheduledJob(database, {
-    name: 'sweep sequences',
-    everyS: SWEEP_ALL_EVERY_S,
-    work: async (mayGoOn) => sweepSequences(database, await timeOf(database), mayGoOn),
-    onFailure: onFault,
-  })
+/** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
+export function scheduledJobs(database: Database, keyTtlMs: number): ScheduledJob[] {
+  return [
+    { name: 'sweep keys', everyS: 60, run: () => sweepKeys(database, keyTtlMs) },
+    {
+      name: 'sweep periods',
+      everyS: 3600,
+      run: (now, shouldContinue) => sweepPeriods(database, now, shouldContinue),
+    },
+    {
+      name: 'sweep sequences',
+      everyS: 3600,
+      run: (now, shouldContinue) => sweepSequences(database, now, shouldContinue),
+    },
+    {
+      name: 'scan leaderboard',
+      everyS: 600,
+      // The process that this one replaces may have been killed.
+      isDueAtStart: true,
+      run: (_, shouldContinue) => scanLeaderboard(database, shouldContinue),
+    },
+  ]
+}
 
-  function report(error: unknown): void {
-    // An unreachable database is reported elsewhere.
-    if (!(error instanceof NthError)) onFault(error)
+/** Average interval between checks. It varies, so that processes started together check at different times. */
+const CHECK_EVERY_MS = 15_000
+/** Spread of the first checks of processes started together. */
+const FIRST_CHECK_WITHIN_MS = 2000
+/** Maximum wait for running jobs, on closing. */
+const CLOSE_TIMEOUT_MS = 1000
+
+/**
+ * Runs scheduled jobs when they are due. Within a process, each is idle or running.
+ *
+ * @param onFault called with failures that an operator should see
+ */
+export function openJobs(
+  database: Database,
+  jobs: readonly ScheduledJob[],
+  onFault: (error: unknown) => void,
+): { close(): Promise<void> } {
+  const openedAt = performance.now()
+  const running = new Map<ScheduledJob, Promise<void>>()
+  let isFirst = true
+  let isClosed = false
+  let timer = setTimeout(check, Math.random() * FIRST_CHECK_WITHIN_MS).unref()
+
+  async function check(): Promise<void> {
+    const idle = jobs.filter((job) => !running.has(job))
+    const ageS = Math.floor((performance.now() - openedAt) / 1000)
+    const dueAfterS = ({ everyS, isDueAtStart }: ScheduledJob) =>
+      isFirst && isDueAtStart ? Math.min(ageS, everyS) : everyS
+    try {
+      const due = await claimDue(
+        database,
+        idle.map((job) => ({ name: job.name, everyS: dueAfterS(job) })),
+      )
+      isFirst = false
+      for (const job of idle) if (due.has(job.name) && !isClosed) start(job)
+    } catch (error) {
+      // An unreachable database is reported elsewhere.
+      if (!isClosed && !(error instanceof NthError)) onFault(error)
+    }
+    if (!isClosed) timer = setTimeout(check, CHECK_EVERY_MS * (0.5 + Math.random())).unref()
+  }
+
+  function start(job: ScheduledJob): void {
+    const run = async () => job.run(await timeOf(database), () => !isClosed)
+    const ended = run()
+      .catch((error) => {
+        // Including timeouts, which are reported nowhere else.
+        if (!isClosed) onFault(error)
+      })
+      .then(() => void running.delete(job))
+    running.set(job, ended)
   }
 
   return {
     async close() {
-      clearInterval(keySweeper)
-      await Promise.all([periodSweeper.close(), sequenceSweeper.close()])
+      isClosed = true
+      clearTimeout(timer)
+      await withTimeout(CLOSE_TIMEOUT_MS, Promise.all(running.values())).catch(() => undefined)
     },
   }
+}
+
+/** The names of the jobs that are due. Each is returned to one caller only, until it is due again. */
+export async function claimDue(
+  database: Database,
+  jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[],
+): Promise<Set<string>> {
+  const due = new Set<string>()
+  if (jobs.length === 0) return due
+  await database.withRetry(async (connection) => {
+    await connection.query(
+      `insert ignore into scheduled_job (name, started_at)
+       values ${jobs.map(({ name }) => `(${bytes(name)}, ${BEGINNING})`).join(', ')}`,
+    )
+    for (const { name, everyS } of jobs) {
+      const [{ affectedRows }] = await connection.query<ResultSetHeader>(
+        `update scheduled_job
+            set started_at = utc_timestamp()
+          where name = ${bytes(name)} and started_at <= utc_timestamp() - interval ${integer(everyS)} second`,
+      )
+      if (affectedRows === 1) due.add(name)
+    }
+  })
+  return due
+}
+
+async function timeOf(database: Database): Promise<Date> {
+  const [row] = await database.withRetry((connection) =>
+    select<{ now: Date }>(connection, 'select utc_timestamp(3) as now'),
+  )
+  if (!row) throw new Error('The database returned no time')
+  return row.now
 }

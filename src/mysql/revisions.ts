@@ -1,3 +1,5 @@
+import { randomInt } from 'node:crypto'
+
 /**
  * Orders the states of a counter or sequence group: the higher revision is the newer state. A new row has the time of
  * its creation, in microseconds since 2020 by the database's clock. Its first change replaces that with the time of the
@@ -26,3 +28,11 @@ export function raisedRevision(
 
 /** Reads the initial revision of rows that are changed for the first time in this transaction. */
 export const READ_FIRST_REVISION = `select ${REVISION_OF_NOW} as first`
+
+/**
+ * Initial version of a row, chosen at random: after a failover that lost rows, a server reuses their ids, and a process
+ * that cached a lost row must not find its version under that id.
+ */
+export function firstVersion(): number {
+  return randomInt(1, 2 ** 31)
+}

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
 import type { Row, Rows } from '../core/rows.ts'
+import { type Connection, type Database, inTransaction } from './connections/database.ts'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './connections/errors.ts'
-import type { Origin } from './connections/origin.ts'
-import { type Connection, type Database, inTransaction } from './connections/pool.ts'
+import type { FailoverDetector } from './connections/failover.ts'
 import { bytes } from './literals.ts'
 
 /** Maximum cached rows of a process: about 30 MB. */
@@ -28,19 +28,19 @@ interface Creation<Key> {
 /** Reads the rows behind names, and creates missing ones: all that are requested in one tick together. */
 export function openRows<Key, R extends Row & { incarnation: number }>(
   database: Database,
-  origin: Origin,
+  failover: FailoverDetector,
   options: RowsOptions<Key, R>,
 ): Rows<Key, R> {
   const { textOf, find, make } = options
   const known = new LRUCache<string, R>({ max: REMEMBERED })
   const look = openTurns<Key, R>(textOf, async (asked) =>
     keep(
-      await database.repeatable((connection) => find(connection, [...asked.values()], origin.incarnation)),
+      await database.withRetry((connection) => find(connection, [...asked.values()], failover.incarnation)),
     ),
   )
   const makeTogether = openTurns<Creation<Key>, R>(
     ({ key }) => textOf(key),
-    async (asked) => keep(await database.repeatable((connection) => makeMissing(connection, asked))),
+    async (asked) => keep(await database.withRetry((connection) => makeMissing(connection, asked))),
   )
   /** Rows being created alone, after a batch failed: another session has just created or locked one of them. */
   const apart = new Map<string, Promise<R | undefined>>()
@@ -57,7 +57,7 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
   ): Promise<Map<string, R>> {
     while (true) {
       const keys = [...asked.values()].map(({ key }) => key)
-      const found = await find(connection, keys, origin.incarnation)
+      const found = await find(connection, keys, failover.incarnation)
       const missing = [...asked].flatMap(([text, creation]) => (found.has(text) ? [] : [creation]))
       const [first] = missing
       if (!first) return found
@@ -79,7 +79,7 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
     const underWay = apart.get(text)
     if (underWay) return underWay
     const made = database
-      .repeatable((connection) => makeMissing(connection, new Map([[text, creation]])))
+      .withRetry((connection) => makeMissing(connection, new Map([[text, creation]])))
       .then((rows) => keep(rows).get(text))
       .finally(() => apart.delete(text))
     apart.set(text, made)
@@ -89,7 +89,7 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
   return {
     cached(key) {
       const row = known.get(textOf(key))
-      return row?.incarnation === origin.incarnation ? row : undefined
+      return row?.incarnation === failover.incarnation ? row : undefined
     },
 
     load: look,

@@ -1,13 +1,13 @@
 import type { Store } from '../core/nth.ts'
-import { openOrigin } from './connections/origin.ts'
-import { type DatabaseOptions, openDatabase } from './connections/pool.ts'
-import { openNotes } from './connections/reachability.ts'
+import { type DatabaseOptions, openDatabase } from './connections/database.ts'
+import { createFailoverDetector } from './connections/failover.ts'
+import { createHealth } from './connections/health.ts'
 import type { Target } from './connections/target.ts'
 import { openLeaderboardSync } from './counters/leaderboardSync.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
 import { openCounterStore } from './counters/store.ts'
 import { openWriter } from './flush/writer.ts'
-import { openJobs } from './jobs.ts'
+import { openJobs, scheduledJobs } from './jobs.ts'
 import { openSequenceStore } from './sequences/store.ts'
 
 /** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
@@ -25,8 +25,8 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   /** Age at which results under idempotency keys are swept, in milliseconds. */
   keyTtlMs: number
   /**
-   * Whether this process runs scheduled jobs: sweeps, and scans for leaderboard rows that others did not copy. They use
-   * the database's clock, so not for tests with another clock. Default: true.
+   * Whether this process runs scheduled jobs. They use the database's clock, so not for tests with another clock.
+   * Default: true.
    */
   runsJobs?: boolean | undefined
 }
@@ -36,32 +36,30 @@ export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
 ): Store & { close(): Promise<void> } {
-  const notes = openNotes(onReachable)
-  const origin = openOrigin(onFault)
-  const database = openDatabase(target, { ...limits, notes, origin })
+  const health = createHealth(onReachable)
+  const failover = createFailoverDetector(onFault)
+  const shared = { ...limits, health, failover }
+  const database = openDatabase(target, shared)
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(target, {
-    ...limits,
-    notes,
-    origin,
+    ...shared,
     connections: DEFINITIONS_AT_ONCE,
     isForChanges: true,
   })
-  const leaderboardSync = openLeaderboardSync(database, { onFault, scans: runsJobs })
-  const jobs = runsJobs ? openJobs(database, { keyTtlMs, onFault }) : undefined
+  const leaderboardSync = openLeaderboardSync(database, onFault)
+  const jobs = runsJobs ? openJobs(database, scheduledJobs(database, keyTtlMs), onFault) : undefined
 
   return {
-    counters: openCounterStore(database, origin, leaderboardSync),
+    counters: openCounterStore(database, failover, leaderboardSync),
     namespaces: openNamespaceStore(database, definitions),
-    sequences: openSequenceStore(database, definitions, origin),
+    sequences: openSequenceStore(database, definitions, failover),
     openWriter: () =>
       openWriter(target, {
-        note: notes.connecting,
-        noteWrites: notes.writing,
-        origin,
+        health,
+        failover,
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
-        onChanged: leaderboardSync.note,
+        onChanged: leaderboardSync.mark,
         onFault,
       }),
     async close() {

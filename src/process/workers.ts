@@ -2,6 +2,7 @@ import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs, RESTART } from '../core/backoff.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
 
@@ -54,11 +55,12 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
 
   async function replaceForEver(first: Worker, target: Target): Promise<void> {
     let worker = first
-    let pauseMs = 0
+    let shortLived = 0
     while (true) {
       const reason = await worker.ended
       if (ending.signal.aborted) return
-      pauseMs = pauseBeforeNext(worker.ageMs(), pauseMs)
+      shortLived = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
+      const pauseMs = backoffMs(RESTART, shortLived)
       const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
       say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
       await pause(pauseMs, undefined, ending).catch(() => undefined)
@@ -91,16 +93,8 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
   }
 }
 
-const SHORTEST_PAUSE_MS = 200
-const LONGEST_PAUSE_MS = 5_000
 /** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
 const SOUND_AFTER_MS = 10_000
-
-/** Pause before a worker is replaced, in milliseconds: longer each time if they are short-lived. */
-export function pauseBeforeNext(livedMs: number, lastPauseMs: number): number {
-  if (livedMs > SOUND_AFTER_MS) return 0
-  return Math.min(Math.max(lastPauseMs * 2, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS)
-}
 
 /** Makes a worker serve as soon as it can. Ends one that can't, so that another is tried. */
 async function start(worker: Worker, target: Target): Promise<void> {

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject } from 'vitest'
-import { openOrigin } from '../../src/mysql/connections/origin.ts'
-import { type Database, openDatabase } from '../../src/mysql/connections/pool.ts'
+import { type Database, openDatabase } from '../../src/mysql/connections/database.ts'
+import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { onFinished } from './openOnce.ts'
@@ -34,9 +34,15 @@ export async function freshDatabase(
 
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
-  const notes = { connecting: () => undefined, writing: () => undefined }
-  const origin = openOrigin(() => undefined)
-  const database = openDatabase(target, { timeLimitMs: 10_000, maxPending: 100, notes, origin, ...options })
+  const health = { connecting: () => undefined, writing: () => undefined }
+  const failover = createFailoverDetector(() => undefined)
+  const database = openDatabase(target, {
+    timeLimitMs: 10_000,
+    maxPending: 100,
+    health,
+    failover,
+    ...options,
+  })
   onFinished(database.close)
   return database
 }

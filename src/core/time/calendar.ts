@@ -43,7 +43,7 @@ export const FIRST_INSTANT = Date.UTC(1000, 0, 2)
 export const LAST_INSTANT = Date.UTC(2100, 0, 1)
 
 const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
+export const DAY_MS = 24 * HOUR_MS
 
 /** Maximum length of each period, in milliseconds: a week with the clock put back, a leap year. */
 export const LONGEST_MS: Record<Period, number> = {

@@ -1,57 +1,60 @@
 import { integer } from '../literals.ts'
-import type { Origin } from './origin.ts'
-import { isSurelySameRun, type Place } from './place.ts'
-import type { Note } from './reachability.ts'
+import type { FailoverDetector } from './failover.ts'
+import type { Health } from './health.ts'
+import { isSurelySameRun, type SessionIdentity } from './identity.ts'
 import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
 import type { Target } from './target.ts'
 
 /** A session that is reopened whenever it is lost. */
-export interface Line {
+export interface ReconnectingSession {
   /** @throws the reason why it can't be opened */
   session(): Promise<Session>
   /** The session, if one is open. */
-  present(): Session | undefined
+  current(): Session | undefined
   close(): Promise<void>
 }
 
-export interface LineOptions extends SessionOptions {
-  note: Note
-  origin: Origin
+export interface ReconnectingSessionOptions extends SessionOptions {
+  health: Health
+  failover: FailoverDetector
 }
 
-export function openLine(target: Target, options: LineOptions): Line {
-  const { note, origin } = options
-  let current: Session | undefined
-  let incarnation = origin.incarnation
+export function openReconnectingSession(
+  target: Target,
+  options: ReconnectingSessionOptions,
+): ReconnectingSession {
+  const { health, failover } = options
+  let latest: Session | undefined
+  let incarnation = failover.incarnation
 
   async function reopen(): Promise<Session> {
-    const lost = current
+    const lost = latest
     const session = await openSession(target, options)
-    if (lost) await endOnServer(session, lost.place)
-    origin.reached(session.place)
-    incarnation = origin.incarnation
+    if (lost) await endOnServer(session, lost.identity)
+    failover.reached(session.identity)
+    incarnation = failover.incarnation
     return session
   }
 
   return {
     async session() {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== origin.incarnation) current?.drop()
-      if (current?.isOpen()) return current
+      if (incarnation !== failover.incarnation) latest?.drop()
+      if (latest?.isOpen()) return latest
       try {
-        current = await reopen()
-        note(true)
-        return current
+        latest = await reopen()
+        health.connecting(true)
+        return latest
       } catch (error) {
-        note(false, error)
+        health.connecting(false, error)
         throw error
       }
     },
 
-    present: () => (current?.isOpen() ? current : undefined),
+    current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {
-      if (current?.isOpen()) await current.close()
+      if (latest?.isOpen()) await latest.close()
     },
   }
 }
@@ -60,8 +63,8 @@ export function openLine(target: Target, options: LineOptions): Line {
  * Ends a lost session on the server, which may not have noticed the loss, and would keep its locks. Each run of a
  * server numbers its connections from the start, so it must be certain that it is the same run.
  */
-async function endOnServer(session: Session, lost: Place): Promise<void> {
-  if (!isSurelySameRun(lost, session.place)) return
+async function endOnServer(session: Session, lost: SessionIdentity): Promise<void> {
+  if (!isSurelySameRun(lost, session.identity)) return
   try {
     await session.send([`kill ${integer(lost.connectionId)}`])
   } catch (error) {

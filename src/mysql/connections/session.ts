@@ -1,17 +1,23 @@
-import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
+import {
+  type Connection,
+  createConnection,
+  type FieldPacket,
+  type ResultSetHeader,
+  type RowDataPacket,
+} from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
-import { ASK_PLACE, type Place, placeIn } from './place.ts'
+import { identityIn, READ_IDENTITY, type SessionIdentity, type Variable } from './identity.ts'
 import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
-import { within } from './timeout.ts'
+import { withTimeout } from './timeout.ts'
 
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
 
 /** A connection that is not shared. */
 export interface Session {
-  place: Place
+  identity: SessionIdentity
   /** Whether the server is one node of a Galera cluster. */
   isClustered: boolean
   isOpen(): boolean
@@ -60,20 +66,20 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     multipleStatements: true,
   })
   let isOpen = true
-  const note = () => {
+  const markClosed = () => {
     isOpen = false
   }
   // Not destroyed here: the driver still has to reject what is in flight.
-  connection.on('error', note)
-  connection.on('end', note)
+  connection.on('error', markClosed)
+  connection.on('end', markClosed)
   const drop = () => {
-    note()
+    markClosed()
     connection.destroy()
   }
 
   async function send(statements: readonly string[]): Promise<Answer[]> {
     try {
-      return await within(timeLimitMs, query(connection, statements))
+      return await withTimeout(timeLimitMs, query(connection, statements))
     } catch (error) {
       if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
       throw error
@@ -84,21 +90,22 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     const answers = await send([
       ...sessionSettings({ lockWaitS: LOCK_WAIT_S }),
       `set session wait_timeout = ${integer(idleLimitS)}`,
-      ...ASK_PLACE,
+      ...READ_IDENTITY,
     ])
-    const place = placeIn(answers.slice(-ASK_PLACE.length).map(rowsOf))
-    const isClustered = place.cluster !== ''
+    const [own, variables, status] = answers.slice(-READ_IDENTITY.length)
+    const identity = identityIn(firstRow(own), rowsOf<Variable>(variables), rowsOf<Variable>(status))
+    const isClustered = identity.cluster !== ''
     // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
     if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
     return {
-      place,
+      identity,
       isClustered,
       isOpen: () => isOpen,
       send,
       drop,
       async close() {
         const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
-        await within(timeLimitMs, ended).catch(drop)
+        await withTimeout(timeLimitMs, ended).catch(drop)
       },
     }
   } catch (error) {
@@ -108,28 +115,29 @@ export async function openSession(target: Target, options: SessionOptions): Prom
 }
 
 /** The rows that a select found. */
-export function rowsOf(answer: Answer | undefined): RowDataPacket[] {
-  return Array.isArray(answer) ? answer : []
+export function rowsOf<Row = RowDataPacket>(answer: Answer | undefined): Row[] {
+  // The caller knows the columns of its statement; the driver doesn't.
+  return Array.isArray(answer) ? (answer as Row[]) : []
 }
 
 /** The first row that a select found. */
-export function firstRow(answer: Answer | undefined): RowDataPacket | undefined {
-  return rowsOf(answer)[0]
+export function firstRow<Row = RowDataPacket>(answer: Answer | undefined): Row | undefined {
+  return rowsOf<Row>(answer)[0]
 }
 
 function query(connection: Connection, statements: readonly string[]): Promise<Answer[]> {
   return new Promise((resolve, reject) => {
     let begun = 0
+    let hasRows = false
     const sent = connection.query(statements.join(';\n'), (error, answers) => {
-      if (error) return reject(isRefusal(error) ? new FailedStatement(failedIndex(), error) : error)
       // The driver returns a list of answers for several statements, and the answer itself for one.
-      resolve((statements.length === 1 ? [answers] : answers) as Answer[])
+      if (!error) return resolve((statements.length === 1 ? [answers] : answers) as Answer[])
+      // A statement that returns rows may fail after its answer has begun; others fail without an answer.
+      reject(isRefusal(error) ? new FailedStatement(hasRows ? begun - 1 : begun, error) : error)
     })
-    sent.on('fields', () => begun++)
-
-    /** A select can fail after its answer has begun; other statements fail without an answer. */
-    function failedIndex(): number {
-      return /^select/.test(statements[begun - 1] ?? '') ? begun - 1 : begun
-    }
+    sent.on('fields', (fields: FieldPacket[] | undefined) => {
+      begun++
+      hasRows = fields !== undefined
+    })
   })
 }

@@ -1,27 +1,31 @@
-import type { RowDataPacket } from 'mysql2'
 import type { TrackedPeriod } from '../../core/counters/definition.ts'
-import { LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
-import { type Connection, type Database, inTransaction } from '../connections/pool.ts'
+import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
+import { BATCH, deleteEach, executeEach, inBatches } from '../batches.ts'
+import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { instant, integer } from '../literals.ts'
+import { select } from '../select.ts'
 import { PERIOD_CODES, retentionIn } from './retention.ts'
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
-/** Rows that one transaction deletes or folds: takes a few milliseconds. */
-const BATCH = 500
-const DAY_MS = 86_400_000
 /** How far back slots are folded: this many times the period's length, but at least this many days. */
 const FOLDED_PERIODS = 4
 const FOLDED_DAYS = 8
 /** No period begins later. */
 const END_OF_TIME = '99991231000000'
 
-/** Counters that keep the same periods. */
-interface Family {
+interface CounterRow {
+  id: number
+  periods: Buffer
+  most_slots: number
+}
+
+/** Counters with the same retention. */
+interface RetentionGroup {
   ids: number[]
   periods: readonly TrackedPeriod[]
   /** Whether they ever had more than one slot. */
-  isSpread: boolean
+  hadSlots: boolean
 }
 
 /**
@@ -31,83 +35,83 @@ interface Family {
  *
  * After a failure it continues with the other counters.
  *
- * @param mayGoOn called between batches; false: stop
+ * @param now by the database's clock
+ * @param shouldContinue called between batches; false: stop
  * @throws the first failure, at the end
  */
-export async function sweepPeriods(database: Database, now: Date, mayGoOn: () => boolean): Promise<void> {
+export async function sweepPeriods(
+  database: Database,
+  now: Date,
+  shouldContinue: () => boolean,
+): Promise<void> {
   const failures: unknown[] = []
-  const note = (error: unknown) => void failures.push(error)
-  for (let from = 0; mayGoOn(); ) {
-    const counters = await database.repeatable((connection) => countersAfter(connection, from))
-    for (const family of familiesOf(counters, note))
-      await sweepFamily(database, family, now, mayGoOn).catch(note)
+  const onFailure = (error: unknown) => void failures.push(error)
+  for (let from = 0; shouldContinue(); ) {
+    const counters = await database.withRetry((connection) => countersAfter(connection, from))
+    for (const group of byRetention(counters, onFailure))
+      await sweepGroup(database, group, now, shouldContinue).catch(onFailure)
     const last = counters.at(-1)
     if (!last) break
     from = last.id
   }
-  await sweepDeleted(database, mayGoOn).catch(note)
+  await sweepDeleted(database, shouldContinue).catch(onFailure)
   if (failures.length > 0) throw failures[0]
 }
 
-/** The time of the database's clock: a process whose clock is ahead must not delete totals too early. */
-export async function timeOf(database: Database): Promise<Date> {
-  const [[row]] = await database.repeatable((connection) =>
-    connection.query<RowDataPacket[]>('select utc_timestamp(3) as now'),
-  )
-  return row?.now
-}
-
-async function countersAfter(connection: Connection, id: number): Promise<RowDataPacket[]> {
-  const [rows] = await connection.query<RowDataPacket[]>(
+function countersAfter(connection: Connection, id: number): Promise<CounterRow[]> {
+  return select(
+    connection,
     `select id, periods, most_slots
        from counter force index (primary)
       where id > ${integer(id)}
       order by id
       limit ${integer(PAGE)}`,
   )
-  return rows
 }
 
-/** Groups counters by what they keep. Reports and skips those whose periods can't be parsed. */
-function familiesOf(counters: readonly RowDataPacket[], onFault: (error: unknown) => void): Family[] {
-  const families = new Map<string, Family>()
+/** Reports and skips counters whose periods can't be parsed. */
+function byRetention(
+  counters: readonly CounterRow[],
+  onFailure: (error: unknown) => void,
+): Iterable<RetentionGroup> {
+  const groups = new Map<string, RetentionGroup>()
   for (const { id, periods, most_slots } of counters) {
-    const isSpread = most_slots > 1
-    const text = `${periods} ${isSpread}`
-    const family = families.get(text)
-    if (family) {
-      family.ids.push(id)
-      continue
-    }
+    const hadSlots = most_slots > 1
+    const text = `${periods} ${hadSlots}`
     try {
-      const tracked = retentionIn('UTC', periods.toString('latin1')).periods
-      families.set(text, { ids: [id], periods: tracked, isSpread })
+      const group = groups.get(text) ?? {
+        ids: [],
+        periods: retentionIn('UTC', periods.toString('latin1')).periods,
+        hadSlots,
+      }
+      group.ids.push(id)
+      groups.set(text, group)
     } catch (error) {
-      onFault(error)
+      onFailure(error)
     }
   }
-  return [...families.values()]
+  return groups.values()
 }
 
-async function sweepFamily(
+async function sweepGroup(
   database: Database,
-  { ids, periods, isSpread }: Family,
+  { ids, periods, hadSlots }: RetentionGroup,
   now: Date,
-  mayGoOn: () => boolean,
+  shouldContinue: () => boolean,
 ): Promise<void> {
   for (const period of PERIODS) {
     const kept = periods.find((tracked) => tracked.period === period)
     const keepDays = kept ? kept.keepDays : 1
     if (keepDays !== null) {
       const before = endedBefore(period, now, keepDays)
-      await inBatches(database, mayGoOn, (connection) => removeOld(connection, ids, period, before))
+      await inBatches(database, shouldContinue, (connection) => removeOld(connection, ids, period, before))
     }
-    if (kept && isSpread) {
+    if (kept && hadSlots) {
       const before = endedBefore(period, now, 1)
       const days = Math.max((FOLDED_PERIODS * LONGEST_MS[period]) / DAY_MS, FOLDED_DAYS)
       const from = endedBefore(period, now, days)
       let left: readonly number[] = ids
-      await inBatches(database, mayGoOn, async (connection) => {
+      await inBatches(database, shouldContinue, async (connection) => {
         const { count, last } = await fold(connection, left, period, { from, before })
         left = left.filter((id) => id >= last)
         return count
@@ -121,13 +125,11 @@ function endedBefore(period: Period, now: Date, days: number): string {
   return instant(new Date(Math.max(0, now.getTime() - days * DAY_MS - LONGEST_MS[period])))
 }
 
-/** Repeats work until it returns less than a full batch. */
-async function inBatches(
-  database: Database,
-  mayGoOn: () => boolean,
-  work: (connection: Connection) => Promise<number>,
-): Promise<void> {
-  while (mayGoOn()) if ((await database.repeatable(work)) < BATCH) return
+/** A row of a period's total. */
+interface TotalRow {
+  counter_id: number
+  starts_at: Date
+  slot: number
 }
 
 async function removeOld(
@@ -136,30 +138,22 @@ async function removeOld(
   period: Period,
   before: string,
 ): Promise<number> {
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const rows = await select<TotalRow>(
+    connection,
     `select counter_id, starts_at, slot
        from counter_value force index (primary)
       where counter_id in (${ids.map(integer).join(', ')})
         and period = ${PERIOD_CODES[period]} and starts_at < ${before}
       limit ${integer(BATCH)}`,
   )
-  if (rows.length > 0) await inTransaction(connection, () => removeRows(connection, period, rows))
-  return rows.length
+  return deleteEach(connection, rows.map(removal(period)))
 }
 
-/** Each by its full primary key: otherwise a server may scan, and lock, all of a small table. */
-async function removeRows(
-  connection: Connection,
-  period: Period,
-  rows: readonly RowDataPacket[],
-): Promise<void> {
-  for (const { counter_id, starts_at, slot } of rows) {
-    await connection.query(
-      `delete from counter_value
-        where counter_id = ${integer(counter_id)} and period = ${PERIOD_CODES[period]}
-          and starts_at = ${instant(starts_at)} and slot = ${integer(slot)}`,
-    )
-  }
+function removal(period: Period): (row: TotalRow) => string {
+  return ({ counter_id, starts_at, slot }) =>
+    `delete from counter_value
+      where counter_id = ${integer(counter_id)} and period = ${PERIOD_CODES[period]}
+        and starts_at = ${instant(starts_at)} and slot = ${integer(slot)}`
 }
 
 /**
@@ -175,7 +169,8 @@ async function fold(
   { from, before }: { from: string; before: string },
 ): Promise<{ count: number; last: number }> {
   return inTransaction(connection, async () => {
-    const [rows] = await connection.query<RowDataPacket[]>(
+    const rows = await select<TotalRow & { value: number | string }>(
+      connection,
       `select counter_id, starts_at, slot, value
          from counter_value force index (primary)
         where counter_id in (${ids.map(integer).join(', ')})
@@ -196,25 +191,27 @@ async function fold(
        values ${moved.join(', ')}
        on duplicate key update value = value + values(value)`,
     )
-    await removeRows(connection, period, rows)
+    await executeEach(connection, rows.map(removal(period)))
     return { count: rows.length, last: last.counter_id }
   })
 }
 
 /** Deletes the totals of deleted counters. Nobody writes them: ids are not reused. */
-async function sweepDeleted(database: Database, mayGoOn: () => boolean): Promise<void> {
-  while (mayGoOn()) {
-    const [deleted] = await database.repeatable((connection) =>
-      connection.query<RowDataPacket[]>(`select id from deleted_counter order by id limit ${integer(PAGE)}`),
+async function sweepDeleted(database: Database, shouldContinue: () => boolean): Promise<void> {
+  while (shouldContinue()) {
+    const deleted = await database.withRetry((connection) =>
+      select<{ id: number }>(connection, `select id from deleted_counter order by id limit ${integer(PAGE)}`),
     )
     if (deleted.length === 0) return
-    const ids: number[] = deleted.map(({ id }) => id)
+    const ids = deleted.map(({ id }) => id)
     for (const period of PERIODS) {
-      await inBatches(database, mayGoOn, (connection) => removeOld(connection, ids, period, END_OF_TIME))
+      await inBatches(database, shouldContinue, (connection) =>
+        removeOld(connection, ids, period, END_OF_TIME),
+      )
     }
-    if (!mayGoOn()) return
+    if (!shouldContinue()) return
     for (const id of ids) {
-      await database.repeatable((connection) =>
+      await database.withRetry((connection) =>
         connection.query(`delete from deleted_counter where id = ${integer(id)}`),
       )
     }

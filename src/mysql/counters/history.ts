@@ -1,9 +1,9 @@
 import type { RowDataPacket } from 'mysql2'
 import type { HistoryRow, HistoryStretch } from '../../core/counters/history.ts'
 import { joinNames } from '../../core/names.ts'
-import type { Connection } from '../connections/pool.ts'
+import type { Connection } from '../connections/database.ts'
 import { bytes, instant } from '../literals.ts'
-import { selectByParent } from '../selecting.ts'
+import { selectByParent } from '../select.ts'
 import { PERIOD_CODES } from './retention.ts'
 
 /** Reads the totals of the periods that begin within stretches of time, in one statement. */

@@ -5,7 +5,7 @@ import type {
   LeaderboardPage,
   SortKey,
 } from '../../core/counters/pages.ts'
-import type { Connection } from '../connections/pool.ts'
+import type { Connection } from '../connections/database.ts'
 import { bytes, instant, integer } from '../literals.ts'
 import { JOIN_ALL_TIME, STATE, stateIn } from './columns.ts'
 import { BEGINNING } from './update.ts'

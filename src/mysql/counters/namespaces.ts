@@ -1,10 +1,10 @@
 import type { RowDataPacket } from 'mysql2'
 import type { NamespaceState, NamespaceStore } from '../../core/counters/namespaces.ts'
+import { type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { type Database, inTransaction } from '../connections/pool.ts'
 import { bytes, integer } from '../literals.ts'
-import { onPage, pageOf } from '../paging.ts'
 import { openNamespace } from '../rowCache.ts'
+import { onPage, pageOf } from '../select.ts'
 import { IS_THERE } from '../sequences/reads.ts'
 import { IS_WRITTEN } from './columns.ts'
 import { periodsText, retentionIn } from './retention.ts'
@@ -23,7 +23,7 @@ const HOLDS_ANYTHING = `(exists (
 export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
   return {
     async read(names) {
-      const [rows] = await database.repeatable((connection) =>
+      const [rows] = await database.withRetry((connection) =>
         connection.query<RowDataPacket[]>(
           `select name, time_zone, periods from namespace where name in (${names.map(({ name }) => bytes(name)).join(', ')})`,
         ),
@@ -32,7 +32,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
     },
 
     async list(page) {
-      const [rows] = await database.repeatable((connection) =>
+      const [rows] = await database.withRetry((connection) =>
         connection.query<RowDataPacket[]>(
           `select n.name, n.time_zone, n.periods
              from namespace n
@@ -44,7 +44,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
     },
 
     define: (name, change) =>
-      definitions.repeatable(async (connection) => {
+      definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
         await openNamespace(connection, name).catch((error) => {
           if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error

@@ -2,35 +2,37 @@ import type { RowDataPacket } from 'mysql2'
 import type { PageByName } from '../../core/counters/pages.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
-import type { Origin } from '../connections/origin.ts'
-import type { Connection, Database } from '../connections/pool.ts'
+import type { Connection, Database } from '../connections/database.ts'
+import type { FailoverDetector } from '../connections/failover.ts'
 import { bytes, integer } from '../literals.ts'
-import { onPage, pageOf } from '../paging.ts'
-import { REVISION_OF_NOW } from '../revisions.ts'
+import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { openNamespace, openRows } from '../rowCache.ts'
-import { selectByParent } from '../selecting.ts'
-import { firstVersion } from '../versions.ts'
+import { onPage, pageOf, selectByParent } from '../select.ts'
 import { DEFINITION, definitionIn, IS_WRITTEN, JOIN_ALL_TIME, STATE, stateIn } from './columns.ts'
 import { readHistory } from './history.ts'
 import { listLeaderboard } from './leaderboard.ts'
 import type { LeaderboardSync } from './leaderboardSync.ts'
 import { BEGINNING, type CountingRow, countingRow } from './update.ts'
 
-export function openCounterStore(database: Database, origin: Origin, sync: LeaderboardSync): CounterStore {
+export function openCounterStore(
+  database: Database,
+  failover: FailoverDetector,
+  sync: LeaderboardSync,
+): CounterStore {
   return {
-    rows: openRows(database, origin, {
+    rows: openRows(database, failover, {
       textOf: keyText,
       find: findCounters,
       make: makeCounters,
     }),
-    read: (keys) => database.repeatable((connection) => readCounters(connection, keys)),
-    list: (namespace, page) => database.repeatable((connection) => listCounters(connection, namespace, page)),
+    read: (keys) => database.withRetry((connection) => readCounters(connection, keys)),
+    list: (namespace, page) => database.withRetry((connection) => listCounters(connection, namespace, page)),
     async listLeaderboard(namespace, page) {
       const deadline = database.deadline()
       await sync.refresh()
-      return database.repeatable((connection) => listLeaderboard(connection, namespace, page), deadline)
+      return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
     },
-    readHistory: (stretches) => database.repeatable((connection) => readHistory(connection, stretches)),
+    readHistory: (stretches) => database.withRetry((connection) => readHistory(connection, stretches)),
   }
 }
 

@@ -13,7 +13,7 @@ export interface CountingRow extends CounterRow {
   id: number
   /** Version of the definition that was read with it. */
   version: number
-  /** Incarnation of the origin when the row was read. */
+  /** Incarnation of the database when the row was read. */
   incarnation: number
 }
 

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { isSameDatabase, type Place } from '../connections/place.ts'
-import type { Line } from '../connections/reconnecting.ts'
+import { isSameDatabase, type SessionIdentity } from '../connections/identity.ts'
+import type { ReconnectingSession } from '../connections/reconnecting.ts'
 import { rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
 
@@ -56,7 +56,7 @@ export function touch({ id }: Fence): string {
 
 export interface Doubt {
   /** The server that the transaction was sent to. */
-  place: Place
+  identity: SessionIdentity
   /** Aborted when no caller waits for the transaction any more. */
   awaited: AbortSignal
   /** Called if `seq` is neither that of this transaction nor that before it, or the row is gone. */
@@ -67,20 +67,20 @@ export interface Doubt {
  * Finds out whether the last transaction committed, for as long as a caller waits for it. Undefined: not known.
  */
 export async function hasCommitted(
-  line: Line,
+  reconnecting: ReconnectingSession,
   fence: Fence,
-  { place, awaited, onLost }: Doubt,
+  { identity, awaited, onLost }: Doubt,
 ): Promise<boolean | undefined> {
   const { seq } = fence
   while (!awaited.aborted) {
     let session: Session | undefined
     try {
-      session = await line.session()
+      session = await reconnecting.session()
       const found = await fenceAndRead(session, fence)
       if (found === seq + 1) return true
       if (found !== seq) onLost()
       // Another server may still receive the transaction.
-      return found === seq && isSameDatabase(place, session.place) ? false : undefined
+      return found === seq && isSameDatabase(identity, session.identity) ? false : undefined
     } catch {
       // A failed attempt shows nothing. The next one uses a new connection.
       session?.drop()

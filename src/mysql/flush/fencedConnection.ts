@@ -1,4 +1,4 @@
-import { type LineOptions, openLine } from '../connections/reconnecting.ts'
+import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import { type Fence, hasCommitted, openFence, sweep, touch } from './fence.ts'
@@ -17,21 +17,21 @@ export interface FencedConnection {
   close(): Promise<void>
 }
 
-export interface FencedConnectionOptions extends LineOptions {
+export interface FencedConnectionOptions extends ReconnectingSessionOptions {
   /** Whether a flush is using it, so that it needs no heartbeat. */
   isBusy: () => boolean
 }
 
 export function openFencedConnection(target: Target, options: FencedConnectionOptions): FencedConnection {
-  const { origin, idleLimitS, isBusy } = options
-  const line = openLine(target, options)
+  const { failover, idleLimitS, isBusy } = options
+  const reconnecting = openReconnectingSession(target, options)
   let fence: Fence | undefined
   let touchedAt = performance.now()
   const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
 
   /** Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. */
   function keepAlive(): void {
-    const session = line.present()
+    const session = reconnecting.current()
     if (!session || isBusy()) return
     const isDue = fence && performance.now() - touchedAt > DAY_MS
     if (isDue) touchedAt = performance.now()
@@ -44,7 +44,7 @@ export function openFencedConnection(target: Target, options: FencedConnectionOp
 
   return {
     async open() {
-      const session = await line.session()
+      const session = await reconnecting.session()
       if (!fence) {
         fence = await openFence(session)
         // If this fails, another writer deletes them.
@@ -53,8 +53,8 @@ export function openFencedConnection(target: Target, options: FencedConnectionOp
       return { session, fence }
     },
 
-    hasCommitted: ({ session: { place }, fence }, awaited) =>
-      hasCommitted(line, fence, { place, awaited, onLost: origin.lost }),
+    hasCommitted: ({ session: { identity }, fence }, awaited) =>
+      hasCommitted(reconnecting, fence, { identity, awaited, onLost: failover.lost }),
 
     leaveFence() {
       fence = undefined
@@ -62,7 +62,7 @@ export function openFencedConnection(target: Target, options: FencedConnectionOp
 
     async close() {
       clearInterval(heartbeat)
-      await line.close()
+      await reconnecting.close()
     },
   }
 }

@@ -3,7 +3,7 @@ import type { PeriodValues } from '../../core/counters/apply.ts'
 import type { Claim, EarlierResults, StoredResults } from '../../core/idempotency.ts'
 import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
-import type { Database } from '../connections/pool.ts'
+import type { Database } from '../connections/database.ts'
 import { bytes, digest, instant, integer } from '../literals.ts'
 
 /** Claims unused keys. Waits for a transaction that has claimed one of them. */
@@ -92,7 +92,7 @@ const BATCH = 500
 export async function sweepKeys(database: Database, ageMs: number): Promise<number> {
   const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
   for (let removed = 0; ; ) {
-    const batch = await database.repeatable(async (connection) => {
+    const batch = await database.withRetry(async (connection) => {
       const [rows] = await connection.query<RowDataPacket[]>(
         `select hash from idempotency_key
           where claimed_at < ${before}

@@ -1,7 +1,7 @@
 import type { Decision, Failure, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
-import { afterSwitchover, type Note } from '../connections/reachability.ts'
-import type { LineOptions } from '../connections/reconnecting.ts'
+import { afterSwitchover } from '../connections/health.ts'
+import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import type { CountingRow } from '../counters/update.ts'
@@ -14,9 +14,7 @@ import { begin, commit, type Fenced, rollBack } from './transaction.ts'
 import { readVersions, splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
-export interface WriterOptions extends LineOptions {
-  /** Called with whether changes were possible. */
-  noteWrites: Note
+export interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CountingRow[]) => void
   /** Called with failures that an operator should see. */
@@ -37,8 +35,8 @@ const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
  * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
  */
 export function openWriter(target: Target, options: WriterOptions): Writer {
-  const { origin, onChanged, onFault } = options
-  const noteWrites = afterSwitchover(options.noteWrites)
+  const { failover, onChanged, onFault } = options
+  const reportWriting = afterSwitchover(options.health.writing)
   const hidden = new Set<number>()
   let isTriggered = false
   let onePerStatement = false
@@ -120,7 +118,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     const isCommitted = ended.kind === 'committed' || (await hasCommitted(fenced, ended.cause, flush.awaited))
     if (isCommitted) {
       fenced.fence.seq += 1
-      noteWrites(true)
+      reportWriting(true)
       return { kind: 'committed' }
     }
     const cause = ended.kind === 'unknown' ? ended.cause : undefined
@@ -137,13 +135,13 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
 
   /** Whether a flush has rows of an earlier incarnation of the database. */
   function isStale({ counters, groups }: Members): boolean {
-    return [...counters, ...groups].some(({ row }) => row.incarnation !== origin.incarnation)
+    return [...counters, ...groups].some(({ row }) => row.incarnation !== failover.incarnation)
   }
 
   /** The database lacks what this writer has committed. */
   async function lose(session: Session): Promise<Outcome> {
     connection.leaveFence()
-    origin.lost()
+    failover.lost()
     await rollBack(session)
     return { kind: 'stale' }
   }
@@ -175,7 +173,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (failingKey !== undefined) return outcome
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
     onePerStatement = (isFault || (isLocked && isImpatient)) && !wasOnePerStatement
-    if (isFault || failure === 'refused') noteWrites(false, cause)
+    if (isFault || failure === 'refused') reportWriting(false, cause)
     return { kind: 'failed', cause, isLocked }
   }
 
@@ -191,6 +189,6 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
 
   function noteUnwritable(error: unknown): void {
     const cause = error instanceof FailedStatement ? error.cause : error
-    if (isUnwritable(cause)) noteWrites(false, cause)
+    if (isUnwritable(cause)) reportWriting(false, cause)
   }
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
+import { backoffMs, RESTART } from '../../core/backoff.ts'
 import type { Target } from '../connections/target.ts'
 import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
@@ -32,9 +33,6 @@ export interface PrivateServerOptions {
 const READY_WITHIN_MS = 60_000
 const STOPPED_WITHIN_MS = 20_000
 const POLL_MS = 20
-/** Pause between the exit of a server and its restart; doubled after each failed start. */
-const SHORTEST_PAUSE_MS = 200
-const LONGEST_PAUSE_MS = 5_000
 const SOCKET = 'server.sock'
 /** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
 const LONGEST_SOCKET_PATH = 107
@@ -60,7 +58,8 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
   let child: ChildProcess
   let isReady = false
   let isStopping = false
-  let pauseMs = SHORTEST_PAUSE_MS
+  /** Exits since it was last ready. */
+  let exits = 0
 
   async function start(): Promise<void> {
     await endOrphan(pidFile, data)
@@ -71,14 +70,13 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     child.once('exit', (code, by) => void restart(`exited unexpectedly (${by ?? `exit ${code}`})`))
     child.once('error', (error) => void restart(`could not be started (${error.message})`))
     await untilReady(target, child, signal)
-    pauseMs = SHORTEST_PAUSE_MS
+    exits = 0
   }
 
   async function restart(why: string): Promise<void> {
     if (isStopping || !isReady) return
     onRestart(`The database server ${why}; restarting it.`)
-    await pause(pauseMs)
-    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)
+    await pause(backoffMs(RESTART, ++exits))
     // A failed start is another exit, which calls this again.
     if (!isStopping) await start().catch(() => undefined)
   }

@@ -4,12 +4,12 @@ import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
 import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
+import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { type Connection, type Database, inTransaction } from '../connections/pool.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { bytes, instant, integer } from '../literals.ts'
+import { firstVersion } from '../revisions.ts'
 import { openNamespace } from '../rowCache.ts'
-import { firstVersion } from '../versions.ts'
 import { formatHistoryIn, SEQUENCE_COLUMNS, sequenceDefinitionIn, sequenceDefinitionSet } from './columns.ts'
 
 type Change = Parameters<SequenceStore['define']>[1]
@@ -28,7 +28,7 @@ export function defineSequence(
 ): Promise<SequenceState> {
   const note = claimOf(key.namespace, randomUUID(), [])
   return unlessDoubtful((doubt) =>
-    database.repeatable(async (connection) => {
+    database.withRetry(async (connection) => {
       // Already applied: not checked again against changes of the sequence since then.
       if (doubt.state && (await isDone(connection, note))) return doubt.state
       while (true) {
@@ -47,7 +47,7 @@ export function defineSequence(
 export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
   let id: number | undefined
   return unlessDoubtful((doubt) =>
-    database.repeatable(async (connection) => {
+    database.withRetry(async (connection) => {
       // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
       id ??= await idOf(connection, key)
       const known = id

@@ -10,7 +10,7 @@ export interface NumberedRow extends GroupRow {
   sequenceId: number
   /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
   identity: number
-  /** Incarnation of the origin when the row was read. */
+  /** Incarnation of the database when the row was read. */
   incarnation: number
   /** Version of the sequence, as last read. */
   version: number

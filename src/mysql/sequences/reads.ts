@@ -9,11 +9,10 @@ import {
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
 import { periodKeyOf } from '../../core/time/periodKey.ts'
-import type { Connection } from '../connections/pool.ts'
+import type { Connection } from '../connections/database.ts'
 import { bytes, integer } from '../literals.ts'
-import { onPage, pageOf } from '../paging.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
-import { selectByParent } from '../selecting.ts'
+import { onPage, pageOf, selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
 import { inOrder, readFirstFree } from './reservations.ts'
 

@@ -8,38 +8,40 @@ import {
   type SequenceStore,
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
-import type { Origin } from '../connections/origin.ts'
-import type { Connection, Database } from '../connections/pool.ts'
+import type { Connection, Database } from '../connections/database.ts'
+import type { FailoverDetector } from '../connections/failover.ts'
 import { bytes, integer } from '../literals.ts'
-import { REVISION_OF_NOW } from '../revisions.ts'
+import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { openRows, openTurns } from '../rowCache.ts'
-import { selectByParent } from '../selecting.ts'
-import { firstVersion } from '../versions.ts'
+import { selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
 import { defineSequence, deleteSequence, sequenceIn } from './define.ts'
 import { type NumberedRow, numberedRow } from './numberedRow.ts'
 import { listGroups, listSequences, readGroups, readSequences } from './reads.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
 
-export function openSequenceStore(database: Database, definitions: Database, origin: Origin): SequenceStore {
-  const rows = openRows(database, origin, { textOf: groupKeyText, find: findGroups, make: makeGroups })
+export function openSequenceStore(
+  database: Database,
+  definitions: Database,
+  failover: FailoverDetector,
+): SequenceStore {
+  const rows = openRows(database, failover, { textOf: groupKeyText, find: findGroups, make: makeGroups })
   return {
     rows,
-    rowsOfReservations: openReservationRows(database, origin, rows),
-    readSequences: (keys) => database.repeatable((connection) => readSequences(connection, keys)),
-    readGroups: (keys, now) => database.repeatable((connection) => readGroups(connection, keys, now)),
-    list: (namespace, page) =>
-      database.repeatable((connection) => listSequences(connection, namespace, page)),
+    rowsOfReservations: openReservationRows(database, failover, rows),
+    readSequences: (keys) => database.withRetry((connection) => readSequences(connection, keys)),
+    readGroups: (keys, now) => database.withRetry((connection) => readGroups(connection, keys, now)),
+    list: (namespace, page) => database.withRetry((connection) => listSequences(connection, namespace, page)),
     listGroups: (sequence, page, now) =>
-      database.repeatable((connection) => listGroups(connection, sequence, page, now)),
+      database.withRetry((connection) => listGroups(connection, sequence, page, now)),
     async readReservations(tokens) {
-      const [found] = await database.repeatable((connection) =>
+      const [found] = await database.withRetry((connection) =>
         connection.query<RowDataPacket[]>(readPresent(tokens)),
       )
       return found.map(reservationIn)
     },
     readReservationGroups: (tokens) =>
-      database.repeatable(async (connection) =>
+      database.withRetry(async (connection) =>
         (await readByToken(connection, tokens)).map((row) => ({
           token: row.token.toString('hex'),
           group: keyIn(row),
@@ -88,19 +90,19 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
 /** Finds the sequence groups of reservations. Uses rows that are cached by name. */
 function openReservationRows(
   database: Database,
-  origin: Origin,
+  failover: FailoverDetector,
   known: Rows<GroupKey, NumberedRow>,
 ): Rows<string, NumberedRow> {
   const find = openTurns<string, NumberedRow>(
     (token) => token,
-    (asked) => database.repeatable((connection) => findByToken(connection, [...asked.keys()])),
+    (asked) => database.withRetry((connection) => findByToken(connection, [...asked.keys()])),
   )
 
   async function findByToken(
     connection: Connection,
     tokens: readonly string[],
   ): Promise<Map<string, NumberedRow>> {
-    const { incarnation } = origin
+    const { incarnation } = failover
     const rows = await readByToken(connection, tokens)
     return new Map(
       rows.map((row) => {

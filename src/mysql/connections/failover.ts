@@ -1,24 +1,24 @@
-import { isSameDatabase, isSameRun, type Place } from './place.ts'
+import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
 
 /**
- * Which database the writers reach. After a failover or a restore that lost transactions, a server reuses the ids of
- * lost rows for other rows, so nothing that was read before may be used any more.
+ * Detects that the writers reach another database, or one that lost transactions. After a failover or a restore, a
+ * server reuses the ids of lost rows for other rows, so nothing that was read before may be used any more.
  *
  * Invariant: a flush only uses rows that were read in the current incarnation.
  */
-export interface Origin {
+export interface FailoverDetector {
   /** Incremented whenever all cached rows become invalid. */
   readonly incarnation: number
-  /** Called with the place of a writer's new session. */
-  reached(place: Place): void
+  /** Called with the identity of a writer's new session. */
+  reached(identity: SessionIdentity): void
   /** Called when the database lacks what a writer has committed. */
   lost(): void
 }
 
 /** @param report called with errors about numbers that were lost, or may be */
-export function openOrigin(report: (error: Error) => void): Origin {
+export function createFailoverDetector(report: (error: Error) => void): FailoverDetector {
   let incarnation = 0
-  let latest: Place | undefined
+  let latest: SessionIdentity | undefined
 
   function invalidate(loss?: string): void {
     incarnation++
@@ -30,12 +30,12 @@ export function openOrigin(report: (error: Error) => void): Origin {
       return incarnation
     },
 
-    reached(place) {
+    reached(identity) {
       const before = latest
-      latest = place
-      if (!before || isSameRun(before, place)) return
+      latest = identity
+      if (!before || isSameRun(before, identity)) return
       // Whether a restarted server has lost anything is seen in the writers' own rows.
-      if (!isSameDatabase(before, place)) invalidate(ANOTHER_SERVER)
+      if (!isSameDatabase(before, identity)) invalidate(ANOTHER_SERVER)
       // The nodes of a cluster hold the same data.
       else if (before.cluster === '') invalidate()
     },

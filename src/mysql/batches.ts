@@ -1,0 +1,28 @@
+import { type Connection, type Database, inTransaction } from './connections/database.ts'
+
+/** Rows that one transaction of a sweep changes: takes a few milliseconds. */
+export const BATCH = 500
+
+/** Repeats work until it finds less than a full batch, or `shouldContinue` returns false. */
+export async function inBatches(
+  database: Database,
+  shouldContinue: () => boolean,
+  work: (connection: Connection) => Promise<number>,
+): Promise<void> {
+  while (shouldContinue()) if ((await database.withRetry(work)) < BATCH) return
+}
+
+/**
+ * Deletes rows in one transaction, each by a statement with its full primary key: otherwise a server may scan, and
+ * lock, all of a small table. Returns the number of statements.
+ */
+export async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
+  if (statements.length === 0) return 0
+  await inTransaction(connection, () => executeEach(connection, statements))
+  return statements.length
+}
+
+/** Runs statements one after the other. */
+export async function executeEach(connection: Connection, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await connection.query(statement)
+}

@@ -1,0 +1,137 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs, RETRY } from '../../core/backoff.ts'
+import { NthError, unavailable } from '../../core/errors.ts'
+import { integer } from '../literals.ts'
+import { type Failure, failureOf, isUnwritable, LostAnswerError } from './errors.ts'
+import { afterSwitchover } from './health.ts'
+import { type Connection, openPool, type PoolOptions } from './pool.ts'
+import type { Target } from './target.ts'
+import { withTimeout } from './timeout.ts'
+
+export type { Connection }
+
+/** Runs work on pooled connections, and translates its errors. */
+export interface Database {
+  /**
+   * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
+   * that helps: a restart of the database is only a pause.
+   *
+   * @param deadline on the clock of `performance.now()`; default: `deadline()`
+   * @throws {NthError} UNAVAILABLE
+   */
+  withRetry<T>(work: Work<T>, deadline?: number): Promise<T>
+  /** The deadline of work that starts now. */
+  deadline(): number
+  close(): Promise<void>
+}
+
+export type Work<T> = (connection: Connection) => Promise<T>
+
+export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'> {
+  /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
+  timeLimitMs: number
+  /** Maximum pieces of work that run or wait. */
+  maxPending: number
+  /** Maximum connections. */
+  connections?: number
+  /** Whether all its work makes changes. */
+  isForChanges?: boolean
+}
+
+const CONNECTIONS = 10
+/** Minimum time of the first attempt, if that much is left. */
+const SHORTEST_ATTEMPT_MS = 1000
+/** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
+const IDLE_TRANSACTION_S = 3
+
+export function openDatabase(target: Target, options: DatabaseOptions): Database {
+  const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, health } = options
+  const pool = openPool(target, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
+  const deadlineNow = () => performance.now() + timeLimitMs
+  let pending = 0
+
+  async function run<T>(work: Work<T>, deadline: number): Promise<T> {
+    let conflict: unknown
+    const reportWriting = afterSwitchover(health.writing)
+    for (let failures = 0; ; ) {
+      try {
+        return await attempt(work, deadline, failures === 0)
+      } catch (error) {
+        // Thrown by the work itself.
+        if (error instanceof NthError) throw error
+        const failure = failureOf(error)
+        if (failure === 'fault') throw error
+        if (isUnwritable(error)) reportWriting(false, error)
+        if (failure === 'conflict') conflict = error
+        const pauseMs = backoffMs(RETRY, ++failures)
+        if (performance.now() + pauseMs > deadline) {
+          // A conflict explains the delay better than the time limit.
+          throw conflict && error instanceof LostAnswerError
+            ? unavailableBy('conflict', conflict)
+            : unavailableBy(failure, error)
+        }
+        await pause(Math.random() * pauseMs)
+      }
+    }
+  }
+
+  /** The first attempt leaves time for another: its connection may be dead. */
+  async function attempt<T>(work: Work<T>, deadline: number, isFirst: boolean): Promise<T> {
+    const connection = await pool.acquire(deadline)
+    const leftMs = deadline - performance.now()
+    const limitMs = isFirst ? Math.max(leftMs / 3, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
+    try {
+      const result = await withTimeout(limitMs, work(connection))
+      pool.release(connection)
+      if (isForChanges) health.writing(true)
+      return result
+    } catch (error) {
+      pool.release(connection, error)
+      throw error
+    }
+  }
+
+  return {
+    async withRetry(work, deadline = deadlineNow()) {
+      if (pending >= maxPending) {
+        throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
+      }
+      pending++
+      try {
+        return await run(work, deadline)
+      } finally {
+        pending--
+      }
+    },
+    deadline: deadlineNow,
+    close: pool.close,
+  }
+}
+
+/** Runs work in its own transaction, and rolls it back if it fails. */
+export async function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+  await connection.query(`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`)
+  await connection.query('start transaction')
+  try {
+    const result = await work()
+    await connection.query('commit')
+    return result
+  } catch (error) {
+    // If even this fails, the connection is lost, and the server rolls the transaction back.
+    await connection.query('rollback').catch(() => connection.destroy())
+    throw error
+  } finally {
+    // Not awaited: the next user's statements are queued behind it.
+    connection.query('set session wait_timeout = default').catch(() => connection.destroy())
+  }
+}
+
+const REASONS = {
+  conflict: 'Too many concurrent changes',
+  refused: 'The database currently refuses this',
+  lost: 'The database is unreachable',
+} as const
+
+function unavailableBy(failure: Exclude<Failure, 'fault'>, cause: unknown): NthError {
+  return unavailable(`${REASONS[failure]}; nothing was done.`, cause)
+}

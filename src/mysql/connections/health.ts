@@ -1,0 +1,42 @@
+import { isSwitchover } from './errors.ts'
+
+/** Called with whether an attempt to use the database succeeded, and if not, why. */
+export type HealthReport = (isHealthy: boolean, reason?: unknown) => void
+
+/**
+ * Reported separately: a database that is read-only, or has a full disk, is still reachable. Only a successful change
+ * shows that changes are possible again.
+ */
+export interface Health {
+  connecting: HealthReport
+  writing: HealthReport
+}
+
+/** @param onChange called when the database becomes unavailable, with a reason, and when it is available again */
+export function createHealth(onChange: (reason?: unknown) => void): Health {
+  const failing = new Set<keyof Health>()
+
+  const reportOf =
+    (what: keyof Health): HealthReport =>
+    (isHealthy, reason) => {
+      const wasHealthy = failing.size === 0
+      if (isHealthy) failing.delete(what)
+      else failing.add(what)
+      if (wasHealthy !== (failing.size === 0)) onChange(isHealthy ? undefined : reason)
+    }
+
+  return { connecting: reportOf('connecting'), writing: reportOf('writing') }
+}
+
+/**
+ * Reports a server that rejects writes only on the second rejection in a row: on the first, the server may just have
+ * been replaced, and this may be the last connection that leads to it.
+ */
+export function afterSwitchover(report: HealthReport): HealthReport {
+  let isSecond = false
+  return (isHealthy, reason) => {
+    const isReported = isHealthy || isSecond || !isSwitchover(reason)
+    isSecond = !isHealthy && isSwitchover(reason)
+    if (isReported) report(isHealthy, reason)
+  }
+}
