@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { parse } from 'graphql'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Nth } from '../src/core/nth.ts'
-import { createFront } from '../src/http/graphql/front.ts'
+import { createGraphqlHandler } from '../src/http/graphql/graphqlHandler.ts'
 import { type Api, createApi } from '../src/http/graphql/yoga.ts'
 import { freshDatabase } from './support/database.ts'
 import { startFront } from './support/front.ts'
@@ -126,8 +126,8 @@ async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults:
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
-  const front = createFront(new Proxy(api, handler), { take: () => true })
-  const server = createServer((request, response) => front(request, response, []))
+  const handle = createGraphqlHandler(new Proxy(api, handler), { reserve: () => true })
+  const server = createServer(handle)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
   // It listens at a port.

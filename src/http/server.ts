@@ -3,22 +3,22 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { type NthError, unavailable } from '../core/errors.ts'
 import { openConnections } from './connections/connections.ts'
-import { openCors } from './connections/cors.ts'
-import { type Access, isLoopback, openHosts } from './connections/hosts.ts'
-import { refuse, tooBusy } from './connections/refuse.ts'
-import { watchUnread } from './connections/unread.ts'
-import { createFront, type Handler, HEAP_BYTES_A_CHARACTER, setAll } from './graphql/front.ts'
+import { createCors } from './connections/cors.ts'
+import { type Access, createHostCheck, isLoopback } from './connections/hosts.ts'
+import { overloaded, sendError } from './connections/sendError.ts'
+import { closeSlowReaders } from './connections/slowReaders.ts'
+import { createGraphqlHandler, type Handler, HEAP_BYTES_A_CHARACTER } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { isBook } from './pages/books.ts'
 import { readPages } from './pages/pages.ts'
 import { createRouter } from './routes.ts'
 
-/** A server that listens from the start, and refuses requests until `serve` is called. */
+/** A server that listens from the start, and rejects requests until `serve` is called. */
 export interface HttpServer {
   /** Where it can be reached: `http://127.0.0.1:4000`. */
   url: string
   serve(api: ApiOptions): Promise<void>
-  /** Refuses new requests, and waits until those in flight are answered. May be called again. */
+  /** Rejects new requests, and waits until those in flight are answered. May be called again. */
   close(): Promise<void>
 }
 
@@ -81,19 +81,17 @@ export async function listen({
       return isLoopback(addressOf(server).address)
     },
   }
-  let handle = refusing(unavailable('Nth is starting; try again in a moment.'))
+  let handle = rejectWith(unavailable('Nth is starting; try again in a moment.'))
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = openCors(access, (origin) =>
+  const setCorsHeaders = createCors(access, (origin) =>
     warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`),
   )
   const connections = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
-    begin(request, response, hasRoom) {
-      const headers = corsHeaders(request)
-      if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
-      if (hasRoom) return handle(request, response, headers)
-      setAll(response, headers)
-      return refuse(response, 503, tooBusy())
+    handle(request, response, hasMemory) {
+      setCorsHeaders(request, response)
+      if (request.method === 'OPTIONS') return response.writeHead(204).end()
+      return hasMemory ? handle(request, response) : sendError(response, 503, overloaded())
     },
     onFault: (error) => onFault(error),
   })
@@ -102,24 +100,24 @@ export async function listen({
     server.once('error', reject)
     server.listen(port, host, resolve)
   })
-  const unwatch = watchUnread({ connections, stallMs, maxBytes: heapBytes * UNREAD_SHARE })
+  const stopClosing = closeSlowReaders({ connections, stallMs, maxBytes: heapBytes * UNREAD_SHARE })
 
   return {
     url: urlOf(addressOf(server)),
 
     async serve(options) {
-      const hasRoom = (request: IncomingMessage, { length }: string) =>
-        connections.take(request, length * HEAP_BYTES_A_CHARACTER)
-      const front = createFront(createApi({ ...options, hasRoom }), connections)
+      const reserve = (request: IncomingMessage, { length }: string) =>
+        connections.reserve(request, length * HEAP_BYTES_A_CHARACTER)
+      const graphql = createGraphqlHandler(createApi({ ...options, reserve }), connections)
       const pages = await readPages({ isBook: (title) => isBook(title, options.nth) })
       onFault = options.onFault
-      handle = createRouter({ pages, hostRefusal: openHosts(access), front })
+      handle = createRouter({ pages, checkHost: createHostCheck(access), graphql })
     },
 
     async close() {
-      handle = refusing(unavailable('Nth is shutting down; try again in a moment.'))
+      handle = rejectWith(unavailable('Nth is shutting down; try again in a moment.'))
       await drain(server)
-      unwatch()
+      stopClosing()
     },
   }
 }
@@ -144,9 +142,9 @@ function urlOf({ address, family, port }: AddressInfo): string {
 }
 
 /** Answers every request with an error, and closes the connection. */
-function refusing(error: NthError): Handler {
-  return (_, response, headers) => {
-    setAll(response, [...headers, 'connection', 'close'])
-    refuse(response, 503, error)
+function rejectWith(error: NthError): Handler {
+  return (_, response) => {
+    response.setHeader('connection', 'close')
+    sendError(response, 503, error)
   }
 }

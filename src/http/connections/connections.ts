@@ -7,9 +7,9 @@ export interface Connections {
   /**
    * Reserves memory for a request, until it is answered.
    *
-   * @returns whether there is enough; if not, the request must be refused
+   * @returns whether there is enough; if not, the request must be rejected
    */
-  take(request: IncomingMessage, bytes: number): boolean
+  reserve(request: IncomingMessage, bytes: number): boolean
   /** Releases the memory of a connection's request: its response is complete. */
   release(socket: Socket): void
 }
@@ -17,25 +17,24 @@ export interface Connections {
 export interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
   maxBytes: number
-  /** Answers a request, or refuses it for lack of memory; returns when its work is done. */
-  begin(request: IncomingMessage, response: ServerResponse, hasRoom: boolean): unknown
-  /** Called with errors that `begin` throws; the connection is then closed. */
+  /** Answers a request, or rejects it for lack of memory; returns when its work is done. */
+  handle(request: IncomingMessage, response: ServerResponse, hasMemory: boolean): unknown
+  /** Called with errors that `handle` throws; the connection is then closed. */
   onFault(error: unknown): void
 }
 
 interface Connection {
-  /** Response to the request that was started. */
-  begun: ServerResponse | undefined
-  /** Unfinished parts of that request: its work, and sending its response. Work continues after a disconnect. */
-  unfinished: 0 | 1 | 2
-  /** Memory reserved for it. */
-  bytes: number
+  /** The request that was started, until its work is done and its response sent. Work continues after a disconnect. */
+  current: { response: ServerResponse; reservedBytes: number } | undefined
   /** Responses to the requests after it. */
   waiting: ServerResponse[]
 }
 
 /** Memory of a request itself, in bytes. Measured on Node 20 with few headers: 5 kB. */
 const BYTES_A_REQUEST = 8_000
+
+/** Requests that use more than this are large. */
+const LARGE_BYTES = 1_000_000
 
 /**
  * Answers the requests of each connection one after another, and bounds the memory of all of them.
@@ -50,18 +49,18 @@ const BYTES_A_REQUEST = 8_000
  * socket (64 kB). They are dropped when the client disconnects.
  */
 export function openConnections(server: Server, options: ConnectionsOptions): Connections {
-  const { maxBytes, begin, onFault } = options
+  const { maxBytes, handle, onFault } = options
   const connections = new Map<Socket, Connection>()
-  let taken = 0
+  let usedBytes = 0
 
   server.on('connection', (socket) => {
-    const connection: Connection = { begun: undefined, unfinished: 0, bytes: 0, waiting: [] }
+    const connection: Connection = { current: undefined, waiting: [] }
     connections.set(socket, connection)
     // Node also resumes a socket itself, for example when a response has drained.
     socket.on('resume', () => connection.waiting.length > 0 && socket.pause())
     socket.on('close', () => {
-      forgetWaiting(connection)
-      if (!connection.begun) connections.delete(socket)
+      dropWaiting(connection)
+      if (!connection.current) connections.delete(socket)
     })
   })
 
@@ -70,76 +69,66 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
     const connection = connections.get(socket)
     // Node parses the rest of what it has read even after the connection ended.
     if (!connection || socket.destroyed) return
-    taken += BYTES_A_REQUEST
-    if (!connection.begun) return start(connection, response)
+    usedBytes += BYTES_A_REQUEST
+    if (!connection.current) return answer(connection, response)
     connection.waiting.push(response)
-    // Requests that wait can't be refused before those ahead of them are answered.
-    if (taken > maxBytes) socket.destroy()
+    // Requests that wait can't be rejected before those ahead of them are answered.
+    if (usedBytes > maxBytes) socket.destroy()
     else socket.pause()
   })
 
-  async function start(connection: Connection, response: ServerResponse): Promise<void> {
-    connection.begun = response
-    connection.unfinished = 2
-    response.on('close', onClose)
+  async function answer(connection: Connection, response: ServerResponse): Promise<void> {
+    const { req: request } = response
+    const current = { response, reservedBytes: 0 }
+    connection.current = current
+    const closed = new Promise((resolve) => response.on('close', resolve))
     try {
-      await begin(response.req, response, taken <= maxBytes)
+      await handle(request, response, usedBytes <= maxBytes)
     } catch (error) {
       onFault(error)
       response.destroy()
     }
-    finishPart(connection, response.req.socket)
+    await closed
+    connection.current = undefined
+    usedBytes -= BYTES_A_REQUEST + current.reservedBytes
+    startNext(connection, request.socket)
   }
 
-  function onClose(this: ServerResponse): void {
-    const { socket } = this.req
-    const connection = connections.get(socket)
-    if (connection) finishPart(connection, socket)
-  }
-
-  function finishPart(connection: Connection, socket: Socket): void {
-    connection.unfinished = connection.unfinished === 2 ? 1 : 0
-    if (connection.unfinished > 0) return
-    connection.begun = undefined
-    taken -= BYTES_A_REQUEST + connection.bytes
-    connection.bytes = 0
+  function startNext(connection: Connection, socket: Socket): void {
     // Nothing is started that can't be answered.
-    if (!socket.writable) forgetWaiting(connection)
+    if (!socket.writable) dropWaiting(connection)
     if (socket.destroyed) connections.delete(socket)
     const next = connection.waiting.shift()
     if (!next) return
     if (connection.waiting.length === 0) socket.resume()
-    start(connection, next)
+    answer(connection, next)
   }
 
-  function forgetWaiting({ waiting }: Connection): void {
-    taken -= waiting.length * BYTES_A_REQUEST
+  function dropWaiting({ waiting }: Connection): void {
+    usedBytes -= waiting.length * BYTES_A_REQUEST
     waiting.length = 0
   }
 
   return {
     sockets: () => connections.keys(),
 
-    take({ socket }, bytes) {
-      const connection = connections.get(socket)
-      if (!connection) return false
-      taken += bytes
-      connection.bytes += bytes
-      const others = taken - connection.bytes - BYTES_A_REQUEST
+    reserve({ socket }, bytes) {
+      const current = connections.get(socket)?.current
+      if (!current) return false
+      usedBytes += bytes
+      current.reservedBytes += bytes
+      const others = usedBytes - current.reservedBytes - BYTES_A_REQUEST
       // Half of the memory is for small requests, so that a few large ones can't block all others.
-      const room = connection.bytes > LARGE_BYTES ? maxBytes / 2 : maxBytes
+      const limit = current.reservedBytes > LARGE_BYTES ? maxBytes / 2 : maxBytes
       // A request that is alone always has enough.
-      return taken <= room || others === 0
+      return usedBytes <= limit || others === 0
     },
 
     release(socket) {
-      const connection = connections.get(socket)
-      if (!connection?.begun?.writableEnded) return
-      taken -= connection.bytes
-      connection.bytes = 0
+      const current = connections.get(socket)?.current
+      if (!current?.response.writableEnded) return
+      usedBytes -= current.reservedBytes
+      current.reservedBytes = 0
     },
   }
 }
-
-/** Requests that use more than this are large. */
-const LARGE_BYTES = 1_000_000

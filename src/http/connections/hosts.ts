@@ -1,5 +1,4 @@
 import { NthError } from '../../core/errors.ts'
-import { remember } from './remember.ts'
 
 /** Loopback names of this machine. */
 export const LOOPBACK_NAMES: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
@@ -12,8 +11,8 @@ export interface Access {
   onLoopback: boolean
 }
 
-/** Why a request is refused for its Host header, and the HTTP status. */
-export interface HostRefusal {
+/** Why a request is rejected for its Host header, and the HTTP status. */
+export interface HostError {
   status: number
   error: NthError
 }
@@ -23,12 +22,15 @@ export interface HostRefusal {
  * own name at this machine, and then call without CORS, as if it were the server's own page. So a server on loopback
  * accepts this machine's names only, and those of the allowed origins.
  */
-export function openHosts({ allowedOrigins, onLoopback }: Access): (host: string) => HostRefusal | undefined {
+export function createHostCheck({
+  allowedOrigins,
+  onLoopback,
+}: Access): (host: string) => HostError | undefined {
   const isAnyAllowed = !onLoopback || allowedOrigins.includes('*')
   const origins = isAnyAllowed ? [] : allowedOrigins
   const names = new Set([...LOOPBACK_NAMES, ...origins.map((origin) => new URL(origin).hostname)])
 
-  return remember((host) => {
+  return (host) => {
     const hostname = hostnameOf(host)
     // Yoga creates a URL from it, and returns a stack trace if that fails.
     if (hostname === undefined) {
@@ -37,7 +39,7 @@ export function openHosts({ allowedOrigins, onLoopback }: Access): (host: string
     if (isAnyAllowed || names.has(hostname)) return undefined
     const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
     return { status: 403, error: new NthError('FORBIDDEN', message) }
-  })
+  }
 }
 
 /** Whether a server that listens on a host is reachable from this machine only. */
@@ -48,9 +50,6 @@ export function isLoopback(host: string): boolean {
 function hostnameOf(host: string): string | undefined {
   // Anything besides a name and a port would be parsed as other parts of the URL.
   if (/[\s/\\?#@]/.test(host)) return undefined
-  try {
-    return new URL(`http://${host}`).hostname
-  } catch {
-    return undefined
-  }
+  const url = `http://${host}`
+  return URL.canParse(url) ? new URL(url).hostname : undefined
 }

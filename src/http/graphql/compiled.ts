@@ -7,7 +7,6 @@ import {
   type GraphQLSchema,
   isNonNullType,
   Kind,
-  locatedError,
   type OperationDefinitionNode,
   OperationTypeNode,
   TypeInfo,
@@ -17,7 +16,7 @@ import {
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import { fieldCount, fragmentsOf } from '../../graphql/fieldCount.ts'
 import { FieldError } from '../../graphql/fieldError.ts'
-import { toldOf } from './manyErrors.ts'
+import { reportedErrors } from './executionErrors.ts'
 import { createVariableCheck } from './variables.ts'
 
 /**
@@ -59,21 +58,20 @@ export function compileOperation(
   const [operation] = document.definitions.filter(isOperation)
   const compiled = compileQuery(schema, document)
   if (!operation || !isCompiledQuery(compiled)) return undefined
-  const located = (result: ExecutionResult) => withNodes(result, document)
   const variableFault = createVariableCheck(schema, document, operation)
   return {
     name: operation.name?.value,
     isMutation: operation.operation === OperationTypeNode.MUTATION,
     execute(context, variables) {
       // Compiled code accepts a list as an object, and creates an error for each wrong item.
-      if (variableFault(variables)) return REFUSED
+      if (variableFault(variables)) return REJECTED
       const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(undefined, context, variables)
-      return 'then' in result ? result.then(located) : located(result)
+      return 'then' in result ? result.then(unwrapped) : unwrapped(result)
     },
   }
 }
 
-const REFUSED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
+const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
 
 function isOperation(node: ASTNode): node is OperationDefinitionNode {
   return node.kind === Kind.OPERATION_DEFINITION
@@ -112,29 +110,11 @@ function isLeftOut(
   return isFound
 }
 
-/** Compiled code reports only the location of a field that failed. This adds its node, as graphql-js does. */
-function withNodes(result: ExecutionResult, document: DocumentNode): ExecutionResult {
+/** Compiled code wraps errors that are already located. */
+function unwrapped(result: ExecutionResult): ExecutionResult {
   if (!result.errors || !('data' in result)) return result
-  return { errors: toldOf(result.errors).map((error) => withNode(error, document)), data: result.data }
-}
-
-function withNode(error: GraphQLError, document: DocumentNode): GraphQLError {
-  const { originalError } = error
-  if (originalError instanceof FieldError) return originalError
-  const nodes = nodeAt(document, error)
-  return locatedError(originalError ?? new GraphQLError(error.message, { nodes }), nodes, error.path)
-}
-
-function nodeAt(document: DocumentNode, { locations }: GraphQLError): ASTNode | null {
-  const [location] = locations ?? []
-  let found: ASTNode | null = null
-  visit(document, {
-    enter(node) {
-      const { line, column } = node.loc?.startToken ?? {}
-      if (line !== location?.line || column !== location?.column) return undefined
-      found = node
-      return BREAK
-    },
-  })
-  return found
+  const errors = reportedErrors(result.errors).map((error) =>
+    error.originalError instanceof FieldError ? error.originalError : error,
+  )
+  return { errors, data: result.data }
 }

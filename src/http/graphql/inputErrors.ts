@@ -49,7 +49,7 @@ function variableError(document: DocumentNode, fault: VariableFault): GraphQLErr
 }
 
 /** The argument that was rejected because its variable is null. */
-export function refusedArgument({ nodes, message }: GraphQLError): string | undefined {
+export function rejectedArgument({ nodes, message }: GraphQLError): string | undefined {
   const [node] = nodes ?? []
   return node && isValue(node) ? /^Argument "(\w+)"/.exec(message)?.[1] : undefined
 }

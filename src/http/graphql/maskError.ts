@@ -1,10 +1,10 @@
 import { GraphQLError } from 'graphql'
 import { errorCodes, NthError } from '../../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
-import { refusedArgument } from './inputErrors.ts'
+import { rejectedArgument } from './inputErrors.ts'
 
 /** An error below the root field of a mutation: the change itself was applied. */
-export class AfterChange extends Error {
+export class ReadAfterChangeError extends Error {
   readonly error: GraphQLError
 
   constructor(error: GraphQLError) {
@@ -19,45 +19,47 @@ export class AfterChange extends Error {
  */
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
-  if (cause instanceof AfterChange) return afterChange(cause)
-  if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions.code))) return error
+  if (cause instanceof ReadAfterChangeError) return readAfterChange(cause)
+  // Errors of graphql-jit may have no extensions.
+  if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
-    return placed(error, cause.message, { originalError: cause, extensions: cause.extensions })
+    return located(error, cause.message, { originalError: cause, extensions: cause.extensions })
   }
-  const argument = isGraphQLError(cause) ? refusedArgument(cause) : undefined
+  const argument = isGraphQLError(cause) ? rejectedArgument(cause) : undefined
   if (isGraphQLError(cause) && argument !== undefined) {
-    return placed(error, cause.message, { extensions: { code: 'BAD_USER_INPUT', argument } })
+    return located(error, cause.message, { extensions: { code: 'BAD_USER_INPUT', argument } })
   }
   // If nothing was executed, Yoga responds 500 to `unexpected` errors, and removes that extension.
   const isExecuted = isGraphQLError(error) && error.path !== undefined
   const extensions = { code: 'INTERNAL_SERVER_ERROR', ...(!isExecuted && { unexpected: true }) }
-  return placed(error, 'An internal error occurred; it was logged.', { extensions })
+  return located(error, 'An internal error occurred; it was logged.', { extensions })
 }
 
 /** The cause of an error, if an operator should see it; undefined for those that callers get with a code. */
 export function faultIn(error: unknown): unknown {
   if (maskError(error).extensions.code !== 'INTERNAL_SERVER_ERROR') return undefined
   const cause = innermost(error)
-  return cause instanceof AfterChange ? innermost(cause.error) : cause
+  return cause instanceof ReadAfterChangeError ? innermost(cause.error) : cause
 }
 
 /** An error of a read below a change: it only reports that the change was applied. */
-function afterChange({ error }: AfterChange): GraphQLError {
+function readAfterChange({ error }: ReadAfterChangeError): GraphQLError {
   const { message, extensions } = maskError(error)
   const { retryable, retryAfterMs: _, ...rest } = extensions
-  const [, ...beneath] = error.path ?? []
-  const place = `The change was applied, but \`${beneath.join('.')}\` could not be read`
-  const told = retryable ? `${place} in time; read it in a query.` : `${place}: ${message}`
-  return placed(error, told, { extensions: rest })
+  const [, ...below] = error.path ?? []
+  const prefix = `The change was applied, but \`${below.join('.')}\` could not be read`
+  const text = retryable ? `${prefix} in time; read it in a query.` : `${prefix}: ${message}`
+  return located(error, text, { extensions: rest })
 }
 
-/** The content of an error, without its location. */
-type Said = Pick<FieldErrorOptions, 'extensions' | 'originalError'>
-
-/** Creates an error with the location of another one. */
-export function placed(place: unknown, message: string, options: Said): GraphQLError {
-  if (!isGraphQLError(place)) return new GraphQLError(message, options)
-  const { path, locations, nodes } = place
+/** Creates an error at the location of another one. */
+export function located(
+  other: unknown,
+  message: string,
+  options: Pick<FieldErrorOptions, 'extensions' | 'originalError'>,
+): GraphQLError {
+  if (!isGraphQLError(other)) return new GraphQLError(message, options)
+  const { path, locations, nodes } = other
   return path
     ? new FieldError(message, { path, locations, ...options })
     : new GraphQLError(message, { nodes: nodes ?? null, ...options })

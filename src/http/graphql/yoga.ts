@@ -3,44 +3,45 @@ import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
-import { afterChange } from './afterChange.ts'
 import { aliases } from './aliases.ts'
 import { conditionalGet } from './conditionalGet.ts'
 import { openKnownDocuments } from './documentCache.ts'
 import { documents } from './documents.ts'
+import { executionErrors } from './executionErrors.ts'
 import { finalNewline } from './finalNewline.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
-import { manyErrors } from './manyErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
 import { operations } from './operations.ts'
-import { persistedQueries } from './persisted.ts'
+import { persistedQueries } from './persistedQueries.ts'
 import { requests } from './requests.ts'
 
 export interface ApiOptions {
   nth: Nth
   /** Called with failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
-  /** Whether there is enough memory to execute a document whose text was not in its request. Default: always. */
-  hasRoom?: (request: IncomingMessage, text: string) => boolean
+  /**
+   * Reserves memory to execute a document whose text was not in its request; returns whether there is enough. Default:
+   * there always is.
+   */
+  reserve?: (request: IncomingMessage, text: string) => boolean
 }
 
 /** The GraphQL endpoint. */
-export function createApi({ nth, onFault, hasRoom = () => true }: ApiOptions) {
+export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
   const known = openKnownDocuments(schema)
   return createYoga<ServerContext>({
     schema,
     context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
     plugins: [
-      persistedQueries(known, hasRoom),
+      persistedQueries(known, reserve),
       requests,
       documents(known),
       aliases,
       operations({ schema, known, openContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,
-      manyErrors,
-      afterChange,
+      executionErrors,
       finalNewline,
       conditionalGet(),
     ],

@@ -1,23 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
+import { setImmediate as endOfTick } from 'node:timers/promises'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
-import { BodyRefusal, readBody } from '../connections/body.ts'
+import { BodyError, readBody } from '../connections/body.ts'
 import type { Connections } from '../connections/connections.ts'
-import { endOfTurn } from '../connections/endOfTick.ts'
-import { refuse, tooBusy } from '../connections/refuse.ts'
+import { overloaded, sendError } from '../connections/sendError.ts'
 import { maskError } from './maskError.ts'
-import { type AnswerType, saysJson, usualAnswerType } from './negotiation.ts'
+import { hasJsonBody, type ResponseType, usualResponseType } from './negotiation.ts'
 import type { Api } from './yoga.ts'
-
-/** Names and values of headers, alternating. */
-export type HeaderList = readonly string[]
 
 /** Heap that a character of an executed document may need, in bytes. Measured on Node 20: 25, in 880 mutations. */
 export const HEAP_BYTES_A_CHARACTER = 64
 
-/** Answers a request; `headers` are on every response of the server. */
-export type Handler = (request: IncomingMessage, response: ServerResponse, headers: HeaderList) => unknown
+/** Answers a request. */
+export type Handler = (request: IncomingMessage, response: ServerResponse) => unknown
 
 /**
  * Passes requests to Yoga. Every body is read here, within its limits. The ordinary request, JSON that accepts JSON,
@@ -27,7 +24,7 @@ export type Handler = (request: IncomingMessage, response: ServerResponse, heade
  * The fast path starts with the plugins' `onParams` and ends with their `onExecutionResult`. Hooks for whole requests
  * and responses (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there.
  */
-export function createFront(api: Api, connections: Pick<Connections, 'take'>): Handler {
+export function createGraphqlHandler(api: Api, connections: Pick<Connections, 'reserve'>): Handler {
   const { getResultForParams, fetchAPI, logger } = api
 
   async function resultOf(params: GraphQLParams, req: IncomingMessage, res: ServerResponse) {
@@ -49,65 +46,56 @@ export function createFront(api: Api, connections: Pick<Connections, 'take'>): H
   /** Sends a result as Yoga does, including errors. */
   async function sendProcessed(
     result: Parameters<typeof processRegularResult>[0],
-    type: AnswerType,
+    type: ResponseType,
     response: ServerResponse,
-    headers: HeaderList,
   ): Promise<void> {
     const processed = processRegularResult(result, fetchAPI, type)
-    const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
-    send(response, processed.status, [...headers, ...own], await processed.text())
+    processed.headers.delete('content-length')
+    response.setHeaders(processed.headers)
+    send(response, processed.status, await processed.text())
   }
 
-  return async (request, response, headers) => {
-    const type = usualAnswerType(request.headers)
+  return async (request, response) => {
     if (request.method !== 'POST') {
-      setAll(response, headers)
       const { length } = request.url ?? ''
-      if (!connections.take(request, length * HEAP_BYTES_A_CHARACTER)) return refuse(response, 503, tooBusy())
-      return api(request, response)
+      const hasMemory = connections.reserve(request, length * HEAP_BYTES_A_CHARACTER)
+      return hasMemory ? api(request, response) : sendError(response, 503, overloaded())
     }
+    const type = usualResponseType(request.headers)
     const body = await readBody(request, connections)
     if (body === undefined) return
-    if (body instanceof BodyRefusal) {
-      setAll(response, headers)
-      return refuse(response, body.status, body, type)
-    }
-    const params = saysJson(request.headers) ? paramsIn(body) : undefined
+    if (body instanceof BodyError) return sendError(response, body.status, body, type)
+    const params = hasJsonBody(request.headers) ? paramsIn(body) : undefined
     const { length } = typeof params?.query === 'string' ? params.query : body
-    if (!connections.take(request, length * HEAP_BYTES_A_CHARACTER)) {
-      setAll(response, headers)
-      return refuse(response, 503, tooBusy(), type)
+    if (!connections.reserve(request, length * HEAP_BYTES_A_CHARACTER)) {
+      return sendError(response, 503, overloaded(), type)
     }
     if (!type || !params) {
-      setAll(response, headers)
-      tidyType(request)
+      normalizeContentType(request)
       // Yoga looks here for a body that was already read.
       return api(Object.assign(request, { body: Readable.from([body]) }), response)
     }
     const result = await resultOf(params, request, response)
-    await endOfTurn()
-    if (!isSuccess(result)) return sendProcessed(result, type, response, headers)
-    send(response, 200, [...headers, 'content-type', `${type}; charset=utf-8`], JSON.stringify(result))
+    // Responses are written together, after all requests that were ready have been read. Written between one request and
+    // the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
+    // with 64 connections, two cores, Node 20). An idle server loses nothing: its tick ends at once.
+    await endOfTick()
+    if (!isSuccess(result)) return sendProcessed(result, type, response)
+    response.setHeader('content-type', `${type}; charset=utf-8`)
+    send(response, 200, JSON.stringify(result))
   }
 }
 
-/** Normalizes the type of a body: Yoga doesn't accept capitals, or spaces before a semicolon. */
-function tidyType({ headers }: IncomingMessage): void {
+/** Yoga doesn't accept capitals in the type of a body, or spaces before a semicolon. */
+function normalizeContentType({ headers }: IncomingMessage): void {
   const type = headers['content-type']
   if (type) headers['content-type'] = type.replace(/^[^;]*/, (media) => media.trim().toLowerCase())
 }
 
-function send(response: ServerResponse, status: number, headers: HeaderList, json: string): void {
+function send(response: ServerResponse, status: number, json: string): void {
   const text = `${json}\n`
-  response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(text))])
+  response.writeHead(status, { 'content-length': Buffer.byteLength(text) })
   response.end(text)
-}
-
-/** Sets headers before code that doesn't know of them responds. */
-export function setAll(response: ServerResponse, headers: HeaderList): void {
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    response.setHeader(String(headers[index]), String(headers[index + 1]))
-  }
 }
 
 /** The parameters of a request; undefined if its body isn't a JSON object. */

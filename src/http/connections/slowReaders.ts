@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Connections } from './connections.ts'
 
-export interface UnreadOptions {
+export interface SlowReadersOptions {
   connections: Pick<Connections, 'sockets' | 'release'>
   /** How long a client may read nothing of its response, in milliseconds. */
   stallMs: number
@@ -9,8 +9,7 @@ export interface UnreadOptions {
   maxBytes: number
 }
 
-/** How often connections are checked, in milliseconds. */
-const LOOK_MS = 1000
+const CHECK_MS = 1000
 
 /**
  * Closes connections whose clients don't read their responses: those that read nothing for a while, and those with the
@@ -21,11 +20,11 @@ const LOOK_MS = 1000
  *
  * @returns a function that stops the checks
  */
-export function watchUnread({ connections, stallMs, maxBytes }: UnreadOptions): () => void {
-  const timer = setInterval(look, Math.min(LOOK_MS, stallMs / 4)).unref()
+export function closeSlowReaders({ connections, stallMs, maxBytes }: SlowReadersOptions): () => void {
+  const timer = setInterval(check, Math.min(CHECK_MS, stallMs / 4)).unref()
   return () => clearInterval(timer)
 
-  function look(): void {
+  function check(): void {
     const unread: Socket[] = []
     for (const socket of connections.sockets()) {
       if (socket.writableLength > 0) unread.push(socket)
@@ -37,13 +36,12 @@ export function watchUnread({ connections, stallMs, maxBytes }: UnreadOptions): 
       // Node restarts the timeout whenever data is read, and closes the connection when it expires.
       if (socket.timeout !== stallMs) socket.setTimeout(stallMs)
     }
-    endLargest(unread, maxBytes)
+    closeLargest(unread, maxBytes)
   }
 }
 
-function endLargest(unread: Socket[], maxBytes: number): void {
+function closeLargest(unread: Socket[], maxBytes: number): void {
   let sum = unread.reduce((sum, { writableLength }) => sum + writableLength, 0)
-  if (sum <= maxBytes) return
   const largestFirst = unread.toSorted((a, b) => b.writableLength - a.writableLength)
   // The last one stays, however large it is.
   for (const socket of largestFirst.slice(0, -1)) {

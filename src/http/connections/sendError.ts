@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { type NthError, unavailable } from '../../core/errors.ts'
 
 /** Sends an error from before GraphQL in the form of GraphQL's own errors. */
-export function refuse(
+export function sendError(
   response: ServerResponse,
   status: number,
   { message, extensions, details }: NthError,
@@ -18,7 +18,7 @@ export function refuse(
 }
 
 /** The error for a request that arrives when those in flight use all the memory they may. */
-export function tooBusy(): NthError {
+export function overloaded(): NthError {
   return unavailable(
     'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
   )
