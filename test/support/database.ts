@@ -10,6 +10,9 @@ import { onFinished } from './openOnce.ts'
 /** What the server answers when the connection to be killed has ended. */
 const NO_SUCH_THREAD = 1094
 
+/** Tables whose ids start at 1 in each test. */
+const NUMBERED = ['namespace', 'counter', 'sequence', 'sequence_group']
+
 /** Migrated, empty databases that no test uses now. */
 const unused: Target[] = []
 
@@ -74,7 +77,11 @@ async function recycle(target: Target): Promise<void> {
   await killConnections(target)
   if (`${await tablesAndTriggers(target)}` !== `${migratedTables}`) return drop(target)
   const emptied = migratedTables.filter((table) => table !== 'migration')
-  await query(target, ...emptied.map((table) => `delete from ${table}`))
+  await query(
+    target,
+    ...emptied.map((table) => `delete from ${table}`),
+    ...NUMBERED.map((table) => `alter table ${table} auto_increment = 1`),
+  )
   unused.push(target)
 }
 
