@@ -95,3 +95,8 @@ const RETRY_AFTER_MS = 1000
 export function unavailable(message: string, cause?: unknown): NthError {
   return new NthError('UNAVAILABLE', message, { retryAfterMs: RETRY_AFTER_MS }, { cause })
 }
+
+/** An error, whatever was thrown. */
+export function errorOf(cause: unknown): Error {
+  return cause instanceof Error ? cause : new Error(String(cause))
+}

@@ -1,5 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { RowDataPacket } from 'mysql2'
+import { errorOf } from '../core/errors.ts'
+import { loadPerTick } from '../core/eventLoop/loadPerTick.ts'
 import type { Row, Rows } from '../core/rows.ts'
 import { type Connection, type Database, inTransaction } from './connections/database.ts'
 import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './connections/errors.ts'
@@ -7,7 +9,7 @@ import type { FailoverDetector } from './connections/failover.ts'
 import { bytes } from './literals.ts'
 
 /** Maximum cached rows of a process: about 30 MB. */
-const REMEMBERED = 100_000
+const MAX_ROWS = 100_000
 /** Maximum rows that are read or created at once. */
 const BATCH = 250
 
@@ -32,13 +34,13 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
   options: RowsOptions<Key, R>,
 ): Rows<Key, R> {
   const { textOf, find, make } = options
-  const known = new LRUCache<string, R>({ max: REMEMBERED })
-  const look = openTurns<Key, R>(textOf, async (asked) =>
+  const cache = new LRUCache<string, R>({ max: MAX_ROWS })
+  const load = loadInBatches<Key, R>(textOf, async (asked) =>
     keep(
       await database.withRetry((connection) => find(connection, [...asked.values()], failover.incarnation)),
     ),
   )
-  const makeTogether = openTurns<Creation<Key>, R>(
+  const makeTogether = loadInBatches<Creation<Key>, R>(
     ({ key }) => textOf(key),
     async (asked) => keep(await database.withRetry((connection) => makeMissing(connection, asked))),
   )
@@ -46,14 +48,14 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
   const apart = new Map<string, Promise<R | undefined>>()
 
   function keep(rows: Map<string, R>): Map<string, R> {
-    for (const [text, row] of rows) known.set(text, row)
+    for (const [text, row] of rows) cache.set(text, row)
     return rows
   }
 
   /** Creates missing rows, if all can be created at once. Returns those that exist afterwards. */
   async function makeMissing(
     connection: Connection,
-    asked: Map<string, Creation<Key>>,
+    asked: ReadonlyMap<string, Creation<Key>>,
   ): Promise<Map<string, R>> {
     while (true) {
       const keys = [...asked.values()].map(({ key }) => key)
@@ -76,8 +78,8 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
 
   function makeApart(creation: Creation<Key>): Promise<R | undefined> {
     const text = textOf(creation.key)
-    const underWay = apart.get(text)
-    if (underWay) return underWay
+    const pending = apart.get(text)
+    if (pending) return pending
     const made = database
       .withRetry((connection) => makeMissing(connection, new Map([[text, creation]])))
       .then((rows) => keep(rows).get(text))
@@ -88,14 +90,14 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
 
   return {
     cached(key) {
-      const row = known.get(textOf(key))
+      const row = cache.get(textOf(key))
       return row?.incarnation === failover.incarnation ? row : undefined
     },
 
-    load: look,
+    load,
 
     async loadOrCreate(key, at) {
-      const found = await look(key)
+      const found = await load(key)
       if (found) return found
       const isApart = apart.has(textOf(key))
       const row = (isApart ? undefined : await makeTogether({ key, at })) ?? (await makeApart({ key, at }))
@@ -104,60 +106,44 @@ export function openRows<Key, R extends Row & { incarnation: number }>(
     },
 
     forget(key) {
-      known.delete(textOf(key))
+      cache.delete(textOf(key))
     },
   }
 }
 
-type Found<Value> = { value: Value } | { error: unknown }
-
 /**
- * Works on all keys requested in one tick together, in the order of their texts. If an exception of our own fails a
- * batch, its keys are retried one by one, so that only those at fault fail.
+ * Works on all keys requested in one tick together, in the order of their texts, in batches. If an exception of our own
+ * fails a batch, its keys are retried one by one, so that only those at fault fail.
+ *
+ * @param work returns what it found, by the text of its key
  */
-export function openTurns<Key, Value>(
+export function loadInBatches<Key, Value>(
   textOf: (key: Key) => string,
-  work: (asked: Map<string, Key>) => Promise<Map<string, Value>>,
+  work: (batch: ReadonlyMap<string, Key>) => Promise<ReadonlyMap<string, Value>>,
 ): (key: Key) => Promise<Value | undefined> {
-  let asked: Map<string, Key> | undefined
-  let done: Promise<Map<string, Found<Value>>>
+  async function workOn(
+    batch: readonly (readonly [string, Key])[],
+    found: Map<string, Value | Error>,
+  ): Promise<void> {
+    try {
+      for (const [text, value] of await work(new Map(batch))) found.set(text, value)
+    } catch (cause) {
+      const error = errorOf(cause)
+      if (batch.length > 1 && isOwnFault(error)) for (const one of batch) await workOn([one], found)
+      else for (const [text] of batch) found.set(text, error)
+    }
+  }
 
-  async function workAll(all: Map<string, Key>): Promise<Map<string, Found<Value>>> {
+  return loadPerTick<Key, Value | undefined>(async (keys) => {
+    const asked = new Map(keys.map((key) => [textOf(key), key]))
     // One order, so that two processes that create the same rows don't deadlock.
-    const ordered = [...all].sort(([a], [b]) => (a < b ? -1 : 1))
-    const found = new Map<string, Found<Value>>()
+    const ordered = [...asked].sort(([a], [b]) => (a < b ? -1 : 1))
+    const found = new Map<string, Value | Error>()
     for (let from = 0; from < ordered.length; from += BATCH) {
       await workOn(ordered.slice(from, from + BATCH), found)
     }
-    return found
-  }
-
-  async function workOn(batch: [string, Key][], found: Map<string, Found<Value>>): Promise<void> {
-    try {
-      for (const [text, value] of await work(new Map(batch))) found.set(text, { value })
-    } catch (error) {
-      if (batch.length > 1 && isOwnFault(error)) for (const one of batch) await workOn([one], found)
-      else for (const [text] of batch) found.set(text, { error })
-    }
-  }
-
-  return async (key) => {
-    if (!asked) {
-      const mine = new Map<string, Key>()
-      asked = mine
-      done = new Promise((resolve) => {
-        setImmediate(() => {
-          asked = undefined
-          resolve(workAll(mine))
-        })
-      })
-    }
-    const text = textOf(key)
-    asked.set(text, key)
-    const found = (await done).get(text)
-    if (found && 'error' in found) throw found.error
-    return found?.value
-  }
+    return keys.map((key) => found.get(textOf(key)))
+  })
 }
 
 /** Reads a namespace, and creates it if it doesn't exist. */

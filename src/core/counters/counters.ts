@@ -1,4 +1,4 @@
-import { gather } from '../eventLoop/batchReads.ts'
+import { batchReads } from '../eventLoop/batchReads.ts'
 import { type Applied, onCounter, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Claim } from '../idempotency.ts'
@@ -120,7 +120,7 @@ export interface CountersOptions {
 
 export function openCounters({ store, groupCommit, retentionIn, now, deadline }: CountersOptions): Counters {
   return {
-    ...gather(keyText, store.read),
+    ...batchReads(keyText, store.read),
     ...openHistory(store.readHistory, now),
     list: store.list,
     listLeaderboard: store.listLeaderboard,

@@ -1,5 +1,5 @@
 import { NthError } from '../errors.ts'
-import { gather } from '../eventLoop/batchReads.ts'
+import { batchReads } from '../eventLoop/batchReads.ts'
 import { hasRoom, untilRoom } from '../eventLoop/ticks.ts'
 import { joinNames } from '../names.ts'
 import {
@@ -84,7 +84,7 @@ export function openHistory(
   readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
   now: () => Date,
 ): Histories {
-  const rows = gather(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
+  const rows = batchReads(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
 
   /** Reads the rows of all stretches with one statement, and assigns them to their stretches. */
   async function findEach(stretches: readonly HistoryStretch[]): Promise<Found[]> {

@@ -1,4 +1,4 @@
-import { gather } from '../eventLoop/batchReads.ts'
+import { batchReads } from '../eventLoop/batchReads.ts'
 import { DEFAULT_RETENTION, type PeriodChoice, periodsOf, type Retention } from './definition.ts'
 import type { PageByName } from './pages.ts'
 
@@ -38,7 +38,7 @@ export interface Namespaces {
 }
 
 export function openNamespaces(store: NamespaceStore): Namespaces {
-  const { read, readMany } = gather(
+  const { read, readMany } = batchReads(
     ({ name }: { name: string }) => name,
     store.read,
     ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION }),

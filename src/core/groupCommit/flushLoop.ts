@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { NthError } from '../errors.ts'
+import { errorOf, NthError } from '../errors.ts'
 import { isOf } from '../rows.ts'
 import { type AppliedBatch, applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf } from './batch.ts'
@@ -228,9 +228,4 @@ function refuseFull({ calls, counters }: Batch, { withPeriodTotals }: Precaution
     const isDefining = operations.some(({ operation }) => operation.kind === 'define')
     if (isDefining) call.settle(new NthError('OUT_OF_RANGE', message))
   }
-}
-
-/** An error, whatever was thrown. */
-export function errorOf(cause: unknown): Error {
-  return cause instanceof Error ? cause : new Error(String(cause))
 }

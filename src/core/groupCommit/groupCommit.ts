@@ -1,5 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises'
-import { unavailable } from '../errors.ts'
+import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
+import { errorOf, unavailable } from '../errors.ts'
 import type { OperationResult } from '../operations.ts'
 import { firstOf } from './batch.ts'
 import {
@@ -11,7 +11,7 @@ import {
   type Request,
   type RowOperation,
 } from './call.ts'
-import { errorOf, type FlushOptions, flushAll, probe } from './flushLoop.ts'
+import { type FlushOptions, flushAll, probe } from './flushLoop.ts'
 import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
 import { resolveRows } from './resolveRows.ts'
@@ -241,9 +241,4 @@ function isSame(before: readonly RowOperation[], after: readonly RowOperation[])
 
 function touchesMore({ operations, request: { claim } }: Call): boolean {
   return operations.length + (claim ? 1 : 0) > 1
-}
-
-/** Resolves after all sockets that were ready have been read. */
-function endOfTick(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { PageByName } from '../counters/pages.ts'
 import { NthError } from '../errors.ts'
-import { gather } from '../eventLoop/batchReads.ts'
+import { batchReads } from '../eventLoop/batchReads.ts'
 import { type Applied, onSequenceGroup, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Claim } from '../idempotency.ts'
@@ -119,15 +119,15 @@ export function openSequences({
   now,
   deadline,
 }: SequencesOptions): Sequences {
-  const { read } = gather(sequenceKeyText, store.readSequences, unused)
-  const { read: readGroup } = gather(groupKeyText, async (keys) => {
+  const { read } = batchReads(sequenceKeyText, store.readSequences, unused)
+  const { read: readGroup } = batchReads(groupKeyText, async (keys) => {
     const at = now()
     const { groups, revision } = await store.readGroups(keys, at)
     const found = new Set(groups.map(groupKeyText))
     const others = keys.filter((key) => !found.has(groupKeyText(key)))
     return [...groups.map((group) => stateOf(group, at)), ...others.map((key) => unusedGroup(key, revision))]
   })
-  const { read: readReservation } = gather<{ token: string }, { token: string; found?: Reservation }>(
+  const { read: readReservation } = batchReads<{ token: string }, { token: string; found?: Reservation }>(
     ({ token }) => token,
     async (asked) => {
       const found = await store.readReservations(asked.map(({ token }) => token))
@@ -136,7 +136,7 @@ export function openSequences({
     ({ token }) => ({ token }),
   )
 
-  const { read: readReservationGroup } = gather<{ token: string }, { token: string; group?: GroupKey }>(
+  const { read: readReservationGroup } = batchReads<{ token: string }, { token: string; group?: GroupKey }>(
     ({ token }) => token,
     (asked) => store.readReservationGroups(asked.map(({ token }) => token)),
     ({ token }) => ({ token }),

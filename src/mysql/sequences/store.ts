@@ -12,7 +12,7 @@ import type { Connection, Database } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { bytes, integer } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
-import { openRows, openTurns } from '../rowCache.ts'
+import { loadInBatches, openRows } from '../rowCache.ts'
 import { selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
 import { defineSequence, deleteSequence, sequenceIn } from './define.ts'
@@ -93,7 +93,7 @@ function openReservationRows(
   failover: FailoverDetector,
   known: Rows<GroupKey, NumberedRow>,
 ): Rows<string, NumberedRow> {
-  const find = openTurns<string, NumberedRow>(
+  const find = loadInBatches<string, NumberedRow>(
     (token) => token,
     (asked) => database.withRetry((connection) => findByToken(connection, [...asked.keys()])),
   )

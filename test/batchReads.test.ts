@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { gather } from '../src/core/eventLoop/batchReads.ts'
+import { batchReads } from '../src/core/eventLoop/batchReads.ts'
 import { createApi } from '../src/http/graphql/yoga.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
@@ -13,7 +13,7 @@ interface Numbered {
 /** A reader that notes which names it was asked for together, and finds all but "missing". */
 function notingReader() {
   const batches: string[][] = []
-  const reads = gather(
+  const reads = batchReads(
     ({ name }: Numbered) => name,
     async (keys) => {
       batches.push(keys.map(({ name }) => name))
