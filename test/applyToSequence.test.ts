@@ -30,7 +30,7 @@ function found(reservation: StoredReservation): NumberState {
     free: [5],
     revision: undefined,
   }
-  const row = { kind: 'group', key: 'g', sequenceKey: 's', group: '', definition } as const
+  const row = { kind: 'sequenceGroup', key: 'g', sequenceKey: 's', group: '', definition } as const
   return numberState({ row, periodKey: 0 }, { ...position, reservations: [reservation] })
 }
 

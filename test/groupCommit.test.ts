@@ -153,7 +153,7 @@ function modelLane(table: Table, stream: Iterator<Course>): Writer {
           return [run, { value, periodTotals, revision: undefined }]
         }),
       ),
-      groups: new Map(),
+      sequenceGroups: new Map(),
       earlier: claims.flatMap(({ key }) => {
         const earlier = table.keys.get(key)
         return earlier ? { ...earlier, ageMs: 0 } : []
@@ -295,7 +295,7 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
         finish = resolve
       })
       const found = { value: 0, periodTotals: undefined, revision: undefined }
-      decide({ counters: new Map(runs.map((run) => [run, found])), groups: new Map(), earlier: [] })
+      decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
       return { kind: 'committed' }
     },
     close: async () => undefined,

@@ -69,12 +69,21 @@ it('goes on after INV-2025-00917 with INV-2026-00001 by itself, and shows both',
   await sequences.define({ namespace: 'n', name: 'invoice' }, definition)
   const block = await sequences.next(key, 917)
   expect(writerFor(block)(block.issued.lastValue)).toBe('INV-2025-00917')
-  expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2025-00917', nextValue: 918 })
+  expect(await sequences.readSequenceGroup(key)).toMatchObject({
+    lastFormatted: 'INV-2025-00917',
+    nextValue: 918,
+  })
   clock.at += 1
-  expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2025-00917', nextValue: 1 })
+  expect(await sequences.readSequenceGroup(key)).toMatchObject({
+    lastFormatted: 'INV-2025-00917',
+    nextValue: 1,
+  })
   const next = await sequences.next(key, 1)
   expect(writerFor(next)(next.issued.value)).toBe('INV-2026-00001')
-  expect(await sequences.readGroup(key)).toMatchObject({ lastFormatted: 'INV-2026-00001', nextValue: 2 })
+  expect(await sequences.readSequenceGroup(key)).toMatchObject({
+    lastFormatted: 'INV-2026-00001',
+    nextValue: 2,
+  })
 })
 
 it('shows the latest period of a group, also after a process whose clock is behind has issued a number', async () => {
@@ -98,5 +107,8 @@ it('shows the latest period of a group, also after a process whose clock is behi
   }
   const { sequences } = openTestNth(target, { now: () => new Date(midnight - 1) })
   await sequences.next(key, 1)
-  expect(await ahead.sequences.readGroup(key)).toMatchObject({ lastFormatted: '2026-2', nextValue: 3 })
+  expect(await ahead.sequences.readSequenceGroup(key)).toMatchObject({
+    lastFormatted: '2026-2',
+    nextValue: 3,
+  })
 })

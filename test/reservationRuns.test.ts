@@ -57,7 +57,7 @@ it('agrees with a model over random steps', async () => {
         } else if (one) {
           expect(await sequences.reservation(one.token)).toMatchObject({ value: one.value, state: one.state })
         }
-        const { nextValue } = await sequences.readGroup(KEY)
+        const { nextValue } = await sequences.readSequenceGroup(KEY)
         expect(nextValue).toBe(Math.min(...free, highest + 1))
       }
     }),

@@ -163,7 +163,7 @@ it('issues downwards what was given back of a sequence that counts down', async 
   ]
   expect(held.map(({ value }) => value)).toEqual([10, 8, 6])
   for (const { token } of held.slice(0, 2)) await sequences.release(token)
-  expect((await sequences.readGroup(key)).nextValue).toBe(10)
+  expect((await sequences.readSequenceGroup(key)).nextValue).toBe(10)
   const again = [
     await sequences.reserve(key, 60),
     await sequences.reserve(key, 60),
@@ -241,9 +241,9 @@ it('reads few of 20 000 reservations to find the lowest that has expired, or tha
   expect(await reads()).toBe('few')
   await query(target, 'update reservation set expires_at = utc_timestamp(3) where value > 1')
   expect((await sequences.reserve(KEY, 60)).value).toBe(2)
-  expect((await sequences.readGroup(KEY)).nextValue).toBe(3)
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(3)
   await sequences.restart(KEY, 50_000)
-  expect((await sequences.readGroup(KEY)).nextValue).toBe(50_000)
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(50_000)
   expect((await sequences.reserve(KEY, 60)).value).toBe(50_000)
 })
 
@@ -257,7 +257,7 @@ it('issues a number again in its own year only', async () => {
   if (!first || !second) throw new Error('There are two')
   clock.at = Date.UTC(2026, 0, 1)
   await sequences.release(first.token)
-  expect((await sequences.readGroup(KEY)).nextValue).toBe(1)
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(1)
   expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00001')
   expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00002')
   expect((await sequences.confirm(second.token)).formatted).toBe('INV-2025-00002')

@@ -41,7 +41,7 @@ it('begins with the time of the database in microseconds since 2020', async () =
   const revisions = [
     await counters.read(counter),
     await counters.incrementBy(counter, 1, asked),
-    await sequences.readGroup(group),
+    await sequences.readSequenceGroup(group),
     (await sequences.next(group, 1, asked)).issued,
   ].map(revisionOf)
   expect(sorted(revisions)).toEqual(revisions)
@@ -171,10 +171,12 @@ it('is newer with each state of a name that is deleted and made anew', async () 
   expect(sorted(states.map(revisionOf))).toEqual(states.map(revisionOf))
   expect(new Set(states.map(revisionOf)).size).toBe(states.length)
   const groups = [
-    await sequences.readGroup(group),
+    await sequences.readSequenceGroup(group),
     (await sequences.next(group, 1, asked)).issued,
-    await sequences.define({ namespace: 'n', name: 's' }, { step: 2 }).then(() => sequences.readGroup(group)),
-    await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readGroup(group)),
+    await sequences
+      .define({ namespace: 'n', name: 's' }, { step: 2 })
+      .then(() => sequences.readSequenceGroup(group)),
+    await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readSequenceGroup(group)),
     (await sequences.next(group, 1, asked)).issued,
   ]
   expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
@@ -184,10 +186,10 @@ it('is newer with each state of a name that is deleted and made anew', async () 
 it('does not fall where a first call is refused, which leaves a row', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 3 })
-  const before = [await counters.read(counter), await sequences.readGroup(group)]
+  const before = [await counters.read(counter), await sequences.readSequenceGroup(group)]
   await expect(counters.define(counter, { maxValue: -1 })).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
   await expect(sequences.next(group, 4)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
-  const after = [await counters.read(counter), await sequences.readGroup(group)]
+  const after = [await counters.read(counter), await sequences.readSequenceGroup(group)]
   for (const [index, state] of after.entries()) {
     expect(state.revision).toBeGreaterThan(before[index]?.revision ?? Number.NaN)
   }
@@ -209,7 +211,7 @@ it('is told to whoever asks, also where others of the flush do not', async () =>
     ])
     const numbers = await Promise.all([sequences.next(group, 1), sequences.next(group, 1, asked)])
     expect(changes[1].revision).toBe((await counters.read(counter)).revision)
-    expect(numbers[1].issued.revision).toBe((await sequences.readGroup(group)).revision)
+    expect(numbers[1].issued.revision).toBe((await sequences.readSequenceGroup(group)).revision)
   }
 })
 
@@ -271,7 +273,7 @@ it('is raised by what changes a group, and by nothing else', async () => {
   const claim = claimOf('n', 'k', [])
   await sequences.define(sequence, { restartEvery: 'YEAR', format: '{yyyy}-{value}', maxValue: 100 })
   await sequences.next(group, 1)
-  const rise = riseOf(() => sequences.readGroup(group))
+  const rise = riseOf(() => sequences.readSequenceGroup(group))
   expect(await rise(() => sequences.next(group, 5))).toBe(1)
   expect(await rise(() => Promise.all(upTo(7).map(() => sequences.next(group, 1))))).toBe(7)
   expect(await rise(() => sequences.next(group, 1, { claim }))).toBe(1)
@@ -288,7 +290,7 @@ it('is raised by reserving, confirming and giving back', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
   await sequences.reserve(group, 60)
-  const rise = riseOf(() => sequences.readGroup(group))
+  const rise = riseOf(() => sequences.readSequenceGroup(group))
   let token = ''
   const reserve = async () => {
     token = (await sequences.reserve(group, 60)).token
@@ -315,7 +317,7 @@ it('is told by each change of a group as the next reader is told', async () => {
     async () => revisionOf((await sequences.next(group, 1, asked)).issued),
   ]
   for (const [index, change] of told.entries()) {
-    expect([index, await change()]).toEqual([index, (await sequences.readGroup(group)).revision])
+    expect([index, await change()]).toEqual([index, (await sequences.readSequenceGroup(group)).revision])
   }
 })
 

@@ -1,6 +1,6 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { listGroups } from '../src/mysql/sequences/reads.ts'
+import { listSequenceGroups } from '../src/mysql/sequences/reads.ts'
 import { upTo } from './support/client.ts'
 import { filledUp, freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -136,13 +136,13 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
   ]) {
     await connection.query('flush status')
     const page = { prefix: '', limit: 10, fromEnd: false, ...place }
-    const rows = await listGroups(connection, sequence, page, new Date())
+    const rows = await listSequenceGroups(connection, sequence, page, new Date())
     const [status] = await connection.query<RowDataPacket[]>("show session status like 'Handler_read%'")
     const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
     expect(rows).toHaveLength(10)
     expect({ place, reads: reads < 200 ? 'few' : reads }).toEqual({ place, reads: 'few' })
   }
-  const names = (await sequences.listGroups(sequence, { prefix: '', limit: 3, fromEnd: false })).map(
+  const names = (await sequences.listSequenceGroups(sequence, { prefix: '', limit: 3, fromEnd: false })).map(
     ({ group }) => group,
   )
   expect(names).toEqual(['#', ...upTo(2).map((n) => String(n).padStart(6, '0'))])

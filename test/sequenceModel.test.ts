@@ -206,7 +206,7 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
           const what = 'code' in told ? (told.mayRepeat ? 'mayRepeat' : told.code) : asked.kind
           seen.set(what, (seen.get(what) ?? 0) + 1)
           for (const group of GROUPS) {
-            const { lastValue, lastFormatted, nextValue } = await sequences.readGroup({
+            const { lastValue, lastFormatted, nextValue } = await sequences.readSequenceGroup({
               namespace,
               sequence: 's',
               group,
@@ -341,7 +341,7 @@ async function present(target: Target, sequences: Sequences | undefined) {
   const { definition } = await sequences.read({ namespace: 'n', name: 's' })
   const groups = await Promise.all(
     GROUPS.map(async (group) => {
-      const { lastValue, lastFormatted, nextValue } = await sequences.readGroup({
+      const { lastValue, lastFormatted, nextValue } = await sequences.readSequenceGroup({
         namespace: 'n',
         sequence: 's',
         group,

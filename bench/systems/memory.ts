@@ -1,7 +1,7 @@
 import type { CounterChange } from '../../src/core/counters/counters.ts'
 import type { CounterKey, CounterState } from '../../src/core/counters/state.ts'
 import type { Nth } from '../../src/core/nth.ts'
-import type { GroupKey, GroupState } from '../../src/core/sequences/store.ts'
+import type { SequenceGroupKey, SequenceGroupState } from '../../src/core/sequences/store.ts'
 import { built } from '../built.ts'
 
 const { DEFAULT_RETENTION, PLAIN } = await built<typeof import('../../src/core/counters/definition.ts')>(
@@ -12,7 +12,7 @@ const { unwritten } = await built<typeof import('../../src/core/counters/state.t
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {
   const counters = new Map<string, CounterState>()
-  const groups = new Map<string, GroupState>()
+  const groups = new Map<string, SequenceGroupState>()
 
   function stateOf(key: CounterKey): CounterState {
     return counters.get(`${key.namespace}\n${key.name}`) ?? unwritten(key, 0)
@@ -92,23 +92,24 @@ export function openMemoryNth(): Nth {
         return { key, issued, at, isReplayed: false }
       },
 
-      readGroup: async (key) => groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
+      readSequenceGroup: async (key) =>
+        groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
       read: async (key) => ({ ...key, definition: undefined, createdAt: null }),
       restart: notMeasured,
       reserve: notMeasured,
       confirm: notMeasured,
       release: notMeasured,
       reservation: notMeasured,
-      groupOfReservation: notMeasured,
+      sequenceGroupOfReservation: notMeasured,
       define: notMeasured,
       delete: notMeasured,
       list: notMeasured,
-      listGroups: notMeasured,
+      listSequenceGroups: notMeasured,
     },
   }
 }
 
-function unused(key: GroupKey): GroupState {
+function unused(key: SequenceGroupKey): SequenceGroupState {
   const nothing = { lastValue: null, lastFormatted: null, updatedAt: null, revision: 0 }
   return { ...key, ...nothing, nextValue: 1, nextFormatted: null }
 }

@@ -23,7 +23,7 @@ await serveMercurius({
     },
     Sequence: {
       group: ({ name: sequence, namespace }: Named, { name: group }: { name: string }) =>
-        nth.sequences.readGroup({ namespace, sequence, group }),
+        nth.sequences.readSequenceGroup({ namespace, sequence, group }),
     },
     Mutation: {
       increment: (_: unknown, { name, namespace }: Named) => nth.counters.incrementBy({ namespace, name }, 1),

@@ -1,8 +1,8 @@
 import type { CounterOperation, CounterResult } from './counters/apply.ts'
-import type { GroupOperation, SequenceResult } from './sequences/state.ts'
+import type { SequenceOperation, SequenceResult } from './sequences/state.ts'
 
 /** An operation on one row. */
-export type Operation = CounterOperation | GroupOperation
+export type Operation = CounterOperation | SequenceOperation
 
 /** Result of an operation. */
 export type OperationResult = CounterResult | SequenceResult

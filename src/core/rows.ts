@@ -2,7 +2,7 @@ import type { Definition } from './counters/definition.ts'
 import type { SequenceDefinition } from './sequences/definition.ts'
 
 /** A row that operations change. Storage adds to it what its statements need. */
-export type Row = CounterRow | GroupRow
+export type Row = CounterRow | SequenceGroupRow
 
 /** A counter. */
 export interface CounterRow {
@@ -13,8 +13,8 @@ export interface CounterRow {
 }
 
 /** A sequence group. */
-export interface GroupRow {
-  kind: 'group'
+export interface SequenceGroupRow {
+  kind: 'sequenceGroup'
   /** Unique per sequence group and definition of its sequence. */
   key: string
   /** The same for all sequence groups of the sequence. */
@@ -37,5 +37,5 @@ export interface Rows<Name, R extends Row> {
 
 /** Whether a row has a key, or is a sequence group of the sequence with that key. */
 export function isOf(row: Row, key: string): boolean {
-  return row.key === key || (row.kind === 'group' && row.sequenceKey === key)
+  return row.key === key || (row.kind === 'sequenceGroup' && row.sequenceKey === key)
 }

@@ -1,7 +1,7 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
-import { inTurns } from '../core/eventLoop/ticks.ts'
+import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import type { Nth } from '../core/nth.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
@@ -47,7 +47,7 @@ export const builder = new SchemaBuilder<{
         spend(context, ids.length, info)
         const lengths = ids.map(({ id }) => id.length)
         spendTexts(context, lengths, info)
-        return inTurns(await resolveNodes(ids), fieldsBeneath(info))
+        return deliverInTicks(await resolveNodes(ids), fieldsBeneath(info))
       },
       args: {
         ids: {

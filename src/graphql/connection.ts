@@ -1,6 +1,6 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
-import { inTurns } from '../core/eventLoop/ticks.ts'
+import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import { MAX_ITEMS } from './arguments/checks.ts'
 import { spend, spendTexts } from './budget.ts'
 import { fieldsBeneath } from './fieldCount.ts'
@@ -49,5 +49,5 @@ export async function connectionOf<Item extends object, Place>(
   // The length of a cursor depends on the name in it.
   const lengths = edges.map((edge) => edge?.cursor.length ?? 0)
   spendTexts(context, lengths, info)
-  return { edges: await inTurns(edges, fieldsBeneath(info)), pageInfo }
+  return { edges: await deliverInTicks(edges, fieldsBeneath(info)), pageInfo }
 }

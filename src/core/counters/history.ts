@@ -15,7 +15,7 @@ import {
   type Period,
 } from '../time/calendar.ts'
 import { type HistorySource, historySourcesOf } from './historySources.ts'
-import type { CounterKey, Known } from './state.ts'
+import type { CounterKey, CounterRetention } from './state.ts'
 
 /** A period total. */
 export interface Total extends Bucket {
@@ -57,14 +57,18 @@ export interface Histories {
    * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
    */
   history(
-    counter: Known,
+    counter: CounterRetention,
     period: Period,
     range: HistoryRange,
     /** Called with the cost before the read; may throw to refuse it. */
     mayCost?: (cost: HistoryCost) => void,
   ): Promise<Total[] | null>
   /** Total of the current period; null: neither it nor a finer one is tracked. */
-  valueIn(counter: Known, period: Period, mayCost?: (cost: HistoryCost) => void): Promise<number | null>
+  valueIn(
+    counter: CounterRetention,
+    period: Period,
+    mayCost?: (cost: HistoryCost) => void,
+  ): Promise<number | null>
 }
 
 /** Default number of periods of a history. */
@@ -93,7 +97,11 @@ export function openHistory(
     return stretches.map((stretch) => ({ ...stretch, rows: found.get(stretchText(stretch)) ?? [] }))
   }
 
-  async function read(counter: Known, period: Period, buckets: readonly Bucket[]): Promise<Total[]> {
+  async function read(
+    counter: CounterRetention,
+    period: Period,
+    buckets: readonly Bucket[],
+  ): Promise<Total[]> {
     const { namespace, name, retention } = counter
     const totals = buckets.map((bucket): Total => ({ ...bucket, value: 0 }))
     const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now().getTime())
@@ -117,7 +125,7 @@ export function openHistory(
 
   return {
     async history(counter, period, range, mayCost) {
-      if (!isKnown(counter, period)) return null
+      if (!isTracked(counter, period)) return null
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
       const isShort = isCounted && range.last <= SHORT && isOpened(counter.retention.timeZone)
@@ -131,7 +139,7 @@ export function openHistory(
     },
 
     async valueIn(counter, period, mayCost) {
-      if (!isKnown(counter, period)) return null
+      if (!isTracked(counter, period)) return null
       const at = now().getTime()
       const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)
       mayCost?.({ buckets: 1, rows: rowsIn(counter, period, [running], at) })
@@ -194,7 +202,7 @@ function tooMany(argument: string, what: string): NthError {
   )
 }
 
-function isKnown({ retention }: Known, period: Period): boolean {
+function isTracked({ retention }: CounterRetention, period: Period): boolean {
   return [period, ...PARTS[period]].some((part) => retention.periods.some((kept) => kept.period === part))
 }
 
@@ -207,7 +215,7 @@ const APART_MS = 2 * 86_400_000
 
 /** Maximum number of rows behind the totals of some periods. */
 function rowsIn(
-  { retention, slots }: Known,
+  { retention, slots }: CounterRetention,
   period: Period,
   buckets: readonly Bucket[],
   now: number,

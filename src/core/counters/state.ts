@@ -19,7 +19,7 @@ export interface CounterState extends CounterKey {
 }
 
 /** A counter, and the part of its definition that a history needs. */
-export interface Known extends CounterKey {
+export interface CounterRetention extends CounterKey {
   retention: Retention
   slots: number
 }

@@ -5,38 +5,38 @@
  */
 
 /** Maximum values of a tick, some 10 ms: a value takes 1 to 5 µs, with the work that follows (Node 20, two cores). */
-const VALUES_IN_A_TURN = 2500
+const VALUES_PER_TICK = 2500
 
 /** Time after which a tick has no more room, whatever was announced. */
-const LONGEST_TURN_MS = 10
+const MAX_TICK_MS = 10
 
 /** Maximum values of a list that is completed in one tick. */
 const SHORT_LIST = 1000
 
-interface Turn {
+interface Tick {
   since: number
   values: number
 }
 
-let turn: Turn | undefined
+let tick: Tick | undefined
 
 /** Waits for a tick with room for this many values, and takes it. Work that fits no tick gets one of its own. */
 export async function untilRoom(values: number): Promise<void> {
-  while (!hasRoom(values)) await nextTurn()
+  while (!hasRoom(values)) await nextTick()
 }
 
 /** Takes room for this many values in the current tick. Returns whether there was enough. */
 export function hasRoom(values: number): boolean {
   const now = performance.now()
-  if (!turn) {
-    turn = { since: now, values: 0 }
+  if (!tick) {
+    tick = { since: now, values: 0 }
     setImmediate(() => {
-      turn = undefined
+      tick = undefined
     })
   }
-  if (now - turn.since > LONGEST_TURN_MS) return false
-  if (turn.values > 0 && turn.values + values > VALUES_IN_A_TURN) return false
-  turn.values += values
+  if (now - tick.since > MAX_TICK_MS) return false
+  if (tick.values > 0 && tick.values + values > VALUES_PER_TICK) return false
+  tick.values += values
   return true
 }
 
@@ -44,7 +44,7 @@ export function hasRoom(values: number): boolean {
  * Delivers the items of a list one by one, each when there is room for its values: for a GraphQL executor, which
  * continues with an item when its promise resolves. Short lists are returned unchanged.
  */
-export async function inTurns<Item>(
+export async function deliverInTicks<Item>(
   items: readonly Item[],
   valuesOfEach: number,
 ): Promise<readonly (Item | Promise<Item>)[]> {
@@ -67,7 +67,7 @@ export async function inTurns<Item>(
   return promises
 }
 
-function nextTurn(): Promise<void> {
+function nextTick(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })

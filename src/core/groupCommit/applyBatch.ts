@@ -30,10 +30,10 @@ export function applyBatch(
   found: Found,
   { at, precautions, keyTtlMs }: ApplyOptions,
 ): AppliedBatch | 'withdraw' {
-  const { counters, groups, claims } = batch
-  const runs = [...counters, ...groups]
+  const { counters, sequenceGroups, claims } = batch
+  const runs = [...counters, ...sequenceGroups]
   for (const run of counters) run.begin(found.counters.get(run))
-  for (const run of groups) run.begin(found.groups.get(run))
+  for (const run of sequenceGroups) run.begin(found.sequenceGroups.get(run))
   if (runs.some(({ isGone }) => isGone)) return 'withdraw'
   const takeLockedPath = (all: typeof runs) => {
     for (const { row } of all) precautions.lockedPath.add(row.key)
@@ -67,7 +67,7 @@ export function applyBatch(
         const write = run.write()
         return write ? [{ run, write }] : []
       }),
-      groups: groups.flatMap((run) => {
+      sequenceGroups: sequenceGroups.flatMap((run) => {
         const write = run.write()
         return write ? [{ run, write }] : []
       }),

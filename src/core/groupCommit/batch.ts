@@ -1,6 +1,6 @@
 import type { CounterOperation } from '../counters/apply.ts'
 import type { Claim } from '../idempotency.ts'
-import type { GroupOperation } from '../sequences/state.ts'
+import type { SequenceOperation } from '../sequences/state.ts'
 import type { Call } from './call.ts'
 import { CounterRun, isForDefinition } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
@@ -12,7 +12,7 @@ export interface Batch {
   /** One for each counter. */
   counters: readonly CounterRun[]
   /** One for each sequence group. */
-  groups: readonly SequenceRun[]
+  sequenceGroups: readonly SequenceRun[]
   /** One for each idempotency key. */
   claims: readonly Claim[]
 }
@@ -25,7 +25,7 @@ export interface BatchedCall {
 /** An operation, and the run of its row. */
 export type RunOperation =
   | { kind: 'counter'; run: CounterRun; operation: CounterOperation }
-  | { kind: 'group'; run: SequenceRun; operation: GroupOperation }
+  | { kind: 'sequenceGroup'; run: SequenceRun; operation: SequenceOperation }
 
 /** Maximum rows and keys of a transaction, unless a single call touches more. */
 const MAX_TOUCHED = 1000
@@ -60,7 +60,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
 /** Groups the operations of calls by row. */
 export function batchOf(calls: readonly Call[], precautions: Precautions, at: Date): Batch {
   const counters = new Map<string, CounterRun>()
-  const groups = new Map<string, SequenceRun>()
+  const sequenceGroups = new Map<string, SequenceRun>()
   const claims = new Map<string, Claim>()
 
   function batched(call: Call): BatchedCall {
@@ -72,9 +72,9 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
         run.include(one.operation, request)
         return { kind: 'counter', run, operation: one.operation }
       }
-      const run = runIn(groups, one.row.key, () => new SequenceRun(one.row, precautions, at))
+      const run = runIn(sequenceGroups, one.row.key, () => new SequenceRun(one.row, precautions, at))
       run.include(one.operation, request)
-      return { kind: 'group', run, operation: one.operation }
+      return { kind: 'sequenceGroup', run, operation: one.operation }
     })
     return { call, operations }
   }
@@ -84,7 +84,7 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
   return {
     calls: all,
     counters: [...counters.values()],
-    groups: [...groups.values()],
+    sequenceGroups: [...sequenceGroups.values()],
     claims: [...claims.values()],
   }
 }

@@ -2,8 +2,8 @@ import type { CounterOperation } from '../counters/apply.ts'
 import { NthError, unavailable } from '../errors.ts'
 import type { Claim } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
-import { type CounterRow, type GroupRow, isOf, type Row, type Rows } from '../rows.ts'
-import type { GroupOperation } from '../sequences/state.ts'
+import { type CounterRow, isOf, type Row, type Rows, type SequenceGroupRow } from '../rows.ts'
+import type { SequenceOperation } from '../sequences/state.ts'
 
 /** What a caller asks for. */
 export interface Request {
@@ -35,7 +35,7 @@ export interface NamedOperation {
 /** An operation and its row. */
 export type RowOperation =
   | { readonly kind: 'counter'; readonly row: CounterRow; readonly operation: CounterOperation }
-  | { readonly kind: 'group'; readonly row: GroupRow; readonly operation: GroupOperation }
+  | { readonly kind: 'sequenceGroup'; readonly row: SequenceGroupRow; readonly operation: SequenceOperation }
 
 /** The row does not exist, and must not be created. */
 export class MissingRow extends Error {}
@@ -49,11 +49,11 @@ export function onCounter<Name>(
 }
 
 export function onSequenceGroup<Name>(
-  rows: Rows<Name, GroupRow>,
+  rows: Rows<Name, SequenceGroupRow>,
   name: Name,
-  operation: GroupOperation,
+  operation: SequenceOperation,
 ): NamedOperation {
-  return named(rows, name, (row) => ({ kind: 'group', row, operation }))
+  return named(rows, name, (row) => ({ kind: 'sequenceGroup', row, operation }))
 }
 
 function named<Name, R extends Row>(

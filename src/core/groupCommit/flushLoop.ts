@@ -30,7 +30,7 @@ export interface Leavers {
 const SHORTEST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 200
 
-const NOTHING: Batch = { calls: [], counters: [], groups: [], claims: [] }
+const NOTHING: Batch = { calls: [], counters: [], sequenceGroups: [], claims: [] }
 
 const LOCKED: Failure = {
   kind: 'failed',
@@ -100,12 +100,12 @@ export async function probe(
   { now, random }: FlushOptions,
 ): Promise<Failure | undefined> {
   const at = now()
-  const { counters, groups, claims } = batchOf([call], openPrecautions(random), at)
+  const { counters, sequenceGroups, claims } = batchOf([call], openPrecautions(random), at)
   const hasKey = ({ row }: CounterRun | SequenceRun) => isOf(row, key)
-  for (const run of [...counters, ...groups]) run.lock()
+  for (const run of [...counters, ...sequenceGroups]) run.lock()
   const outcome = await writer.flush({
     counters: counters.filter(hasKey),
-    groups: groups.filter(hasKey).slice(0, 1),
+    sequenceGroups: sequenceGroups.filter(hasKey).slice(0, 1),
     claims: claims.filter((claim) => claim.key === key),
     at,
     isImpatient: false,
@@ -141,9 +141,9 @@ async function attempt(
   let outcome: Outcome
   try {
     batch = batchOf(calls, precautions, at)
-    const { counters, groups, claims } = batch
+    const { counters, sequenceGroups, claims } = batch
     const { awaited } = flight
-    outcome = await writer.flush({ counters, groups, claims, at, isImpatient, awaited, decide })
+    outcome = await writer.flush({ counters, sequenceGroups, claims, at, isImpatient, awaited, decide })
   } catch (cause) {
     outcome = { kind: 'broken', cause }
   }
@@ -189,8 +189,8 @@ function unanswered(calls: readonly Call[]): readonly Call[] {
   return calls.some(({ isAnswered }) => isAnswered) ? calls.filter((call) => !call.isAnswered) : calls
 }
 
-function goneIn({ counters, groups }: Batch): string[] {
-  return [...counters, ...groups].filter(({ isGone }) => isGone).map(({ row }) => row.key)
+function goneIn({ counters, sequenceGroups }: Batch): string[] {
+  return [...counters, ...sequenceGroups].filter(({ isGone }) => isGone).map(({ row }) => row.key)
 }
 
 /** Calls whose rows are gone resolve them again. Returns the others. */

@@ -50,7 +50,7 @@ export function openQuarantine(pick: (waiting: Iterable<Call>) => readonly Call[
       if (claim && quarantine.has(claim.key)) return claim.key
       for (const { row } of operations) {
         if (quarantine.has(row.key)) return row.key
-        if (row.kind === 'group' && quarantine.has(row.sequenceKey)) return row.sequenceKey
+        if (row.kind === 'sequenceGroup' && quarantine.has(row.sequenceKey)) return row.sequenceKey
       }
       return undefined
     },

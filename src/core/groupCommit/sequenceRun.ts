@@ -1,14 +1,14 @@
 import type { NthError } from '../errors.ts'
-import type { GroupRow } from '../rows.ts'
+import type { SequenceGroupRow } from '../rows.ts'
 import { applyToSequence } from '../sequences/apply.ts'
 import {
-  type GroupFound,
-  type GroupOperation,
-  type GroupWrite,
-  groupWrite,
   type NumberState,
   numberState,
+  type SequenceGroupFound,
+  type SequenceGroupWrite,
+  type SequenceOperation,
   type SequenceResult,
+  sequenceGroupWrite,
 } from '../sequences/state.ts'
 import { periodKeyOf } from '../time/periodKey.ts'
 import type { Request } from './call.ts'
@@ -16,8 +16,8 @@ import type { Precautions } from './precautions.ts'
 
 /** The operations of one flush on one sequence group. */
 export class SequenceRun {
-  readonly kind = 'group'
-  readonly row: GroupRow
+  readonly kind = 'sequenceGroup'
+  readonly row: SequenceGroupRow
   /** Key of its current period. */
   readonly periodKey: number
   /**
@@ -35,10 +35,10 @@ export class SequenceRun {
   readonly tokens: string[] = []
 
   isGone = false
-  #found: GroupFound = NOT_FOUND
+  #found: SequenceGroupFound = NOT_FOUND
   #state: NumberState
 
-  constructor(row: GroupRow, { lockedPath }: Pick<Precautions, 'lockedPath'>, at: Date) {
+  constructor(row: SequenceGroupRow, { lockedPath }: Pick<Precautions, 'lockedPath'>, at: Date) {
     const { restartEvery, timeZone } = row.definition
     this.row = row
     this.periodKey = periodKeyOf(restartEvery, timeZone, at)
@@ -47,7 +47,7 @@ export class SequenceRun {
   }
 
   /** Adds an operation of a request. */
-  include(operation: GroupOperation, { claim, withRevision }: Request): void {
+  include(operation: SequenceOperation, { claim, withRevision }: Request): void {
     const advance =
       operation.kind === 'next' && !claim && this.advance !== undefined
         ? this.advance + operation.count * this.row.definition.step
@@ -65,7 +65,7 @@ export class SequenceRun {
   }
 
   /** Sets its state as found; undefined: it doesn't exist, or could not be advanced. */
-  begin(found: GroupFound | undefined): void {
+  begin(found: SequenceGroupFound | undefined): void {
     this.isGone = found === undefined
     if (!found) return
     this.#found = found
@@ -73,7 +73,7 @@ export class SequenceRun {
   }
 
   /** Applies an operation. If it is refused, nothing changes. */
-  apply(operation: GroupOperation, at: Date): SequenceResult | NthError {
+  apply(operation: SequenceOperation, at: Date): SequenceResult | NthError {
     return applyToSequence(this.#state, operation, at)
   }
 
@@ -84,12 +84,12 @@ export class SequenceRun {
   }
 
   /** What to write; undefined: nothing, or the statement that advanced it has written it. */
-  write(): GroupWrite | undefined {
-    return this.#found.isAdvanced ? undefined : groupWrite(this.#state)
+  write(): SequenceGroupWrite | undefined {
+    return this.#found.isAdvanced ? undefined : sequenceGroupWrite(this.#state)
   }
 }
 
-const NOT_FOUND: GroupFound = {
+const NOT_FOUND: SequenceGroupFound = {
   isAdvanced: false,
   last: null,
   next: null,

@@ -1,5 +1,5 @@
 import type { Claim, EarlierResults, StoredResults } from '../idempotency.ts'
-import type { GroupFound, GroupWrite } from '../sequences/state.ts'
+import type { SequenceGroupFound, SequenceGroupWrite } from '../sequences/state.ts'
 import type { CounterFound, CounterRun, CounterWrite } from './counterRun.ts'
 import type { SequenceRun } from './sequenceRun.ts'
 
@@ -15,7 +15,7 @@ export interface Flush {
   /** One for each counter. */
   counters: readonly CounterRun[]
   /** One for each sequence group. */
-  groups: readonly SequenceRun[]
+  sequenceGroups: readonly SequenceRun[]
   /** One for each idempotency key. */
   claims: readonly Claim[]
   at: Date
@@ -30,7 +30,7 @@ export interface Flush {
 /** What a flush finds in the database. Rows that don't exist are missing. */
 export interface Found {
   counters: ReadonlyMap<CounterRun, CounterFound>
-  groups: ReadonlyMap<SequenceRun, GroupFound>
+  sequenceGroups: ReadonlyMap<SequenceRun, SequenceGroupFound>
   /** Earlier results under the idempotency keys. */
   earlier: readonly EarlierResults[]
 }
@@ -38,7 +38,7 @@ export interface Found {
 /** What a flush writes after its operations are applied. */
 export interface Decision {
   counters: readonly { run: CounterRun; write: CounterWrite }[]
-  groups: readonly { run: SequenceRun; write: GroupWrite }[]
+  sequenceGroups: readonly { run: SequenceRun; write: SequenceGroupWrite }[]
   /** The counters whose `added` goes to the totals of their current periods. */
   additions: readonly CounterRun[]
   /** Results to store under new idempotency keys. */

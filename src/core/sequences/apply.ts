@@ -4,11 +4,11 @@ import { isDescending } from './definition.ts'
 import { writerOf } from './format.ts'
 import type {
   CloseOperation,
-  GroupOperation,
   IssuedNumbers,
   NumberState,
   Reservation,
   RestartResult,
+  SequenceOperation,
   SequenceResult,
   StoredReservation,
 } from './state.ts'
@@ -16,7 +16,7 @@ import type {
 /** Applies an operation to a sequence group at an instant. If it is refused, nothing changes. */
 export function applyToSequence(
   state: NumberState,
-  operation: GroupOperation,
+  operation: SequenceOperation,
   at: Date,
 ): SequenceResult | NthError {
   switch (operation.kind) {

@@ -7,7 +7,7 @@ import {
   type PastFormat,
   type SequenceDefinition,
   type SequenceDefinitionChange,
-  type UsedGroups,
+  type UsedSequenceGroups,
 } from './definition.ts'
 import { formatOf, hiddenOf, isFormat, parseFormat } from './format.ts'
 import { formatsOverlap } from './formatOverlap.ts'
@@ -67,7 +67,7 @@ export function changedSequenceDefinition(
 function startsInVain(
   definition: SequenceDefinition,
   { startValue }: SequenceDefinition,
-  used: UsedGroups,
+  used: UsedSequenceGroups,
 ): boolean {
   const { restartEvery, cycle } = definition
   const isAhead = restartEvery !== null || cycle || used.isNamed
@@ -135,7 +135,7 @@ function faultInFormat(
   )
 }
 
-function formatInUse(definition: SequenceDefinition, groups: UsedGroups): PastFormat {
+function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
   const { format, restartEvery, cycle, allowRepeats } = definition
   return {
     format,

@@ -35,13 +35,13 @@ export interface PastFormat {
   /** Whether negative numbers were issued. */
   isSigned: boolean
   /** The sequence groups that had issued numbers when the format was replaced. */
-  groups: UsedGroups
+  groups: UsedSequenceGroups
   /** Whether its numbers may have been reissued, in this format or later. Then no later number follows from it. */
   isMixed: boolean
 }
 
 /** Which sequence groups have issued numbers: any named one, the unnamed one. */
-export interface UsedGroups {
+export interface UsedSequenceGroups {
   isNamed: boolean
   isUnnamed: boolean
 }
@@ -51,7 +51,7 @@ export interface History {
   definition: SequenceDefinition
   /** Earlier formats, before the last change. */
   formatHistory: readonly PastFormat[]
-  used: UsedGroups
+  used: UsedSequenceGroups
   /** Whether numbers were issued since the last change. */
   isUsedSince: boolean
 }

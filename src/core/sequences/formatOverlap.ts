@@ -1,4 +1,4 @@
-import type { UsedGroups } from './definition.ts'
+import type { UsedSequenceGroups } from './definition.ts'
 import { type Format, formatOf, type Part } from './format.ts'
 
 /** What is known about the numbers issued in two formats. */
@@ -10,7 +10,7 @@ export interface Circumstances {
   /** Numbers may be negative. */
   isSigned: boolean
   /** The sequence groups with numbers in both formats. */
-  groups: UsedGroups
+  groups: UsedSequenceGroups
 }
 
 /**

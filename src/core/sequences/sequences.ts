@@ -5,27 +5,27 @@ import { batchReads } from '../eventLoop/batchReads.ts'
 import { type Applied, onSequenceGroup, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Claim } from '../idempotency.ts'
-import type { GroupRow, Rows } from '../rows.ts'
+import type { Rows, SequenceGroupRow } from '../rows.ts'
 import { notGapless } from './apply.ts'
 import { nextNumber } from './blocks.ts'
 import { changedSequenceDefinition } from './changeDefinition.ts'
 import { defaultSequenceDefinition, type SequenceDefinitionChange } from './definition.ts'
 import { writerOf } from './format.ts'
-import type { GroupOperation, IssuedNumbers, Reservation, SequenceResult } from './state.ts'
+import type { IssuedNumbers, Reservation, SequenceOperation, SequenceResult } from './state.ts'
 import {
-  type GroupKey,
-  type GroupState,
-  groupKeyText,
+  type SequenceGroupKey,
+  type SequenceGroupState,
   type SequenceKey,
   type SequenceState,
   type SequenceStore,
-  type StoredGroup,
+  type StoredSequenceGroup,
+  sequenceGroupKeyText,
   sequenceKeyText,
 } from './store.ts'
 
 /** Numbers issued to one caller. */
 export interface SequenceNumbers {
-  key: GroupKey
+  key: SequenceGroupKey
   issued: IssuedNumbers
   at: Date
   /** Whether an earlier call with the same idempotency key issued them. */
@@ -34,7 +34,7 @@ export interface SequenceNumbers {
 
 /** Result of restarting a sequence group. */
 export interface Restart {
-  key: GroupKey
+  key: SequenceGroupKey
   /** The number set to come next. */
   nextValue: number
   /** `nextValue`, formatted. */
@@ -45,7 +45,7 @@ export interface Restart {
 }
 
 /** Options of a call on a sequence group. */
-export type GroupCallOptions = Partial<Pick<Request, 'claim' | 'withRevision'>>
+export type SequenceCallOptions = Partial<Pick<Request, 'claim' | 'withRevision'>>
 
 export interface Sequences {
   /**
@@ -54,13 +54,17 @@ export interface Sequences {
    * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, or if the
    *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  next(key: GroupKey, count: number, options?: GroupCallOptions): Promise<SequenceNumbers>
+  next(key: SequenceGroupKey, count: number, options?: SequenceCallOptions): Promise<SequenceNumbers>
   /**
    * Restarts a sequence group at a number. Null or undefined: at `startValue`.
    *
    * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  restart(key: GroupKey, nextValue: number | null | undefined, options?: GroupCallOptions): Promise<Restart>
+  restart(
+    key: SequenceGroupKey,
+    nextValue: number | null | undefined,
+    options?: SequenceCallOptions,
+  ): Promise<Restart>
   /**
    * Reserves the first free number of a gapless sequence for some seconds. A repeat returns the first reservation in
    * its current state.
@@ -68,7 +72,7 @@ export interface Sequences {
    * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT if the sequence is not gapless;
    *   IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
    */
-  reserve(key: GroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation>
+  reserve(key: SequenceGroupKey, ttlSeconds: number, claim?: Claim): Promise<Reservation>
   /**
    * Confirms a reserved number. A repeat returns the same result.
    *
@@ -80,7 +84,7 @@ export interface Sequences {
   /** Reads a reservation in its current state; undefined: it doesn't exist. */
   reservation(token: string): Promise<Reservation | undefined>
   /** The sequence group of a reservation; undefined: it doesn't exist. */
-  groupOfReservation(token: string): Promise<GroupKey | undefined>
+  sequenceGroupOfReservation(token: string): Promise<SequenceGroupKey | undefined>
   /**
    * Changes a sequence definition.
    *
@@ -95,9 +99,9 @@ export interface Sequences {
    */
   delete(key: SequenceKey): Promise<SequenceState>
   read(key: SequenceKey): Promise<SequenceState>
-  readGroup(key: GroupKey): Promise<GroupState>
+  readSequenceGroup(key: SequenceGroupKey): Promise<SequenceGroupState>
   list(namespace: string, page: PageByName): Promise<SequenceState[]>
-  listGroups(sequence: SequenceKey, page: PageByName): Promise<GroupState[]>
+  listSequenceGroups(sequence: SequenceKey, page: PageByName): Promise<SequenceGroupState[]>
 }
 
 export interface SequencesOptions {
@@ -120,12 +124,15 @@ export function openSequences({
   deadline,
 }: SequencesOptions): Sequences {
   const { read } = batchReads(sequenceKeyText, store.readSequences, unused)
-  const { read: readGroup } = batchReads(groupKeyText, async (keys) => {
+  const { read: readSequenceGroup } = batchReads(sequenceGroupKeyText, async (keys) => {
     const at = now()
-    const { groups, revision } = await store.readGroups(keys, at)
-    const found = new Set(groups.map(groupKeyText))
-    const others = keys.filter((key) => !found.has(groupKeyText(key)))
-    return [...groups.map((group) => stateOf(group, at)), ...others.map((key) => unusedGroup(key, revision))]
+    const { groups, revision } = await store.readSequenceGroups(keys, at)
+    const found = new Set(groups.map(sequenceGroupKeyText))
+    const others = keys.filter((key) => !found.has(sequenceGroupKeyText(key)))
+    return [
+      ...groups.map((group) => stateOf(group, at)),
+      ...others.map((key) => unusedSequenceGroup(key, revision)),
+    ]
   })
   const { read: readReservation } = batchReads<{ token: string }, { token: string; found?: Reservation }>(
     ({ token }) => token,
@@ -136,17 +143,20 @@ export function openSequences({
     ({ token }) => ({ token }),
   )
 
-  const { read: readReservationGroup } = batchReads<{ token: string }, { token: string; group?: GroupKey }>(
+  const { read: readReservationSequenceGroups } = batchReads<
+    { token: string },
+    { token: string; group?: SequenceGroupKey }
+  >(
     ({ token }) => token,
-    (asked) => store.readReservationGroups(asked.map(({ token }) => token)),
+    (asked) => store.readReservationSequenceGroups(asked.map(({ token }) => token)),
     ({ token }) => ({ token }),
   )
 
   function change<Name>(
-    rows: Rows<Name, GroupRow>,
+    rows: Rows<Name, SequenceGroupRow>,
     name: Name,
-    operation: GroupOperation,
-    options?: GroupCallOptions & Pick<Request, 'deadline'>,
+    operation: SequenceOperation,
+    options?: SequenceCallOptions & Pick<Request, 'deadline'>,
   ): Promise<Applied> {
     const operations = [onSequenceGroup(rows, name, operation)]
     return groupCommit.change({ operations, mode: 'one', missingRows: 'create', ...options })
@@ -158,16 +168,16 @@ export function openSequences({
 
   return {
     read,
-    readGroup,
+    readSequenceGroup,
     list: store.list,
-    async listGroups(sequence, page) {
+    async listSequenceGroups(sequence, page) {
       const at = now()
-      return (await store.listGroups(sequence, page, at)).map((group) => stateOf(group, at))
+      return (await store.listSequenceGroups(sequence, page, at)).map((group) => stateOf(group, at))
     },
     confirm: (token) => close('confirm', token),
     release: (token) => close('release', token),
     reservation: async (token) => (await readReservation({ token })).found,
-    groupOfReservation: async (token) => (await readReservationGroup({ token })).group,
+    sequenceGroupOfReservation: async (token) => (await readReservationSequenceGroups({ token })).group,
 
     async next(key, count, options) {
       const applied = await change(store.rows, key, { kind: 'next', count }, options)
@@ -187,7 +197,7 @@ export function openSequences({
       const { definition } = isKnown ? {} : await read({ namespace: key.namespace, name: key.sequence })
       if (!isKnown && !definition?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
-      const operation: GroupOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
+      const operation: SequenceOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
       const applied = await change(store.rows, key, operation, options)
       const reservation = resultAs('reservation', applied)
       const present = applied.isReplayed ? (await readReservation(reservation)).found : reservation
@@ -218,9 +228,9 @@ export function openSequences({
 }
 
 /** State of a sequence group after a call that issued numbers. */
-export function groupAfter(
+export function sequenceGroupAfter(
   numbers: SequenceNumbers,
-): Omit<GroupState, 'revision'> & Partial<Pick<GroupState, 'revision'>> {
+): Omit<SequenceGroupState, 'revision'> & Partial<Pick<SequenceGroupState, 'revision'>> {
   const { key, at } = numbers
   const { lastValue, nextValue, revision } = numbers.issued
   const write = writerFor(numbers)
@@ -241,7 +251,7 @@ export function writerFor({ key, issued, at }: SequenceNumbers): (value: number)
   return writerOf(issued, key.group, at)
 }
 
-function stateOf(stored: StoredGroup, at: Date): GroupState {
+function stateOf(stored: StoredSequenceGroup, at: Date): SequenceGroupState {
   const { namespace, sequence, group, definition, latest, position, free, revision } = stored
   const nextValue = free ?? nextNumber(definition, position)
   return {
@@ -272,7 +282,10 @@ function unused({ namespace, name }: SequenceKey): SequenceState {
   return { namespace, name, definition: undefined, createdAt: null }
 }
 
-function unusedGroup({ namespace, sequence, group }: GroupKey, revision: number): GroupState {
+function unusedSequenceGroup(
+  { namespace, sequence, group }: SequenceGroupKey,
+  revision: number,
+): SequenceGroupState {
   const definition = defaultSequenceDefinition('UTC')
   const nextValue = definition.startValue
   return {

@@ -1,9 +1,9 @@
-import type { GroupRow } from '../rows.ts'
+import type { SequenceGroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
 import type { SequenceDefinition } from './definition.ts'
 
 /** An operation on a sequence group. */
-export type GroupOperation =
+export type SequenceOperation =
   | { kind: 'next'; count: number }
   /** Null: at `startValue`. */
   | { kind: 'restart'; nextValue: number | null }
@@ -59,7 +59,7 @@ export interface StoredReservation extends Reservation {
 }
 
 /** A sequence group as a flush finds it. */
-export interface GroupFound extends Position {
+export interface SequenceGroupFound extends Position {
   /** Whether a statement has already advanced the row for all operations. `last` is the number before that. */
   isAdvanced: boolean
   /** Its generation: how often it was restarted in the current period. */
@@ -78,7 +78,7 @@ export interface GroupFound extends Position {
 }
 
 /** The write of a sequence group. */
-export interface GroupWrite extends Position {
+export interface SequenceGroupWrite extends Position {
   /** The definition that was applied. */
   definition: SequenceDefinition
   /** Whether it issued numbers or was restarted. */
@@ -122,8 +122,8 @@ export interface NumberState extends Position {
 
 /** State of a sequence group as found, before any operation. */
 export function numberState(
-  { row: { definition, group }, periodKey }: { row: GroupRow; periodKey: number },
-  { last, next, generation, now, free, reservations, revision }: GroupFound,
+  { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
+  { last, next, generation, now, free, reservations, revision }: SequenceGroupFound,
 ): NumberState {
   return {
     definition,
@@ -153,7 +153,7 @@ export function numberState(
 }
 
 /** The write of a sequence group; undefined: nothing changed. */
-export function groupWrite(state: NumberState): GroupWrite | undefined {
+export function sequenceGroupWrite(state: NumberState): SequenceGroupWrite | undefined {
   const { definition, last, next, generation, isMoved, isIssued, raised, taken, reserved, closed } = state
   if (!isMoved && closed.size === 0) return undefined
   return {

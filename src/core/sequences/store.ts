@@ -1,6 +1,6 @@
 import type { PageByName } from '../counters/pages.ts'
 import { joinNames } from '../names.ts'
-import type { GroupRow, Rows } from '../rows.ts'
+import type { Rows, SequenceGroupRow } from '../rows.ts'
 import type { Position } from './blocks.ts'
 import type { History, PastFormat, SequenceDefinition } from './definition.ts'
 import type { Reservation } from './state.ts'
@@ -10,7 +10,7 @@ export interface SequenceKey {
   name: string
 }
 
-export interface GroupKey {
+export interface SequenceGroupKey {
   namespace: string
   sequence: string
   /** Name of the sequence group; may be empty. */
@@ -24,7 +24,7 @@ export interface SequenceState extends SequenceKey {
   createdAt: Date | null
 }
 
-export interface GroupState extends GroupKey {
+export interface SequenceGroupState extends SequenceGroupKey {
   /** The last number issued; in a gapless sequence the furthest one; null: none yet. */
   lastValue: number | null
   lastFormatted: string | null
@@ -38,7 +38,7 @@ export interface GroupState extends GroupKey {
 }
 
 /** A sequence group as stored. */
-export interface StoredGroup extends GroupKey {
+export interface StoredSequenceGroup extends SequenceGroupKey {
   definition: SequenceDefinition
   /** The last number issued, and its format; undefined: none yet. */
   latest: { value: number; at: Date; format: string | null; timeZone: string } | undefined
@@ -50,28 +50,30 @@ export interface StoredGroup extends GroupKey {
 }
 
 /** Result of reading sequence groups. */
-export interface GroupsRead {
+export interface SequenceGroupsRead {
   /** The requested ones, used or not, of sequences that exist, in any order. */
-  groups: StoredGroup[]
+  groups: StoredSequenceGroup[]
   /** Revision of all other requested ones. */
   revision: number
 }
 
 /** Storage of sequences. */
 export interface SequenceStore {
-  rows: Rows<GroupKey, GroupRow>
+  rows: Rows<SequenceGroupKey, SequenceGroupRow>
   /** Sequence groups by the token of a reservation. They can't be created this way. */
-  rowsOfReservations: Rows<string, GroupRow>
+  rowsOfReservations: Rows<string, SequenceGroupRow>
   /** Reads the sequences that were ever used or defined, in any order, with one statement. */
   readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
   /** Reads sequence groups as of an instant. */
-  readGroups(keys: readonly GroupKey[], now: Date): Promise<GroupsRead>
+  readSequenceGroups(keys: readonly SequenceGroupKey[], now: Date): Promise<SequenceGroupsRead>
   /** Reads the reservations that exist, in any order, with one statement. */
   readReservations(tokens: readonly string[]): Promise<Reservation[]>
   /** Reads the sequence groups of reservations in the same way. */
-  readReservationGroups(tokens: readonly string[]): Promise<{ token: string; group: GroupKey }[]>
+  readReservationSequenceGroups(
+    tokens: readonly string[],
+  ): Promise<{ token: string; group: SequenceGroupKey }[]>
   list(namespace: string, page: PageByName): Promise<SequenceState[]>
-  listGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredGroup[]>
+  listSequenceGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredSequenceGroup[]>
   /**
    * Changes a sequence definition, one caller at a time, while no numbers are issued. Creates the sequence if it
    * doesn't exist.
@@ -91,6 +93,6 @@ export function sequenceKeyText({ namespace, name }: SequenceKey): string {
 }
 
 /** A key as one string. */
-export function groupKeyText({ namespace, sequence, group }: GroupKey): string {
+export function sequenceGroupKeyText({ namespace, sequence, group }: SequenceGroupKey): string {
   return joinNames(namespace, sequence, group)
 }

@@ -1,8 +1,8 @@
 import { type Bounds, UNBOUNDED } from '../../core/counters/bounds.ts'
 import type { Definition, Retention } from '../../core/counters/definition.ts'
 import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
-import type { CounterKey, CounterState, Known } from '../../core/counters/state.ts'
-import { inTurns } from '../../core/eventLoop/ticks.ts'
+import type { CounterKey, CounterRetention, CounterState } from '../../core/counters/state.ts'
+import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
@@ -89,7 +89,7 @@ builder.node(Counter, {
         const totals = await counters.history(known, period, range, (cost) =>
           spendHistory(context, cost, info),
         )
-        return totals && inTurns(totals, fieldsBeneath(info))
+        return totals && deliverInTicks(totals, fieldsBeneath(info))
       },
     }),
     minValue: t.field({
@@ -161,7 +161,7 @@ async function retentionOf(
   return definition ?? (await namespaces.read(namespace)).retention
 }
 
-async function knownOf(counter: CounterSource, nth: Nth): Promise<Known> {
+async function knownOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
   const { namespace, name, definition } = counter
   return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
 }
@@ -221,7 +221,7 @@ builder.queryFields((t) => ({
       spend(context, names.length, info)
       spendTexts(context, lengthsOf(namespace, names), info)
       const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
-      return inTurns(counters, fieldsBeneath(info))
+      return deliverInTicks(counters, fieldsBeneath(info))
     },
   }),
 }))

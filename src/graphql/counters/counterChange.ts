@@ -2,7 +2,7 @@ import type { GraphQLResolveInfo } from 'graphql'
 import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
 import type { ResetSummary } from '../../core/counters/resetAll.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
-import { inTurns } from '../../core/eventLoop/ticks.ts'
+import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
 import { spend, spendTexts } from '../budget.ts'
@@ -185,7 +185,7 @@ builder.mutationFields((t) => ({
       spendTexts(context, lengthsOf(namespace, names), info)
       const options = callOptions(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, options)
-      return inTurns(withLast(done), fieldsBeneath(info))
+      return deliverInTicks(withLast(done), fieldsBeneath(info))
     },
   }),
   reset: t.field({

@@ -36,7 +36,7 @@ builder.node(ReservationRef, {
       type: SequenceGroup,
       nullable: true,
       description: 'Sequence group of the number, for client caches. Null: the sequence was deleted.',
-      resolve: ({ token }, _, { nth }) => nth.sequences.groupOfReservation(token),
+      resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
     }),
   }),
 })

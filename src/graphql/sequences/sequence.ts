@@ -1,7 +1,7 @@
 import { joinNames, splitNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
-import type { GroupKey, GroupState, SequenceState } from '../../core/sequences/store.ts'
+import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
 import { builder } from '../builder.ts'
 import { connectionOf } from '../connection.ts'
@@ -9,7 +9,7 @@ import { Period } from '../counters/period.ts'
 import { decodeGroupCursor, encodeGroupCursor } from '../cursors.ts'
 
 /** A sequence group as read, or as returned by a change. What a change doesn't return is read on demand. */
-export type GroupSource = GroupKey & Partial<GroupState>
+export type GroupSource = SequenceGroupKey & Partial<SequenceGroupState>
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
 
@@ -98,7 +98,7 @@ builder.node(Sequence, {
       description: 'One sequence group; the empty name is the unnamed one.',
       args: { name: t.arg.string(groupArgument) },
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
-        nth.sequences.readGroup({ namespace, sequence, group }),
+        nth.sequences.readSequenceGroup({ namespace, sequence, group }),
     }),
     groups: t.connection(
       {
@@ -109,7 +109,8 @@ builder.node(Sequence, {
         validate: checks.page,
         resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
           connectionOf<GroupSource, string>(args, context, info, {
-            list: (bounds) => context.nth.sequences.listGroups({ namespace, name }, { prefix, ...bounds }),
+            list: (bounds) =>
+              context.nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...bounds }),
             toCursor: ({ group }) => encodeGroupCursor(group),
             fromCursor: decodeGroupCursor,
           }),
@@ -137,7 +138,7 @@ builder.node(SequenceGroup, {
     Promise.all(
       ids.map((id) => {
         const [namespace = '', sequence = '', group = ''] = splitNames(id)
-        return nth.sequences.readGroup({ namespace, sequence, group })
+        return nth.sequences.readSequenceGroup({ namespace, sequence, group })
       }),
     ),
   fields: (t) => ({
@@ -185,16 +186,16 @@ builder.node(SequenceGroup, {
   }),
 })
 
-type Told = Exclude<keyof GroupState, keyof GroupKey>
+type Told = Exclude<keyof SequenceGroupState, keyof SequenceGroupKey>
 
 /** All fields of an object are resolved in one tick, so unknown ones share one read, and are of the same state. */
 function known<Part extends Told>(
   group: GroupSource,
   part: Part,
   { sequences }: Nth,
-): GroupState[Part] | Promise<GroupState[Part]> {
-  const value = (group as Partial<GroupState>)[part]
-  return value === undefined ? sequences.readGroup(group).then((read) => read[part]) : value
+): SequenceGroupState[Part] | Promise<SequenceGroupState[Part]> {
+  const value = (group as Partial<SequenceGroupState>)[part]
+  return value === undefined ? sequences.readSequenceGroup(group).then((read) => read[part]) : value
 }
 
 export const sequenceNameArgument = {

@@ -2,12 +2,12 @@ import type { GraphQLResolveInfo } from 'graphql'
 import { untilRoom } from '../../core/eventLoop/ticks.ts'
 import { MAX_BLOCK, numbersOf } from '../../core/sequences/blocks.ts'
 import {
-  type GroupCallOptions,
-  groupAfter,
+  type SequenceCallOptions,
   type SequenceNumbers,
+  sequenceGroupAfter,
   writerFor,
 } from '../../core/sequences/sequences.ts'
-import type { GroupKey } from '../../core/sequences/store.ts'
+import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
 import { spendValues } from '../budget.ts'
@@ -75,7 +75,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       description:
         'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
       resolve: (numbers, _, { nth }): GroupSource | Promise<GroupSource> =>
-        numbers.isReplayed ? nth.sequences.readGroup(numbers.key) : groupAfter(numbers),
+        numbers.isReplayed ? nth.sequences.readSequenceGroup(numbers.key) : sequenceGroupAfter(numbers),
     }),
   }),
 })
@@ -90,7 +90,7 @@ function callOptions(
   args: Parameters<typeof claimFor>[0],
   context: Context,
   info: GraphQLResolveInfo,
-): GroupCallOptions {
+): SequenceCallOptions {
   return { claim: claimFor(args, context, info), withRevision: isAskedBeneath('revision', info) }
 }
 
@@ -151,6 +151,6 @@ export function groupIn({
   namespace: string
   name: string
   group: string
-}): GroupKey {
+}): SequenceGroupKey {
   return { namespace, sequence: name, group }
 }

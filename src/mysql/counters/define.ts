@@ -5,11 +5,11 @@ import { bytes, instant, integer } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { integerOrNull } from '../sequences/columns.ts'
 import { PERIOD_CODES, periodsText } from './retention.ts'
-import { gathered, spread } from './slots.ts'
-import { BEGINNING, type CountingRow, type Marks } from './update.ts'
+import { replacedBySum, spread } from './slots.ts'
+import { BEGINNING, type CounterRecord, type Marks } from './update.ts'
 
 /** Locks a counter's definition and its leaderboard row, to change or delete them. */
-export function lockDefinition({ id }: CountingRow): string[] {
+export function lockDefinition({ id }: CounterRecord): string[] {
   return [
     `select id from counter force index (primary) where id = ${integer(id)} for update`,
     `select counter_id from leaderboard force index (primary) where counter_id = ${integer(id)} for update`,
@@ -17,7 +17,7 @@ export function lockDefinition({ id }: CountingRow): string[] {
 }
 
 /** Changes the definition of a locked counter, and the version of its all-time rows. */
-export function redefine(row: CountingRow, definition: Definition, noted: Marks): string[] {
+export function redefine(row: CounterRecord, definition: Definition, noted: Marks): string[] {
   const { id, version, definition: present } = row
   const { bounds, slots, timeZone, periods } = definition
   const { minValue = null, maxValue = null, overflow } = bounds ?? {}
@@ -40,7 +40,7 @@ export function redefine(row: CountingRow, definition: Definition, noted: Marks)
 }
 
 /** Deletes a locked counter for good: its id is never reused. The sweep deletes its other totals. */
-export function remove({ id }: CountingRow): string[] {
+export function remove({ id }: CounterRecord): string[] {
   return [
     `delete from counter_value
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`,
@@ -50,7 +50,7 @@ export function remove({ id }: CountingRow): string[] {
   ]
 }
 
-function renew({ id, version }: CountingRow, { at, first }: Marks): string {
+function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
   return `update counter_value
    set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
@@ -63,7 +63,7 @@ function renew({ id, version }: CountingRow, { at, first }: Marks): string {
  * in the period or later; and from finer periods, for what only they contain.
  */
 function carryOver(
-  { id, definition: present }: CountingRow,
+  { id, definition: present }: CounterRecord,
   next: Definition,
   { period }: TrackedPeriod,
   at: number,
@@ -83,7 +83,7 @@ function carryOver(
       ({ period, from, to }) =>
         `period = ${PERIOD_CODES[period]} and starts_at >= ${literal(from)} and starts_at < ${literal(to)}`,
     )
-  return gathered(id, {
+  return replacedBySum(id, {
     period: code,
     startsAt: literal(start),
     from: kept ? [own, ...parts] : parts,

@@ -4,7 +4,7 @@ import { withTimeout } from '../connections/timeout.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
 import { IS_WRITTEN, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
-import { BEGINNING, type CountingRow } from './update.ts'
+import { BEGINNING, type CounterRecord } from './update.ts'
 
 /**
  * Keeps the table `leaderboard` up to date, which holds counters sorted by value and by last change. Changed rows are
@@ -15,7 +15,7 @@ import { BEGINNING, type CountingRow } from './update.ts'
  */
 export interface LeaderboardSync {
   /** Marks changed rows for the next copy. */
-  mark(rows: readonly CountingRow[]): void
+  mark(rows: readonly CounterRecord[]): void
   /** Copies the marked rows, if that takes less than a second. */
   refresh(): Promise<void>
   close(): Promise<void>

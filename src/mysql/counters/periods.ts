@@ -3,7 +3,7 @@ import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/counterRun.ts
 import type { CounterMember } from '../flush/members.ts'
 import { instant, integer } from '../literals.ts'
 import { PERIOD_CODES } from './retention.ts'
-import type { CountingRow } from './update.ts'
+import type { CounterRecord } from './update.ts'
 
 /** The primary key of a period's row, without the counter and the slot. */
 export interface Frame {
@@ -15,7 +15,7 @@ export interface Frame {
 /**
  * Computes the keys of the periods that contain an instant, once for each definition, as most counters share theirs.
  */
-export function openFrames(at: Date): (row: CountingRow) => Frame[] {
+export function openFrames(at: Date): (row: CounterRecord) => Frame[] {
   const frames = new Map<unknown, Frame[]>()
   return ({ definition }) => {
     const known = frames.get(definition)
@@ -47,7 +47,7 @@ export function guardOf({ wantsPeriodValues }: CounterRun): number | undefined {
  */
 export function addInPeriods(
   [first, ...others]: readonly [CounterMember, ...CounterMember[]],
-  framesOf: (row: CountingRow) => Frame[],
+  framesOf: (row: CounterRecord) => Frame[],
 ): string {
   const guard = guardOf(first.run)
   const rows = [first, ...others].flatMap(({ row, run: { slot = 0, added } }) =>
@@ -62,7 +62,7 @@ on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between
 }
 
 /** Locks and reads the totals of the current periods, for counters without slots that have the same ones. */
-export function readPeriods(rows: readonly CountingRow[], frames: readonly Frame[]): string {
+export function readPeriods(rows: readonly CounterRecord[], frames: readonly Frame[]): string {
   return `select counter_id as id, period, value
   from counter_value force index (primary)
  where counter_id in (${rows.map(({ id }) => integer(id)).join(', ')}) and (${among(frames)}) and slot = 0
@@ -70,7 +70,7 @@ export function readPeriods(rows: readonly CountingRow[], frames: readonly Frame
 }
 
 /** The same for a counter with slots: the sum, either as committed by other sessions or under all locks. */
-export function sumPeriods({ id }: CountingRow, frames: readonly Frame[], isLocked: boolean): string {
+export function sumPeriods({ id }: CounterRecord, frames: readonly Frame[], isLocked: boolean): string {
   return `select counter_id as id, period, cast(sum(value) as signed) as value
   from counter_value force index (primary)
  where counter_id = ${integer(id)} and (${among(frames)})

@@ -1,13 +1,13 @@
 import { instant, integer } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
-import { allTime, BEGINNING, type CountingRow, type Marks, times } from './update.ts'
+import { allTime, BEGINNING, type CounterRecord, type Marks, times } from './update.ts'
 
 /** Temporary slot for the sum of the others: no counter has so many slots. */
 const SPARE_SLOT = 65_535
 
 /** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */
 export function addToSlot(
-  { id, version }: CountingRow,
+  { id, version }: CounterRecord,
   slot: number,
   delta: number,
   { at, raise }: Marks,
@@ -25,7 +25,7 @@ export function ofSlot(slot: number | undefined): string {
 }
 
 /** Locks a slot of a counter, or all of them in order, and reads their values. */
-export function lockSlots({ id }: CountingRow, slot: number | undefined): string {
+export function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
   return `select version, value, revision
   from counter_value force index (primary)
  where counter_id = ${integer(id)} and ${ofSlot(slot)}
@@ -34,14 +34,14 @@ export function lockSlots({ id }: CountingRow, slot: number | undefined): string
 }
 
 /** Reads the sum of all slots, as far as other sessions have committed it. */
-export function sumSlots({ id }: CountingRow): string {
+export function sumSlots({ id }: CounterRecord): string {
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
  where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
 }
 
 /** Sets the sum of a counter's locked slots. */
-export function setSlots({ id }: CountingRow, to: number, { at, raise }: Marks): string {
+export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks): string {
   return `update counter_value
    set revision = revision + if(slot = 0, ${raise}, 0),
        ${times(at)},
@@ -61,7 +61,7 @@ export function spread(
     (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,
   )
   return [
-    ...gathered(id, {
+    ...replacedBySum(id, {
       period: 0,
       startsAt: BEGINNING,
       from: [`period = 0 and starts_at = ${BEGINNING}`],
@@ -78,7 +78,7 @@ values ${rows.join(', ')}`,
   ]
 }
 
-export interface Gathering {
+export interface RowsToSum {
   /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
   period: number
   startsAt: string
@@ -91,9 +91,9 @@ export interface Gathering {
 }
 
 /** Replaces rows of a counter with one that has their sum. One beyond the safe range fails, as null. */
-export function gathered(
+export function replacedBySum(
   id: number,
-  { period, startsAt, from, replaced, version = '0', notes = '0, null, null' }: Gathering,
+  { period, startsAt, from, replaced, version = '0', notes = '0, null, null' }: RowsToSum,
 ): string[] {
   const sum = 'coalesce(sum(value), 0)'
   const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number

@@ -12,7 +12,7 @@ import { DEFINITION, definitionIn, IS_WRITTEN, JOIN_ALL_TIME, STATE, stateIn } f
 import { readHistory } from './history.ts'
 import { listLeaderboard } from './leaderboard.ts'
 import type { LeaderboardSync } from './leaderboardSync.ts'
-import { BEGINNING, type CountingRow, countingRow } from './update.ts'
+import { BEGINNING, type CounterRecord, counterRecord } from './update.ts'
 
 export function openCounterStore(
   database: Database,
@@ -23,7 +23,7 @@ export function openCounterStore(
     rows: openRows(database, failover, {
       textOf: keyText,
       find: findCounters,
-      make: makeCounters,
+      make: createCounters,
     }),
     read: (keys) => database.withRetry((connection) => readCounters(connection, keys)),
     list: (namespace, page) => database.withRetry((connection) => listCounters(connection, namespace, page)),
@@ -40,7 +40,7 @@ async function findCounters(
   connection: Connection,
   keys: readonly CounterKey[],
   incarnation: number,
-): Promise<Map<string, CountingRow>> {
+): Promise<Map<string, CounterRecord>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
       keys,
@@ -56,13 +56,13 @@ async function findCounters(
   return new Map(
     rows.map((row) => [
       keyText({ namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }),
-      countingRow({ id: row.id, version: row.version, incarnation }, definitionIn(row)),
+      counterRecord({ id: row.id, version: row.version, incarnation }, definitionIn(row)),
     ]),
   )
 }
 
 /** Creates counters with their all-time rows. Readers don't see them before their first change or definition. */
-async function makeCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
+async function createCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
   for (const namespace of new Set(keys.map(({ namespace }) => namespace))) {
     const names = keys.filter((key) => key.namespace === namespace).map(({ name }) => bytes(name))
     const opened = await openNamespace(connection, namespace)

@@ -9,7 +9,7 @@ import { raisedRevision } from '../revisions.ts'
 export const BEGINNING = '19700101000000'
 
 /** A counter's row, as a flush identifies it. */
-export interface CountingRow extends CounterRow {
+export interface CounterRecord extends CounterRow {
   id: number
   /** Version of the definition that was read with it. */
   version: number
@@ -23,10 +23,10 @@ export function allTime(slot: number): string {
 }
 
 /** A counter's row under one version of its definition. */
-export function countingRow(
-  { id, version, incarnation }: Pick<CountingRow, 'id' | 'version' | 'incarnation'>,
+export function counterRecord(
+  { id, version, incarnation }: Pick<CounterRecord, 'id' | 'version' | 'incarnation'>,
   definition: Definition,
-): CountingRow {
+): CounterRecord {
   return { kind: 'counter', key: `counter ${id} ${version}`, id, version, incarnation, definition }
 }
 
@@ -38,7 +38,7 @@ export function countingRow(
  * trigger. (The function is unsigned, hence the cast.)
  */
 export function addReturningOld(
-  { id, version }: CountingRow,
+  { id, version }: CounterRecord,
   delta: number,
   { at, raise }: Pick<Marks, 'at' | 'raise'>,
 ): string {

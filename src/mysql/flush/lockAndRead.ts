@@ -7,7 +7,7 @@ import { slotSteps } from '../counters/slotSteps.ts'
 import { addReturningOld, change, lock, readRevisions } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { READ_FIRST_REVISION } from '../revisions.ts'
-import { groupSteps, mayAdvance } from '../sequences/lockGroups.ts'
+import { lockSequenceGroups, mayAdvance } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members } from './members.ts'
 import { type FlushForm, type FlushText, NARROW, ownerOf, type Step, select, textOf } from './steps.ts'
@@ -17,7 +17,7 @@ import { type FlushForm, type FlushText, NARROW, ownerOf, type Step, select, tex
  * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
  */
 export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): FlushText {
-  const { counters, groups } = members
+  const { counters, sequenceGroups } = members
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return textOf([
     ...claimSteps(members, claims, at, form),
@@ -25,7 +25,7 @@ export function lockAndRead(members: Members, { claims, at }: Flush, form: Flush
     ...changeSteps(members, single, at, form),
     ...revisionSteps(single),
     ...spread.flatMap((member) => slotSteps(member, at)),
-    ...groupSteps(members, groups, at, form),
+    ...lockSequenceGroups(members, sequenceGroups, at, form),
     ...periodTotalSteps(counters, at, form),
     ...counters
       .filter(({ run }) => run.isForDefinition)
@@ -80,7 +80,7 @@ function claimSteps(
 function firstRevisionSteps(members: Members, form: FlushForm): Step[] {
   const isWanted =
     members.counters.some(({ run }) => run.withRevision && !run.coalesced) ||
-    members.groups.some((member) => member.run.withRevision && !mayAdvance(member, form))
+    members.sequenceGroups.some((member) => member.run.withRevision && !mayAdvance(member, form))
   if (!isWanted) return []
   return select(READ_FIRST_REVISION, undefined, (answer) => {
     members.first = firstRow(answer)?.first

@@ -2,14 +2,14 @@ import type { CounterRun } from '../../core/groupCommit/counterRun.ts'
 import type { SequenceRun } from '../../core/groupCommit/sequenceRun.ts'
 import type { Flush, Found } from '../../core/groupCommit/writer.ts'
 import type { EarlierResults } from '../../core/idempotency.ts'
-import type { GroupFound } from '../../core/sequences/state.ts'
-import type { CountingRow } from '../counters/update.ts'
-import { inLockOrder, type NumberedRow } from '../sequences/numberedRow.ts'
+import type { SequenceGroupFound } from '../../core/sequences/state.ts'
+import type { CounterRecord } from '../counters/update.ts'
+import { inLockOrder, type SequenceGroupRecord } from '../sequences/record.ts'
 
 /** What a flush touches, in lock order, and what its first round trip finds. */
 export interface Members {
   counters: CounterMember[]
-  groups: GroupMember[]
+  sequenceGroups: SequenceGroupMember[]
   /** Initial revision of rows that are changed for the first time, if wanted. */
   first: number | undefined
   /** Results under used keys. */
@@ -20,24 +20,24 @@ export interface Members {
 
 export interface CounterMember {
   run: CounterRun
-  row: CountingRow
+  row: CounterRecord
   /** The value before; undefined: there is no such row; `unsure`: the answer doesn't show it. */
   before: number | 'unsure' | undefined
   periodTotals: number[] | undefined
   revision: number | undefined
 }
 
-export interface GroupMember {
+export interface SequenceGroupMember {
   run: SequenceRun
-  row: NumberedRow
+  row: SequenceGroupRecord
   /** Undefined: it doesn't exist. */
-  found: GroupFound | undefined
+  found: SequenceGroupFound | undefined
 }
 
-export function membersOf({ counters, groups }: Pick<Flush, 'counters' | 'groups'>): Members {
+export function membersOf({ counters, sequenceGroups }: Pick<Flush, 'counters' | 'sequenceGroups'>): Members {
   return {
     counters: counters.map(counterMember).sort((a, b) => a.row.id - b.row.id),
-    groups: groups.map(groupMember).sort(inLockOrder),
+    sequenceGroups: sequenceGroups.map(sequenceGroupMember).sort(inLockOrder),
     first: undefined,
     earlier: [],
     claimed: 0,
@@ -46,13 +46,13 @@ export function membersOf({ counters, groups }: Pick<Flush, 'counters' | 'groups
 
 export function counterMember(run: CounterRun): CounterMember {
   // All rows come from this store.
-  const row = run.row as CountingRow
+  const row = run.row as CounterRecord
   return { run, row, before: undefined, periodTotals: undefined, revision: undefined }
 }
 
-export function groupMember(run: SequenceRun): GroupMember {
+export function sequenceGroupMember(run: SequenceRun): SequenceGroupMember {
   // All rows come from this store.
-  return { run, row: run.row as NumberedRow, found: undefined }
+  return { run, row: run.row as SequenceGroupRecord, found: undefined }
 }
 
 export function hasSlots({ row }: CounterMember): boolean {
@@ -60,7 +60,7 @@ export function hasSlots({ row }: CounterMember): boolean {
 }
 
 /** What was found, for the rows that exist. */
-export function foundIn({ counters, groups, earlier }: Members): Found {
+export function foundIn({ counters, sequenceGroups, earlier }: Members): Found {
   return {
     earlier,
     counters: new Map(
@@ -68,6 +68,8 @@ export function foundIn({ counters, groups, earlier }: Members): Found {
         typeof before === 'number' ? [[run, { value: before, periodTotals, revision }] as const] : [],
       ),
     ),
-    groups: new Map(groups.flatMap(({ run, found }) => (found ? [[run, found] as const] : []))),
+    sequenceGroups: new Map(
+      sequenceGroups.flatMap(({ run, found }) => (found ? [[run, found] as const] : [])),
+    ),
   }
 }

@@ -5,7 +5,7 @@ import { allTime } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
 import { inOrder } from './idempotencyKeys.ts'
-import { type CounterMember, type GroupMember, hasSlots, type Members } from './members.ts'
+import { type CounterMember, hasSlots, type Members, type SequenceGroupMember } from './members.ts'
 import { type Step, select, textOf } from './steps.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
@@ -16,13 +16,13 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
  * them. Counters are known to exist, so locked ones are skipped. It fails at the first locked claim or sequence group:
  * those may also be missing, and a reservation must not skip a number.
  */
-export function tryLocks({ counters, groups }: Members, claims: readonly Claim[]) {
+export function tryLocks({ counters, sequenceGroups }: Members, claims: readonly Claim[]) {
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return textOf([
     ...inOrder(claims).flatMap(({ key, hash }) => select(lockClaim(hash), key)),
     ...(single.length > 0 ? select(skipLocked(single)) : []),
     ...spread.flatMap((member) => select(skipLockedSlots(member))),
-    ...groups.flatMap(lockGroup),
+    ...sequenceGroups.flatMap(lockGroup),
   ])
 }
 
@@ -74,7 +74,7 @@ function skippingLocked(which: string): string {
    for update skip locked`
 }
 
-function lockGroup({ row, run }: GroupMember): Step[] {
+function lockGroup({ row, run }: SequenceGroupMember): Step[] {
   const { id, sequenceId, key, sequenceKey } = row
   return [
     ...select(

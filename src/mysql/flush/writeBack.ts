@@ -4,9 +4,9 @@ import type { Decision } from '../../core/groupCommit/writer.ts'
 import { redefine, remove } from '../counters/define.ts'
 import { addInPeriods, guardOf, openFrames } from '../counters/periods.ts'
 import { addToSlot, setSlots } from '../counters/slots.ts'
-import { type CountingRow, change } from '../counters/update.ts'
+import { type CounterRecord, change } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
-import { groupWriteSteps } from '../sequences/writeGroups.ts'
+import { writeSequenceGroups } from '../sequences/writeBack.ts'
 import { releaseKey, storeResults } from './idempotencyKeys.ts'
 import { counterMember } from './members.ts'
 import { type FlushForm, type FlushText, ownerOf, type Step, textOf } from './steps.ts'
@@ -19,10 +19,10 @@ export interface WriteOptions {
 
 /** The statements that write a decision: counters on the locked path, sequence groups, period totals and keys. */
 export function writeBack(decision: Decision, { at, first }: WriteOptions, form: FlushForm): FlushText {
-  const { counters, groups, additions, toStore, toRelease } = decision
+  const { counters, sequenceGroups, additions, toStore, toRelease } = decision
   return textOf([
     ...counterSteps(counters, { at, first }, form),
-    ...groupWriteSteps(groups, { at, first }, form),
+    ...writeSequenceGroups(sequenceGroups, { at, first }, form),
     ...additionSteps(additions, at, form),
     ...(toStore.length > 0 ? [{ statement: storeResults(toStore) }] : []),
     ...toRelease.map((claim) => ({ statement: releaseKey(claim), owner: claim.key })),
@@ -66,7 +66,7 @@ function additionSteps(additions: readonly CounterRun[], at: Date, { onePerState
 
 /** A counter whose value changes. */
 interface Counted {
-  row: CountingRow
+  row: CounterRecord
   from: number
   to: number
   raise: number

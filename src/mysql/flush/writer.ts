@@ -4,8 +4,8 @@ import { afterSwitchover } from '../connections/health.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
-import type { CountingRow } from '../counters/update.ts'
-import { noteIssued } from '../sequences/writeGroups.ts'
+import type { CounterRecord } from '../counters/update.ts'
+import { noteIssued } from '../sequences/writeBack.ts'
 import { openFencedConnection } from './fencedConnection.ts'
 import { lockAndRead, readUnsure } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
@@ -16,7 +16,7 @@ import { writeBack } from './writeBack.ts'
 
 export interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
-  onChanged: (rows: readonly CountingRow[]) => void
+  onChanged: (rows: readonly CounterRecord[]) => void
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
@@ -134,8 +134,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** Whether a flush has rows of an earlier incarnation of the database. */
-  function isStale({ counters, groups }: Members): boolean {
-    return [...counters, ...groups].some(({ row }) => row.incarnation !== failover.incarnation)
+  function isStale({ counters, sequenceGroups }: Members): boolean {
+    return [...counters, ...sequenceGroups].some(({ row }) => row.incarnation !== failover.incarnation)
   }
 
   /** The database lacks what this writer has committed. */
@@ -180,7 +180,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   function noteDone({ kind }: Outcome, { counters }: Members, decision: Decision): void {
     try {
       if (kind === 'committed' || kind === 'unknown') onChanged(counters.map(({ row }) => row))
-      if (kind === 'committed') noteIssued(decision.groups)
+      if (kind === 'committed') noteIssued(decision.sequenceGroups)
     } catch (error) {
       // Committed results are returned whatever happens here.
       onFault(error)

@@ -1,11 +1,11 @@
 import type { RowDataPacket } from 'mysql2'
 import type { PageByName } from '../../core/counters/pages.ts'
 import {
-  type GroupKey,
-  type GroupsRead,
+  type SequenceGroupKey,
+  type SequenceGroupsRead,
   type SequenceKey,
   type SequenceState,
-  type StoredGroup,
+  type StoredSequenceGroup,
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
 import { periodKeyOf } from '../../core/time/periodKey.ts'
@@ -75,11 +75,11 @@ const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zon
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
 /** Reads sequence groups by key, including missing ones of existing sequences. */
-export async function readGroups(
+export async function readSequenceGroups(
   connection: Connection,
-  keys: readonly GroupKey[],
+  keys: readonly SequenceGroupKey[],
   now: Date,
-): Promise<GroupsRead> {
+): Promise<SequenceGroupsRead> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
       keys,
@@ -95,15 +95,15 @@ export async function readGroups(
     ),
   )
   const found = rows.filter(({ sequence }) => sequence !== null)
-  return { groups: await groupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
+  return { groups: await sequenceGroupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
 }
 
-export async function listGroups(
+export async function listSequenceGroups(
   connection: Connection,
   { namespace, name }: SequenceKey,
   page: PageByName,
   now: Date,
-): Promise<StoredGroup[]> {
+): Promise<StoredSequenceGroup[]> {
   const conditions = [
     `n.name = ${bytes(namespace)}`,
     `s.name = ${bytes(name)}`,
@@ -119,7 +119,7 @@ export async function listGroups(
       where ${conditions.join(' and ')}
       ${pageOf('g.name', page)}`,
   )
-  return groupsFrom(connection, rows, now)
+  return sequenceGroupsFrom(connection, rows, now)
 }
 
 /** A sequence group as read, with its current and its latest period. */
@@ -127,14 +127,14 @@ interface Standing {
   id: number | null
   periodKey: number
   latestPeriodKey: number | null
-  stored: StoredGroup
+  stored: StoredSequenceGroup
 }
 
-async function groupsFrom(
+async function sequenceGroupsFrom(
   connection: Connection,
   rows: readonly RowDataPacket[],
   now: Date,
-): Promise<StoredGroup[]> {
+): Promise<StoredSequenceGroup[]> {
   const standings = rows.map((row) => standingIn(row, now))
   await readPositions(connection, standings)
   await readFreeNumbers(connection, standings)

@@ -3,9 +3,9 @@ import { NthError } from '../../core/errors.ts'
 import type { Rows } from '../../core/rows.ts'
 
 import {
-  type GroupKey,
-  groupKeyText,
+  type SequenceGroupKey,
   type SequenceStore,
+  sequenceGroupKeyText,
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
 import type { Connection, Database } from '../connections/database.ts'
@@ -16,8 +16,8 @@ import { loadInBatches, openRows } from '../rowCache.ts'
 import { selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
 import { defineSequence, deleteSequence, sequenceIn } from './define.ts'
-import { type NumberedRow, numberedRow } from './numberedRow.ts'
-import { listGroups, listSequences, readGroups, readSequences } from './reads.ts'
+import { listSequenceGroups, listSequences, readSequenceGroups, readSequences } from './reads.ts'
+import { type SequenceGroupRecord, sequenceGroupRecord } from './record.ts'
 import { literal, readPresent, reservationIn } from './reservations.ts'
 
 export function openSequenceStore(
@@ -25,22 +25,27 @@ export function openSequenceStore(
   definitions: Database,
   failover: FailoverDetector,
 ): SequenceStore {
-  const rows = openRows(database, failover, { textOf: groupKeyText, find: findGroups, make: makeGroups })
+  const rows = openRows(database, failover, {
+    textOf: sequenceGroupKeyText,
+    find: findSequenceGroups,
+    make: createSequenceGroups,
+  })
   return {
     rows,
     rowsOfReservations: openReservationRows(database, failover, rows),
     readSequences: (keys) => database.withRetry((connection) => readSequences(connection, keys)),
-    readGroups: (keys, now) => database.withRetry((connection) => readGroups(connection, keys, now)),
+    readSequenceGroups: (keys, now) =>
+      database.withRetry((connection) => readSequenceGroups(connection, keys, now)),
     list: (namespace, page) => database.withRetry((connection) => listSequences(connection, namespace, page)),
-    listGroups: (sequence, page, now) =>
-      database.withRetry((connection) => listGroups(connection, sequence, page, now)),
+    listSequenceGroups: (sequence, page, now) =>
+      database.withRetry((connection) => listSequenceGroups(connection, sequence, page, now)),
     async readReservations(tokens) {
       const [found] = await database.withRetry((connection) =>
         connection.query<RowDataPacket[]>(readPresent(tokens)),
       )
       return found.map(reservationIn)
     },
-    readReservationGroups: (tokens) =>
+    readReservationSequenceGroups: (tokens) =>
       database.withRetry(async (connection) =>
         (await readByToken(connection, tokens)).map((row) => ({
           token: row.token.toString('hex'),
@@ -55,11 +60,11 @@ export function openSequenceStore(
 const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
        s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
 
-async function findGroups(
+async function findSequenceGroups(
   connection: Connection,
-  keys: readonly GroupKey[],
+  keys: readonly SequenceGroupKey[],
   incarnation: number,
-): Promise<Map<string, NumberedRow>> {
+): Promise<Map<string, SequenceGroupRecord>> {
   const [rows] = await connection.query<RowDataPacket[]>(
     selectByParent(
       keys,
@@ -73,11 +78,15 @@ async function findGroups(
             and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
     ),
   )
-  return new Map(rows.map((row) => [groupKeyText(keyIn(row)), rowIn(row, incarnation)]))
+  return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), rowIn(row, incarnation)]))
 }
 
 /** Creates sequence groups, and their sequences where missing. */
-async function makeGroups(connection: Connection, keys: readonly GroupKey[], at: Date): Promise<void> {
+async function createSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  at: Date,
+): Promise<void> {
   for (const { namespace, sequence, group } of keys) {
     const id = await sequenceIn(connection, { namespace, name: sequence }, at)
     await connection.query(
@@ -91,9 +100,9 @@ async function makeGroups(connection: Connection, keys: readonly GroupKey[], at:
 function openReservationRows(
   database: Database,
   failover: FailoverDetector,
-  known: Rows<GroupKey, NumberedRow>,
-): Rows<string, NumberedRow> {
-  const find = loadInBatches<string, NumberedRow>(
+  known: Rows<SequenceGroupKey, SequenceGroupRecord>,
+): Rows<string, SequenceGroupRecord> {
+  const find = loadInBatches<string, SequenceGroupRecord>(
     (token) => token,
     (asked) => database.withRetry((connection) => findByToken(connection, [...asked.keys()])),
   )
@@ -101,7 +110,7 @@ function openReservationRows(
   async function findByToken(
     connection: Connection,
     tokens: readonly string[],
-  ): Promise<Map<string, NumberedRow>> {
+  ): Promise<Map<string, SequenceGroupRecord>> {
     const { incarnation } = failover
     const rows = await readByToken(connection, tokens)
     return new Map(
@@ -138,13 +147,13 @@ async function readByToken(connection: Connection, tokens: readonly string[]): P
   return rows
 }
 
-function rowIn(row: RowDataPacket, incarnation: number): NumberedRow {
+function rowIn(row: RowDataPacket, incarnation: number): SequenceGroupRecord {
   const { id, identity, version } = row
   const given = { id, sequenceId: row.sequence_id, identity, incarnation, version }
-  return numberedRow(given, row.its_group.toString('utf8'), sequenceDefinitionIn(row))
+  return sequenceGroupRecord(given, row.its_group.toString('utf8'), sequenceDefinitionIn(row))
 }
 
-function keyIn(row: RowDataPacket): GroupKey {
+function keyIn(row: RowDataPacket): SequenceGroupKey {
   return {
     namespace: row.namespace.toString('utf8'),
     sequence: row.sequence.toString('utf8'),

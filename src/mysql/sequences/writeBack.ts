@@ -1,24 +1,26 @@
 import type { Decision } from '../../core/groupCommit/writer.ts'
-import type { GroupWrite } from '../../core/sequences/state.ts'
-import { type GroupMember, groupMember } from '../flush/members.ts'
+import type { SequenceGroupWrite } from '../../core/sequences/state.ts'
+import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
 import { bytes, instant, integer } from '../literals.ts'
 import { bytesOrNull, integerOrNull } from './columns.ts'
-import { raiseStep } from './groupRevisions.ts'
-import { inLockOrder } from './numberedRow.ts'
+import { inLockOrder } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
+import { raiseRevisions } from './revisions.ts'
 
-interface Written extends GroupMember {
-  write: GroupWrite
+interface Written extends SequenceGroupMember {
+  write: SequenceGroupWrite
 }
 
 /** The statements that write sequence groups. */
-export function groupWriteSteps(
-  groups: Decision['groups'],
+export function writeSequenceGroups(
+  sequenceGroups: Decision['sequenceGroups'],
   { at, first }: { at: Date; first: number | undefined },
   form: FlushForm,
 ): Step[] {
-  const written = groups.map(({ run, write }): Written => ({ ...groupMember(run), write })).sort(inLockOrder)
+  const written = sequenceGroups
+    .map(({ run, write }): Written => ({ ...sequenceGroupMember(run), write }))
+    .sort(inLockOrder)
   const moved = written.filter(({ write }) => write.isMoved)
   const raised = written.map(({ row, write }) => ({ row, raise: write.raised }))
   return [
@@ -26,7 +28,7 @@ export function groupWriteSteps(
       statement: writePositions(some, at),
       owner: ownerOf(some),
     })),
-    ...together(raised, form).map((some) => raiseStep(some, first)),
+    ...together(raised, form).map((some) => raiseRevisions(some, first)),
     ...written.flatMap((one) => {
       const statements = [...(isLatest(one) ? [] : [noteLatest(one)]), ...reservationWrites(one)]
       return statements.map((statement) => ({ statement, owner: one.row.key }))
@@ -35,9 +37,9 @@ export function groupWriteSteps(
 }
 
 /** Caches for sequence groups what the next flush need not write again. */
-export function noteIssued(groups: Decision['groups']): void {
-  for (const { run, write } of groups) {
-    const { row } = groupMember(run)
+export function noteIssued(sequenceGroups: Decision['sequenceGroups']): void {
+  for (const { run, write } of sequenceGroups) {
+    const { row } = sequenceGroupMember(run)
     if (write.isIssued) row.issuedIn = { periodKey: run.periodKey, definition: write.definition }
   }
 }

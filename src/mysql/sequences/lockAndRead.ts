@@ -1,14 +1,14 @@
 import type { RowDataPacket } from 'mysql2'
-import type { GroupFound } from '../../core/sequences/state.ts'
+import type { SequenceGroupFound } from '../../core/sequences/state.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
-import type { GroupMember, Members } from '../flush/members.ts'
+import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer } from '../literals.ts'
 import { SEQUENCE_COLUMNS } from './columns.ts'
-import { lockRevisions, raiseStep, readRaised } from './groupRevisions.ts'
-import { isRenewed } from './numberedRow.ts'
+import { isRenewed } from './record.ts'
 import { inOrder, readFree, readTokens, reservationIn } from './reservations.ts'
+import { lockRevisions, raiseRevisions, readRaised } from './revisions.ts'
 
 /** Maximum sequence groups cached as hidden: the answers lack their last number. */
 const MAX_HIDDEN = 10_000
@@ -18,39 +18,41 @@ const MAX_HIDDEN = 10_000
  * don't change; the rows of gapless sequence groups, as their reservations of past periods may be closed as well; and
  * the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function groupSteps(
+export function lockSequenceGroups(
   members: Members,
-  groups: readonly GroupMember[],
+  sequenceGroups: readonly SequenceGroupMember[],
   at: Date,
   form: FlushForm,
 ): Step[] {
-  if (groups.length === 0) return []
-  const gapless = groups.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
-  const opened = form.isClustered ? groups.filter((member) => !isOpen(member)) : []
+  if (sequenceGroups.length === 0) return []
+  const gapless = sequenceGroups
+    .filter(({ row }) => row.definition.gapless)
+    .toSorted((a, b) => a.row.id - b.row.id)
+  const opened = form.isClustered ? sequenceGroups.filter((member) => !isOpen(member)) : []
   return [
     ...together(opened, form).map((some) => ({ statement: noteUse(some), owner: sequenceKeyOf(some) })),
-    ...together(groups, form).flatMap((some) =>
+    ...together(sequenceGroups, form).flatMap((some) =>
       select(lockSequences(some), sequenceKeyOf(some), (answer) => readDefinitions(some, rowsOf(answer))),
     ),
-    ...(groups.length <= NARROW && groups.every((member) => mayAdvance(member, form))
-      ? advanceSteps(groups, at, form)
+    ...(sequenceGroups.length <= NARROW && sequenceGroups.every((member) => mayAdvance(member, form))
+      ? advanceSteps(sequenceGroups, at, form)
       : [
-          ...together(gapless, form).flatMap((some) => select(lockGroups(some), ownerOf(some))),
-          ...together(groups, form).flatMap(positionSteps),
-          ...together(groups, form).flatMap((some) => lockRevisions(members, some)),
+          ...together(gapless, form).flatMap((some) => select(lockGaplessGroups(some), ownerOf(some))),
+          ...together(sequenceGroups, form).flatMap(positionSteps),
+          ...together(sequenceGroups, form).flatMap((some) => lockRevisions(members, some)),
           ...gapless.flatMap(reservationSteps),
         ]),
   ]
 }
 
 /** The key of their sequence, if there is only one. */
-function sequenceKeyOf(groups: readonly GroupMember[]): string | undefined {
-  const keys = new Set(groups.map(({ row }) => row.sequenceKey))
+function sequenceKeyOf(sequenceGroups: readonly SequenceGroupMember[]): string | undefined {
+  const keys = new Set(sequenceGroups.map(({ row }) => row.sequenceKey))
   return keys.size === 1 ? [...keys][0] : undefined
 }
 
 /** Whether this process has issued numbers in the current period of a sequence group. */
-function isOpen({ row, run }: GroupMember): boolean {
+function isOpen({ row, run }: SequenceGroupMember): boolean {
   return row.issuedIn?.periodKey === run.periodKey
 }
 
@@ -59,13 +61,13 @@ function isOpen({ row, run }: GroupMember): boolean {
  * numbers are issued, so that the two conflict. For a process's first use of such a row, this update makes them
  * conflict.
  */
-function noteUse(some: readonly GroupMember[]): string {
+function noteUse(some: readonly SequenceGroupMember[]): string {
   return `update sequence force index (primary)
    set uses = uses + 1
  where id in (${idsOf(some.map(({ row }) => row.sequenceId))})`
 }
 
-function lockSequences(some: readonly GroupMember[]): string {
+function lockSequences(some: readonly SequenceGroupMember[]): string {
   return `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
   from sequence s force index (primary)
  where s.id in (${idsOf(some.map(({ row }) => row.sequenceId))})
@@ -78,7 +80,7 @@ function lockSequences(some: readonly GroupMember[]): string {
  * redefined in the meantime, its new definition is used, unless that needs other rows or statements: so repeated
  * redefinitions can't keep numbers from being issued.
  */
-function readDefinitions(some: readonly GroupMember[], rows: readonly RowDataPacket[]): void {
+function readDefinitions(some: readonly SequenceGroupMember[], rows: readonly RowDataPacket[]): void {
   const found = new Map(rows.map((row) => [row.id, row]))
   for (const member of some) {
     const { run, row } = member
@@ -97,7 +99,7 @@ function readDefinitions(some: readonly GroupMember[], rows: readonly RowDataPac
   }
 }
 
-function lockGroups(some: readonly GroupMember[]): string {
+function lockGaplessGroups(some: readonly SequenceGroupMember[]): string {
   return `select id
   from sequence_group force index (primary)
  where id in (${idsOf(some.map(({ row }) => row.id))})
@@ -106,17 +108,17 @@ function lockGroups(some: readonly GroupMember[]): string {
 }
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayAdvance({ row, run }: GroupMember, { hidden }: FlushForm): boolean {
+export function mayAdvance({ row, run }: SequenceGroupMember, { hidden }: FlushForm): boolean {
   const { issuedIn, definition, id } = row
   const isKnown = issuedIn?.periodKey === run.periodKey && issuedIn.definition === definition
   return isKnown && run.advance !== undefined && !definition.gapless && !hidden.has(id)
 }
 
-function advanceSteps(groups: readonly GroupMember[], at: Date, form: FlushForm): Step[] {
+function advanceSteps(sequenceGroups: readonly SequenceGroupMember[], at: Date, form: FlushForm): Step[] {
   return [
-    ...groups.map((member) => advanceStep(member, at, form)),
-    ...together(groups, form).flatMap((some) => [
-      raiseStep(some.map(({ row, run }) => ({ row, raise: run.operations }))),
+    ...sequenceGroups.map((member) => advanceStep(member, at, form)),
+    ...together(sequenceGroups, form).flatMap((some) => [
+      raiseRevisions(some.map(({ row, run }) => ({ row, raise: run.operations }))),
       ...readRaised(some),
     ]),
   ]
@@ -127,7 +129,7 @@ function advanceSteps(groups: readonly GroupMember[], at: Date, form: FlushForm)
  * answer: MySQL Cookbook, "single-row sequence generators". Less work for the server than to lock, read and write it.
  * (With 20 callers of two sequence groups, a flush took 0.50 ms rather than 0.59 on a machine of two cores.)
  */
-function advanceStep(member: GroupMember, at: Date, { hidden }: FlushForm): Step {
+function advanceStep(member: SequenceGroupMember, at: Date, { hidden }: FlushForm): Step {
   const { row, run } = member
   const { id, identity, version, key: owner } = row
   const statement = `update sequence_value
@@ -156,7 +158,7 @@ function hide(id: number, hidden: Set<number>): void {
 }
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
-function positionSteps(some: readonly GroupMember[]): Step[] {
+function positionSteps(some: readonly SequenceGroupMember[]): Step[] {
   const isCreating = some.some((member) => !isOpen(member))
   const owner = ownerOf(some)
   return [...groupBy(some, ({ run }) => run.periodKey)].flatMap(([periodKey, same]) => [
@@ -165,7 +167,7 @@ function positionSteps(some: readonly GroupMember[]): Step[] {
   ])
 }
 
-function createPositions(some: readonly GroupMember[], periodKey: number): string {
+function createPositions(some: readonly SequenceGroupMember[], periodKey: number): string {
   return `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
@@ -174,7 +176,7 @@ select id, ${integer(periodKey)}, identity
     on duplicate key update definitions = sequence_value.definitions`
 }
 
-function lockPositions(some: readonly GroupMember[], periodKey: number): string {
+function lockPositions(some: readonly SequenceGroupMember[], periodKey: number): string {
   return `select group_id, identity, value, next_value, generation
   from sequence_value force index (primary)
  where group_id in (${idsOf(some.map(({ row }) => row.id))}) and period_key = ${integer(periodKey)}
@@ -182,7 +184,7 @@ function lockPositions(some: readonly GroupMember[], periodKey: number): string 
    for update`
 }
 
-function readPositions(some: readonly GroupMember[], rows: readonly RowDataPacket[]): void {
+function readPositions(some: readonly SequenceGroupMember[], rows: readonly RowDataPacket[]): void {
   const positions = new Map(rows.map((row) => [row.group_id, row]))
   for (const member of some) {
     const row = positions.get(member.row.id)
@@ -194,12 +196,12 @@ function readPositions(some: readonly GroupMember[], rows: readonly RowDataPacke
   }
 }
 
-function reservationSteps(member: GroupMember): Step[] {
+function reservationSteps(member: SequenceGroupMember): Step[] {
   const { row, run } = member
   const { id, definition, key: owner } = row
   const free =
     run.reservations > 0 ? readFree({ id, periodKey: run.periodKey, definition }, run.reservations) : []
-  const note = (part: (found: GroupFound) => Partial<GroupFound>) => {
+  const note = (part: (found: SequenceGroupFound) => Partial<SequenceGroupFound>) => {
     if (member.found) member.found = { ...member.found, ...part(member.found) }
   }
   return [

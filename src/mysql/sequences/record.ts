@@ -1,11 +1,11 @@
 import type { RowDataPacket } from 'mysql2'
-import type { GroupRow } from '../../core/rows.ts'
+import type { SequenceGroupRow } from '../../core/rows.ts'
 
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
 import { sequenceDefinitionIn } from './columns.ts'
 
 /** A sequence group, as a flush identifies it. */
-export interface NumberedRow extends GroupRow {
+export interface SequenceGroupRecord extends SequenceGroupRow {
   id: number
   sequenceId: number
   /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
@@ -19,14 +19,14 @@ export interface NumberedRow extends GroupRow {
 }
 
 /** A sequence group under one version of its sequence. */
-export function numberedRow(
-  given: Pick<NumberedRow, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
+export function sequenceGroupRecord(
+  given: Pick<SequenceGroupRecord, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
   group: string,
   definition: SequenceDefinition,
-): NumberedRow {
+): SequenceGroupRecord {
   return {
     ...given,
-    kind: 'group',
+    kind: 'sequenceGroup',
     key: keyOf(given.id, given.version, definition),
     sequenceKey: `sequence ${given.sequenceId}`,
     group,
@@ -41,7 +41,7 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
 }
 
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
-export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
+export function isRenewed(group: SequenceGroupRecord, found: RowDataPacket): boolean {
   const definition = sequenceDefinitionIn(found)
   if (keyOf(group.id, found.version, definition) !== group.key) return false
   group.definition = definition
@@ -51,8 +51,8 @@ export function isRenewed(group: NumberedRow, found: RowDataPacket): boolean {
 
 /** Lock order of the rows: by period, then by sequence group. */
 export function inLockOrder(
-  a: { run: { periodKey: number }; row: NumberedRow },
-  b: { run: { periodKey: number }; row: NumberedRow },
+  a: { run: { periodKey: number }; row: SequenceGroupRecord },
+  b: { run: { periodKey: number }; row: SequenceGroupRecord },
 ): number {
   return a.run.periodKey - b.run.periodKey || a.row.id - b.row.id
 }

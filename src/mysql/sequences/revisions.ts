@@ -1,5 +1,5 @@
 import { rowsOf } from '../connections/session.ts'
-import type { GroupMember, Members } from '../flush/members.ts'
+import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { ownerOf, type Step, select } from '../flush/steps.ts'
 import { integer } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
@@ -15,7 +15,7 @@ export interface Raised {
  *
  * @param first initial revision of an unused sequence group, if known
  */
-export function raiseStep(raised: readonly Raised[], first?: number): Step {
+export function raiseRevisions(raised: readonly Raised[], first?: number): Step {
   const ids = raised.map(({ row }) => integer(row.id))
   const [{ raise = 0 } = {}] = raised
   const isSame = raised.every((one) => one.raise === raise)
@@ -31,14 +31,14 @@ export function raiseStep(raised: readonly Raised[], first?: number): Step {
 }
 
 /** Reads the revisions of sequence groups that this transaction has raised, and computes those before. */
-export function readRaised(groups: readonly GroupMember[]): Step[] {
-  const wanted = groups.filter(({ run }) => run.withRevision)
+export function readRaised(sequenceGroups: readonly SequenceGroupMember[]): Step[] {
+  const wanted = sequenceGroups.filter(({ run }) => run.withRevision)
   return readSteps(wanted, '', ({ revision }, { run }) => Number(revision) - run.operations)
 }
 
 /** Locks sequence groups that this transaction may raise, so that no lock wait comes after COMMIT is sent. */
-export function lockRevisions(members: Members, groups: readonly GroupMember[]): Step[] {
-  return readSteps(groups, 'for update', ({ revision, is_used }, { run }) => {
+export function lockRevisions(members: Members, sequenceGroups: readonly SequenceGroupMember[]): Step[] {
+  return readSteps(sequenceGroups, 'for update', ({ revision, is_used }, { run }) => {
     if (!run.withRevision) return undefined
     return is_used === 1 ? Number(revision) : members.first
   })
@@ -51,18 +51,18 @@ interface RevisionRow {
 }
 
 function readSteps(
-  groups: readonly GroupMember[],
+  sequenceGroups: readonly SequenceGroupMember[],
   locking: string,
-  revisionBefore: (row: RevisionRow, member: GroupMember) => number | undefined,
+  revisionBefore: (row: RevisionRow, member: SequenceGroupMember) => number | undefined,
 ): Step[] {
-  if (groups.length === 0) return []
+  if (sequenceGroups.length === 0) return []
   const statement = `select id, revision, is_used
   from sequence_group force index (primary)
- where id in (${groups.map(({ row }) => integer(row.id)).join(', ')})
+ where id in (${sequenceGroups.map(({ row }) => integer(row.id)).join(', ')})
  order by id ${locking}`
-  return select(statement, ownerOf(groups), (answer) => {
+  return select(statement, ownerOf(sequenceGroups), (answer) => {
     const rows = new Map(rowsOf(answer).map((row) => [row.id, row as RevisionRow]))
-    for (const member of groups) {
+    for (const member of sequenceGroups) {
       const row = rows.get(member.row.id)
       const before = row && revisionBefore(row, member)
       if (!member.found || before === undefined) continue
