@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { writerFor } from '../src/core/sequences/sequences.ts'
+import { writerFor } from '../src/core/sequences/groups.ts'
+
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

@@ -1,6 +1,7 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { type Sequences, writerFor } from '../src/core/sequences/sequences.ts'
+import { writerFor } from '../src/core/sequences/groups.ts'
+import type { Sequences } from '../src/core/sequences/sequences.ts'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

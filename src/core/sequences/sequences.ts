@@ -7,30 +7,19 @@ import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Claim } from '../idempotency.ts'
 import type { Rows, SequenceGroupRow } from '../rows.ts'
 import { notGapless } from './apply.ts'
-import { nextNumber } from './blocks.ts'
 import { changedSequenceDefinition } from './changeDefinition.ts'
-import { defaultSequenceDefinition, type SequenceDefinitionChange } from './definition.ts'
-import { writerOf } from './format.ts'
-import type { IssuedNumbers, Reservation, SequenceOperation, SequenceResult } from './state.ts'
+import type { SequenceDefinitionChange } from './definition.ts'
+import { type SequenceNumbers, stateOf, unusedSequenceGroup } from './groups.ts'
+import type { Reservation, SequenceOperation, SequenceResult } from './state.ts'
 import {
   type SequenceGroupKey,
   type SequenceGroupState,
   type SequenceKey,
   type SequenceState,
   type SequenceStore,
-  type StoredSequenceGroup,
   sequenceGroupKeyText,
   sequenceKeyText,
 } from './store.ts'
-
-/** Numbers issued to one caller. */
-export interface SequenceNumbers {
-  key: SequenceGroupKey
-  issued: IssuedNumbers
-  at: Date
-  /** Whether an earlier call with the same idempotency key issued them. */
-  isReplayed: boolean
-}
 
 /** Result of restarting a sequence group. */
 export interface Restart {
@@ -227,46 +216,6 @@ export function openSequences({
   }
 }
 
-/** State of a sequence group after a call that issued numbers. */
-export function sequenceGroupAfter(
-  numbers: SequenceNumbers,
-): Omit<SequenceGroupState, 'revision'> & Partial<Pick<SequenceGroupState, 'revision'>> {
-  const { key, at } = numbers
-  const { lastValue, nextValue, revision } = numbers.issued
-  const write = writerFor(numbers)
-  const nextFormatted = nextValue === null ? null : write(nextValue)
-  const after = {
-    ...key,
-    lastValue,
-    lastFormatted: write(lastValue),
-    nextValue,
-    nextFormatted,
-    updatedAt: at,
-  }
-  return revision === undefined ? after : { ...after, revision }
-}
-
-/** Returns a function that formats the numbers of a block. */
-export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
-  return writerOf(issued, key.group, at)
-}
-
-function stateOf(stored: StoredSequenceGroup, at: Date): SequenceGroupState {
-  const { namespace, sequence, group, definition, latest, position, free, revision } = stored
-  const nextValue = free ?? nextNumber(definition, position)
-  return {
-    namespace,
-    sequence,
-    group,
-    lastValue: latest?.value ?? null,
-    lastFormatted: latest ? writerOf(latest, group, latest.at)(latest.value) : null,
-    nextValue,
-    nextFormatted: nextValue === null ? null : writerOf(definition, group, at)(nextValue),
-    updatedAt: latest?.at ?? null,
-    revision,
-  }
-}
-
 /** The result of a call, of the expected kind. */
 function resultAs<Kind extends SequenceResult['kind']>(
   kind: Kind,
@@ -280,24 +229,4 @@ function resultAs<Kind extends SequenceResult['kind']>(
 
 function unused({ namespace, name }: SequenceKey): SequenceState {
   return { namespace, name, definition: undefined, createdAt: null }
-}
-
-function unusedSequenceGroup(
-  { namespace, sequence, group }: SequenceGroupKey,
-  revision: number,
-): SequenceGroupState {
-  const definition = defaultSequenceDefinition('UTC')
-  const nextValue = definition.startValue
-  return {
-    namespace,
-    sequence,
-    group,
-    lastValue: null,
-    lastFormatted: null,
-    nextValue,
-    // The default format has no date.
-    nextFormatted: writerOf(definition, group, new Date(0))(nextValue),
-    updatedAt: null,
-    revision,
-  }
 }

@@ -1,12 +1,8 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { untilRoom } from '../../core/eventLoop/ticks.ts'
 import { MAX_BLOCK, numbersOf } from '../../core/sequences/blocks.ts'
-import {
-  type SequenceCallOptions,
-  type SequenceNumbers,
-  sequenceGroupAfter,
-  writerFor,
-} from '../../core/sequences/sequences.ts'
+import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/groups.ts'
+import type { SequenceCallOptions } from '../../core/sequences/sequences.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
