@@ -6,6 +6,7 @@ import {
   type Bucket,
   type Calendar,
   calendarOf,
+  DAY_MS,
   FIRST_INSTANT,
   HALF_MS,
   isOpened,
@@ -211,7 +212,7 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
 }
 
 /** Maximum time after the end of a period until the sweep has merged its slots. */
-const APART_MS = 2 * 86_400_000
+const APART_MS = 2 * DAY_MS
 
 /** Maximum number of rows behind the totals of some periods. */
 function rowsIn(

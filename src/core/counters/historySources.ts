@@ -1,4 +1,4 @@
-import { calendarOf, PARTS, type Period } from '../time/calendar.ts'
+import { calendarOf, DAY_MS, PARTS, type Period } from '../time/calendar.ts'
 import type { Retention, TrackedPeriod } from './definition.ts'
 
 /** The rows of a period that begin between `from` and `to` (exclusive), in milliseconds since 1970. */
@@ -7,8 +7,6 @@ export interface HistorySource {
   from: number
   to: number
 }
-
-const DAY_MS = 86_400_000
 
 /**
  * Which rows to sum for a time range of whole periods, so that each addition counts once: the period's own rows, as far

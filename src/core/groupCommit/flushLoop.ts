@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
 import { isOf } from '../rows.ts'
 import { type AppliedBatch, applyBatch } from './applyBatch.ts'
@@ -26,9 +27,6 @@ export interface Leavers {
   /** The row or claim of a key failed, which these calls touch. */
   quarantine(key: string, calls: readonly Call[], failure: Failure): void
 }
-
-const SHORTEST_PAUSE_MS = 20
-const LONGEST_PAUSE_MS = 200
 
 const NOTHING: Batch = { calls: [], counters: [], sequenceGroups: [], claims: [] }
 
@@ -84,8 +82,8 @@ export async function flushAll(
         if (isFull) refuseFull(batch, precautions)
         if (failingKey !== undefined) open = withoutFailing(open, failingKey, outcome, leavers)
         else if (!isLocked) {
-          await pause(random() * Math.min(SHORTEST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS))
           failures += 1
+          await pause(random() * backoffMs(RETRY, failures))
         }
       }
     }

@@ -1,4 +1,5 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
+import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, unavailable } from '../errors.ts'
 import type { OperationResult } from '../operations.ts'
 import { firstOf } from './batch.ts'
@@ -69,8 +70,6 @@ const QUARANTINE_WRITERS = 2
  * differs. If it resolves to the same key again, the writer's connection doesn't see it yet, or somebody removed it.
  */
 const ATTEMPTS_UNTIL_REPORTED = 6
-const SHORTEST_PAUSE_MS = 20
-const LONGEST_PAUSE_MS = 200
 
 export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   const { openWriter, onFault, now, random } = options
@@ -134,7 +133,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
     const names = call.request.operations.map((named) => named.describe())
     call.obstacle = new Error(`The writer finds no row for one of [${names.join()}]`)
     if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) onFault(call.obstacle)
-    await pause(random() * Math.min(SHORTEST_PAUSE_MS * 2 ** call.fruitless, LONGEST_PAUSE_MS))
+    await pause(random() * backoffMs(RETRY, call.fruitless))
   }
 
   function enqueue(call: Call): void {

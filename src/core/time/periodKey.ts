@@ -1,4 +1,4 @@
-import { calendarOf, type Period } from './calendar.ts'
+import { calendarOf, DAY_MS, type Period } from './calendar.ts'
 
 /** A date and hour in some time zone. */
 export interface LocalDate {
@@ -10,8 +10,6 @@ export interface LocalDate {
   weekYear: number
   week: number
 }
-
-const DAY_MS = 86_400_000
 
 /** The local date and hour of an instant. */
 export function localDate(timeZone: string, at: Date): LocalDate {

@@ -1,10 +1,9 @@
+import { DAY_MS } from '../../core/time/calendar.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import { type Fence, hasCommitted, openFence, sweep, touch } from './fence.ts'
 import type { Fenced } from './transaction.ts'
-
-const DAY_MS = 86_400_000
 
 /** A writer's connection, reopened when it is lost, and its own fence. */
 export interface FencedConnection {
