@@ -180,7 +180,7 @@ export const workloads: readonly Workload[] = [
     id: 'boards@20',
     title: 'The next number of one of two boards, 20 connections',
     connections: 20,
-    kind: 'sequenceGroup',
+    kind: 'group',
     names: boards,
     readShare: 0,
     systems: durable,
@@ -190,7 +190,7 @@ export const workloads: readonly Workload[] = [
     title: 'The next number of one of two boards, 64 connections',
 
     connections: 64,
-    kind: 'sequenceGroup',
+    kind: 'group',
     names: boards,
     readShare: 0,
     systems: ['ceiling', ...durable],

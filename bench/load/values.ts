@@ -7,7 +7,7 @@ const MOST_NAMES = 500
 /** The present values of a workload's rows, in the order of its names. */
 export async function readValues(url: URL, { kind, names, namespace }: Counting): Promise<number[]> {
   const values: number[] = []
-  if (kind === 'sequenceGroup') {
+  if (kind === 'group') {
     for (const name of names) values.push((await ask(url, lastOf(name))).sequence.group.lastValue ?? 0)
   } else {
     for (let at = 0; at < names.length; at += MOST_NAMES) {
