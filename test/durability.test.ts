@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { durabilityRisks } from '../src/mysql/connections/durability.ts'
+import { durabilityRisks } from '../src/mysql/startup/durability.ts'
 import { untilReady } from '../src/mysql/startup/ready.ts'
 import { query } from './support/database.ts'
 import { temporaryDirectory } from './support/nthProcess.ts'

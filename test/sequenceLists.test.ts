@@ -1,6 +1,6 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { listSequenceGroups } from '../src/mysql/sequences/reads.ts'
+import { listSequenceGroups } from '../src/mysql/sequences/groupReads.ts'
 import { upTo } from './support/client.ts'
 import { filledUp, freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -121,7 +121,7 @@ it('reads no more than a page of 50 000 groups, wherever that lies', async () =>
     ...filledUp(50_000),
     `insert into sequence_group (id, sequence_id, name, latest_period_key, version, time_zone)
      select 10 + n, 1, lpad(n, 6, '0'), 0, 1, 'UTC' from filled`,
-    'insert into sequence_value (group_id, period_key, value, revision, updated_at) select 10 + n, 0, n, 1, utc_timestamp(3) from filled',
+    'insert into sequence_value (group_id, period_key, value, updated_at) select 10 + n, 0, n, utc_timestamp(3) from filled',
     'drop table filled',
     'analyze table namespace, sequence, sequence_group, sequence_value',
   )

@@ -14,6 +14,19 @@ export function bytes(text: string): string {
   return `x'${Buffer.from(text, 'utf8').toString('hex')}'`
 }
 
+export function integerOrNull(value: number | null): string {
+  return value === null ? 'null' : integer(value)
+}
+
+export function bytesOrNull(text: string | null): string {
+  return text === null ? 'null' : bytes(text)
+}
+
+/** A list for `in (…)` or `values …`, of at least one item. */
+export function list<Item>(items: readonly Item[], literalOf: (item: Item) => string): string {
+  return items.map(literalOf).join(', ')
+}
+
 const SHA256 = /^[0-9a-f]{64}$/
 
 /** A SHA-256 hash in hexadecimal digits. */

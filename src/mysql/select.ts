@@ -1,9 +1,10 @@
 import type { Connection, RowDataPacket } from 'mysql2/promise'
 import type { PageByName } from '../core/counters/pages.ts'
+import { groupBy } from './groupBy.ts'
 import { bytes, integer } from './literals.ts'
 
 /** Runs a select. `Row` has the types of its columns, as the driver doesn't know them. */
-export async function select<Row>(connection: Connection, statement: string): Promise<Row[]> {
+export async function select<Row = unknown>(connection: Connection, statement: string): Promise<Row[]> {
   const [rows] = await connection.query<(Row & RowDataPacket)[]>(statement)
   return rows
 }
@@ -17,13 +18,7 @@ export function selectByParent<Key>(
   parentOf: (key: Key) => string,
   selectOf: (siblings: [Key, ...Key[]]) => string,
 ): string {
-  const families = new Map<string, [Key, ...Key[]]>()
-  for (const key of keys) {
-    const siblings = families.get(parentOf(key))
-    if (siblings) siblings.push(key)
-    else families.set(parentOf(key), [key])
-  }
-  return [...families.values()].map(selectOf).join('\nunion all\n')
+  return [...groupBy(keys, parentOf).values()].map(selectOf).join('\nunion all\n')
 }
 
 /** Conditions on the names of a page and those behind it. */

@@ -4,7 +4,7 @@
  */
 
 /** Rolled back in favour of another transaction. */
-export const CONFLICTS = {
+const CONFLICTS = {
   CHECKREAD: 1020,
   LOCK_WAIT_TIMEOUT: 1205,
   LOCK_DEADLOCK: 1213,
@@ -15,7 +15,7 @@ export const CONFLICTS = {
 } as const
 
 /** The server doesn't accept writes (any more). Another one at the same address may. */
-export const SWITCHOVERS = {
+const SWITCHOVERS = {
   OPEN_AS_READONLY: 1036,
   /** A Galera node that has left its cluster. */
   UNKNOWN_COM: 1047,
@@ -32,7 +32,7 @@ export const SWITCHOVERS = {
 } as const
 
 /** A disk is full, or can't be written to. The first three are from the servers' own libraries. */
-export const FULL_DISKS = {
+const FULL_DISKS = {
   CANTCREATEFILE: 1,
   WRITE: 3,
   LIBRARY_DISK_FULL: 20,
@@ -48,7 +48,7 @@ export const FULL_DISKS = {
 } as const
 
 /** A limit is reached, or the statement was interrupted. */
-export const SHORTAGES = {
+const SHORTAGES = {
   LIBRARY_OUTOFMEMORY: 5,
   OUT_OF_FILERESOURCES: 23,
   CANT_OPEN_FILE: 1016,
@@ -72,7 +72,7 @@ export const SHORTAGES = {
 } as const
 
 /** The server denies access: at startup a wrong setting, later a changed password or account. */
-export const LOCKOUTS = {
+const LOCKOUTS = {
   DBACCESS_DENIED: 1044,
   ACCESS_DENIED: 1045,
   BAD_DB: 1049,
@@ -92,7 +92,7 @@ export const LOCKOUTS = {
 } as const
 
 /** The connection is lost. Numbers from 2000 to 2999 are errors of clients, which a proxy may pass on. */
-export const LOSSES = {
+const LOSSES = {
   FORCING_CLOSE: 1080,
   ABORTING_CONNECTION: 1152,
   NET_READ_ERROR_FROM_PIPE: 1154,

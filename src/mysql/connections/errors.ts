@@ -1,4 +1,4 @@
-import { CONFLICTS, FULL_DISKS, LOCKOUTS, LOSSES, SHORTAGES, SWITCHOVERS } from './errorNumbers.ts'
+import { CLASSES } from './errorNumbers.ts'
 
 export { ER } from './errorNumbers.ts'
 
@@ -13,17 +13,23 @@ export type Failure =
   /** None of these: a fault of Nth, or of the tables. */
   | 'fault'
 
-const failures = new Map<number, Failure>([
-  ...failing('conflict', CONFLICTS),
-  ...failing('refused', SWITCHOVERS),
-  ...failing('refused', FULL_DISKS),
-  ...failing('refused', SHORTAGES),
-  ...failing('refused', LOCKOUTS),
-  ...failing('lost', LOSSES),
-])
-const switchovers = numbersIn(SWITCHOVERS)
-const fullDisks = numbersIn(FULL_DISKS)
-const lockouts = numbersIn(LOCKOUTS)
+type ErrorClass = keyof typeof CLASSES
+
+const FAILURES: Record<ErrorClass, Failure> = {
+  CONFLICTS: 'conflict',
+  SWITCHOVERS: 'refused',
+  FULL_DISKS: 'refused',
+  SHORTAGES: 'refused',
+  LOCKOUTS: 'refused',
+  LOSSES: 'lost',
+  OTHERS: 'fault',
+}
+
+const classes = new Map<number, ErrorClass>(
+  (Object.keys(FAILURES) as ErrorClass[]).flatMap((name) =>
+    Object.values(CLASSES[name]).map((errno) => [errno, name] as const),
+  ),
+)
 
 interface DriverError extends Error {
   errno?: number
@@ -39,7 +45,7 @@ export class LostAnswerError extends Error {
 /** Classifies an error of the server, the driver or a socket. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof LostAnswerError) return 'lost'
-  if (isServersWord(error)) return failures.get(error.errno) ?? 'fault'
+  if (isServerError(error)) return FAILURES[classOf(error) ?? 'OTHERS']
   if (!(error instanceof Error)) return 'fault'
   const { errno, code, fatal }: DriverError = error
   // On a connection known to be closed, mysql2 rejects a statement without an error code: it was never sent.
@@ -49,12 +55,12 @@ export function failureOf(error: unknown): Failure {
 
 /** Whether the server rejected a statement, without executing any of it. */
 export function isRefusal(error: unknown): boolean {
-  return isServersWord(error) && failureOf(error) !== 'lost'
+  return isServerError(error) && failureOf(error) !== 'lost'
 }
 
 /** Whether it is an exception of our own, not caused by the server or the connection. */
 export function isOwnFault(error: unknown): boolean {
-  return failureOf(error) === 'fault' && !isServersWord(error)
+  return failureOf(error) === 'fault' && !isServerError(error)
 }
 
 /**
@@ -67,22 +73,17 @@ export function leavesConnection(error: unknown): boolean {
 
 /** Whether the server doesn't accept writes (any more). The next connection may lead to another one. */
 export function isSwitchover(error: unknown): boolean {
-  return isOf(switchovers, error)
+  return classOf(error) === 'SWITCHOVERS'
 }
 
 /** Whether nobody can write now, though the database may answer reads. */
 export function isUnwritable(error: unknown): boolean {
-  return isSwitchover(error) || isOf(fullDisks, error)
+  return isSwitchover(error) || classOf(error) === 'FULL_DISKS'
 }
 
 /** Whether the server denies access. At startup, waiting doesn't change that. */
 export function isLockout(error: unknown): boolean {
-  return isOf(lockouts, error)
-}
-
-/** Error numbers from the server are positive; those of sockets are negative. */
-function isServersWord(error: unknown): error is DriverError & { errno: number } {
-  return error instanceof Error && ((error as DriverError).errno ?? 0) > 0
+  return classOf(error) === 'LOCKOUTS'
 }
 
 export function hasErrorNumber(error: unknown, errno: number): boolean {
@@ -96,14 +97,11 @@ export function reasonOf(error: unknown): string {
   return message || code || error.name
 }
 
-function failing(failure: Failure, numbers: Record<string, number>): [number, Failure][] {
-  return Object.values(numbers).map((errno) => [errno, failure])
+function classOf(error: unknown): ErrorClass | undefined {
+  return isServerError(error) ? classes.get(error.errno) : undefined
 }
 
-function numbersIn(numbers: Record<string, number>): Set<number> {
-  return new Set(Object.values(numbers))
-}
-
-function isOf(numbers: Set<number>, error: unknown): boolean {
-  return isServersWord(error) && numbers.has(error.errno)
+/** Error numbers from the server are positive; those of sockets are negative. */
+function isServerError(error: unknown): error is DriverError & { errno: number } {
+  return error instanceof Error && ((error as DriverError).errno ?? 0) > 0
 }

@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { RowDataPacket } from 'mysql2'
 import type { Bounds } from '../../core/counters/bounds.ts'
-import type { Definition, Retention } from '../../core/counters/definition.ts'
+import type { Definition } from '../../core/counters/definition.ts'
 import { type CounterState, unwritten } from '../../core/counters/state.ts'
 import { retentionIn } from './retention.ts'
 import { BEGINNING } from './update.ts'
@@ -10,11 +9,18 @@ import { BEGINNING } from './update.ts'
 export const DEFINITION =
   "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
 
+export interface DefinitionRow {
+  min_value: number | null
+  max_value: number | null
+  saturates: number
+  kept: Buffer
+}
+
 /** Join condition of a counter's first all-time row. Table aliases: c and v. */
 export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
 
 /** A counter exists for readers from its first change or definition on. */
-export const IS_WRITTEN = 'v.created_at is not null'
+export const COUNTER_EXISTS = 'v.created_at is not null'
 
 /** Expressions for a counter's all-time row, or over all of them if it has slots. */
 export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
@@ -29,12 +35,22 @@ export const STATE = `n.name as namespace, c.name, ${DEFINITION},
                 v.created_at, v.value, v.revision, v.updated_at,
                 ${overSlots("concat_ws(' ', sum(s.value), sum(s.revision), max(s.updated_at))", 'null')} as slotted`
 
+export interface StateRow extends DefinitionRow {
+  namespace: Buffer
+  name: Buffer
+  /** Null: created by a call that was refused, or is still in flight. */
+  created_at: Date | null
+  value: number
+  revision: number | string
+  updated_at: Date | null
+  slotted: string | null
+}
+
 /** Parses a row with the columns of STATE. */
-export function stateIn(row: RowDataPacket): CounterState {
-  const namespace: string = row.namespace.toString('utf8')
-  const name: string = row.name.toString('utf8')
+export function stateIn(row: StateRow): CounterState {
+  const namespace = row.namespace.toString()
+  const name = row.name.toString()
   const { value, revision, updatedAt } = row.slotted === null ? storedIn(row) : slottedIn(row.slotted)
-  // Created by a call that was refused, or is still in flight.
   if (row.created_at === null) return unwritten({ namespace, name }, revision)
   return {
     namespace,
@@ -47,8 +63,8 @@ export function stateIn(row: RowDataPacket): CounterState {
   }
 }
 
-function storedIn(row: RowDataPacket) {
-  return { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
+function storedIn({ value, revision, updated_at }: StateRow) {
+  return { value, revision: Number(revision), updatedAt: updated_at }
 }
 
 function slottedIn(text: string) {
@@ -63,23 +79,22 @@ function slottedIn(text: string) {
 /** Cached definitions without bounds. Most counters share a few. */
 const unbounded = new LRUCache<string, Definition>({ max: 1000 })
 
-export function definitionIn(row: RowDataPacket): Definition {
+export function definitionIn(row: DefinitionRow): Definition {
   const text = row.kept.toString('latin1')
-  const known = unbounded.get(text)
-  const definition = known ?? unboundedOf(text)
-  if (!known) unbounded.set(text, definition)
+  const cached = unbounded.get(text)
+  const definition = cached ?? unboundedOf(text)
+  if (!cached) unbounded.set(text, definition)
   const bounds = boundsIn(row)
   return bounds ? { ...definition, bounds } : definition
 }
 
 function unboundedOf(text: string): Definition {
   const [slots, timeZone = '', periods = ''] = text.split(' ')
-  const retention: Retention = retentionIn(timeZone, periods)
-  return { bounds: undefined, slots: Number(slots), ...retention }
+  return { bounds: undefined, slots: Number(slots), ...retentionIn(timeZone, periods) }
 }
 
 /** The bounds of a counter, if it has a limit or its overflow was set. */
-function boundsIn({ min_value, max_value, saturates }: RowDataPacket): Bounds | undefined {
+function boundsIn({ min_value, max_value, saturates }: DefinitionRow): Bounds | undefined {
   if (min_value === null && max_value === null && !saturates) return undefined
   return { minValue: min_value, maxValue: max_value, overflow: saturates ? 'SATURATE' : 'REJECT' }
 }

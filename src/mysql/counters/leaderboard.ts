@@ -1,4 +1,3 @@
-import type { RowDataPacket } from 'mysql2'
 import type {
   LeaderboardEntry,
   LeaderboardOrder,
@@ -7,8 +6,16 @@ import type {
 } from '../../core/counters/pages.ts'
 import type { Connection } from '../connections/database.ts'
 import { bytes, instant, integer } from '../literals.ts'
-import { JOIN_ALL_TIME, STATE, stateIn } from './columns.ts'
+import { select } from '../select.ts'
+import { JOIN_ALL_TIME, STATE, type StateRow, stateIn } from './columns.ts'
 import { BEGINNING } from './update.ts'
+
+interface ListedRow extends StateRow {
+  id: number
+  listed_value: number
+  /** Null: never changed. */
+  listed_at: Date | null
+}
 
 interface RankIndex {
   name: string
@@ -48,7 +55,8 @@ export async function listLeaderboard(
   const conditions = [`n.name = ${bytes(namespace)}`]
   if (after) conditions.push(beyond(after, behind))
   if (before) conditions.push(beyond(before, ahead))
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const rows = await select<ListedRow>(
+    connection,
     `select ${STATE}, c.id,
             r.value as listed_value, nullif(r.updated_at, ${BEGINNING}) as listed_at
        from namespace n

@@ -3,7 +3,7 @@ import type { Connection, Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
-import { IS_WRITTEN, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
+import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
 import { BEGINNING, type CounterRecord } from './update.ts'
 
 /**
@@ -131,7 +131,7 @@ async function copy(connection: Connection, ids: readonly number[]): Promise<voi
      select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
        from counter c
        join counter_value v on ${JOIN_ALL_TIME}
-      where c.id in (${ids.map(integer).join(', ')}) and ${IS_WRITTEN}
+      where c.id in (${ids.map(integer).join(', ')}) and ${COUNTER_EXISTS}
      on duplicate key update
        value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
        updated_at = case
@@ -157,7 +157,7 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
        join counter_value v on ${JOIN_ALL_TIME}
        left join leaderboard r on r.counter_id = c.id
       where c.id > ${integer(from)} and c.id <= ${integer(to)}
-        and ${IS_WRITTEN} and ${REVISION} > coalesce(r.revision, 0)`,
+        and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
   )
   return rows.map(({ id }) => id)
 }

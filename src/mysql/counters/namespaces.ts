@@ -1,58 +1,52 @@
-import type { RowDataPacket } from 'mysql2'
 import type { NamespaceState, NamespaceStore } from '../../core/counters/namespaces.ts'
-import { type Database, inTransaction } from '../connections/database.ts'
+import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { bytes, integer } from '../literals.ts'
-import { openNamespace } from '../rowCache.ts'
-import { onPage, pageOf } from '../select.ts'
-import { IS_THERE } from '../sequences/reads.ts'
-import { IS_WRITTEN } from './columns.ts'
+import { bytes, integer, list } from '../literals.ts'
+import { onPage, pageOf, select } from '../select.ts'
+import { SEQUENCE_EXISTS } from '../sequences/reads.ts'
+import { COUNTER_EXISTS } from './columns.ts'
 import { periodsText, retentionIn } from './retention.ts'
 
 /** Whether readers see a counter or a sequence in it. */
-const HOLDS_ANYTHING = `(exists (
+const HAS_CONTENT = `(exists (
               select 1
                 from counter c
                 join counter_value v on v.counter_id = c.id
-               where c.namespace_id = n.id and v.period = 0 and ${IS_WRITTEN})
+               where c.namespace_id = n.id and v.period = 0 and ${COUNTER_EXISTS})
             or exists (
               select 1
                 from sequence s
-               where s.namespace_id = n.id and ${IS_THERE}))`
+               where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
+
+interface NamespaceRow {
+  id: number
+  name: Buffer
+  time_zone: Buffer
+  periods: Buffer
+}
+
+const COLUMNS = 'n.id, n.name, n.time_zone, n.periods'
 
 export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
+  const read = async (rest: string) => {
+    const rows = await database.withRetry((connection) => readRows(connection, rest))
+    return rows.map(stateIn)
+  }
   return {
-    async read(names) {
-      const [rows] = await database.withRetry((connection) =>
-        connection.query<RowDataPacket[]>(
-          `select name, time_zone, periods from namespace where name in (${names.map(({ name }) => bytes(name)).join(', ')})`,
-        ),
-      )
-      return rows.map(stateIn)
-    },
+    read: (names) => read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
 
-    async list(page) {
-      const [rows] = await database.withRetry((connection) =>
-        connection.query<RowDataPacket[]>(
-          `select n.name, n.time_zone, n.periods
-             from namespace n
-            where ${[...onPage('n.name', page), HOLDS_ANYTHING].join(' and ')}
-            ${pageOf('n.name', page)}`,
-        ),
-      )
-      return rows.map(stateIn)
-    },
+    list: (page) =>
+      read(`where ${[...onPage('n.name', page), HAS_CONTENT].join(' and ')}
+            ${pageOf('n.name', page)}`),
 
     define: (name, change) =>
       definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
-        await openNamespace(connection, name).catch((error) => {
+        await findOrCreateNamespace(connection, name).catch((error) => {
           if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
         })
         return inTransaction(connection, async () => {
-          const [[row]] = await connection.query<RowDataPacket[]>(
-            `select id, name, time_zone, periods from namespace where name = ${bytes(name)} for update`,
-          )
+          const [row] = await readRows(connection, `where n.name = ${bytes(name)} for update`)
           if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
           const retention = change(stateIn(row).retention)
           await connection.query(
@@ -67,9 +61,24 @@ export function openNamespaceStore(database: Database, definitions: Database): N
   }
 }
 
-function stateIn({ name, time_zone, periods }: RowDataPacket): NamespaceState {
+/** Reads a namespace, and creates it if it doesn't exist. */
+export async function findOrCreateNamespace(connection: Connection, name: string): Promise<NamespaceRow> {
+  const itself = `where n.name = ${bytes(name)}`
+  const [found] = await readRows(connection, itself)
+  if (found) return found
+  await connection.query(`insert into namespace (name) values (${bytes(name)})`)
+  const [created] = await readRows(connection, itself)
+  if (!created) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
+  return created
+}
+
+function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {
+  return select(connection, `select ${COLUMNS} from namespace n ${rest}`)
+}
+
+function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
   return {
-    name: name.toString('utf8'),
+    name: name.toString(),
     retention: retentionIn(time_zone.toString('latin1'), periods.toString('latin1')),
   }
 }

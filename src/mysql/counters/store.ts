@@ -1,17 +1,27 @@
-import type { RowDataPacket } from 'mysql2'
 import type { PageByName } from '../../core/counters/pages.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
 import type { Connection, Database } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
-import { bytes, integer } from '../literals.ts'
+import { groupBy } from '../groupBy.ts'
+import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
-import { openNamespace, openRows } from '../rowCache.ts'
-import { onPage, pageOf, selectByParent } from '../select.ts'
-import { DEFINITION, definitionIn, IS_WRITTEN, JOIN_ALL_TIME, STATE, stateIn } from './columns.ts'
+import { createRowCache } from '../rowCache.ts'
+import { onPage, pageOf, select, selectByParent } from '../select.ts'
+import {
+  COUNTER_EXISTS,
+  DEFINITION,
+  type DefinitionRow,
+  definitionIn,
+  JOIN_ALL_TIME,
+  STATE,
+  type StateRow,
+  stateIn,
+} from './columns.ts'
 import { readHistory } from './history.ts'
 import { listLeaderboard } from './leaderboard.ts'
 import type { LeaderboardSync } from './leaderboardSync.ts'
+import { findOrCreateNamespace } from './namespaces.ts'
 import { BEGINNING, type CounterRecord, counterRecord } from './update.ts'
 
 export function openCounterStore(
@@ -20,11 +30,7 @@ export function openCounterStore(
   sync: LeaderboardSync,
 ): CounterStore {
   return {
-    rows: openRows(database, failover, {
-      textOf: keyText,
-      find: findCounters,
-      make: createCounters,
-    }),
+    rows: createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters }),
     read: (keys) => database.withRetry((connection) => readCounters(connection, keys)),
     list: (namespace, page) => database.withRetry((connection) => listCounters(connection, namespace, page)),
     async listLeaderboard(namespace, page) {
@@ -36,12 +42,20 @@ export function openCounterStore(
   }
 }
 
-async function findCounters(
+interface IdentifiedRow extends DefinitionRow {
+  namespace: Buffer
+  name: Buffer
+  id: number
+  version: number
+}
+
+async function readRows(
   connection: Connection,
   keys: readonly CounterKey[],
   incarnation: number,
 ): Promise<Map<string, CounterRecord>> {
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const rows = await select<IdentifiedRow>(
+    connection,
     selectByParent(
       keys,
       ({ namespace }) => namespace,
@@ -50,12 +64,12 @@ async function findCounters(
            from namespace n
            join counter c on c.namespace_id = n.id
           where n.name = ${bytes(siblings[0].namespace)}
-            and c.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
+            and c.name in (${list(siblings, ({ name }) => bytes(name))})`,
     ),
   )
   return new Map(
     rows.map((row) => [
-      keyText({ namespace: row.namespace.toString('utf8'), name: row.name.toString('utf8') }),
+      keyText({ namespace: row.namespace.toString(), name: row.name.toString() }),
       counterRecord({ id: row.id, version: row.version, incarnation }, definitionIn(row)),
     ]),
   )
@@ -63,20 +77,18 @@ async function findCounters(
 
 /** Creates counters with their all-time rows. Readers don't see them before their first change or definition. */
 async function createCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
-  for (const namespace of new Set(keys.map(({ namespace }) => namespace))) {
-    const names = keys.filter((key) => key.namespace === namespace).map(({ name }) => bytes(name))
-    const opened = await openNamespace(connection, namespace)
-    const id = integer(opened.id)
-    const retention = `x'${opened.time_zone.toString('hex')}', x'${opened.periods.toString('hex')}'`
+  for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
+    const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
+    const rest = `x'${time_zone.toString('hex')}', x'${periods.toString('hex')}'`
     await connection.query(
       `insert into counter (namespace_id, name, version, time_zone, periods)
-       values ${names.map((name) => `(${id}, ${name}, ${integer(firstVersion())}, ${retention})`).join(', ')}`,
+       values ${list(siblings, ({ name }) => `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest})`)}`,
     )
     await connection.query(
       `insert into counter_value (counter_id, period, starts_at, slot, version, revision)
        select id, 0, ${BEGINNING}, 0, version, ${REVISION_OF_NOW}
          from counter
-        where namespace_id = ${id} and name in (${names.join(', ')})`,
+        where namespace_id = ${integer(id)} and name in (${list(siblings, ({ name }) => bytes(name))})`,
     )
   }
 }
@@ -85,7 +97,7 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
 const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`
 
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
-  const select = selectByParent(
+  const statement = selectByParent(
     keys,
     ({ namespace }) => namespace,
     (siblings) =>
@@ -94,19 +106,20 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
            join counter c on c.namespace_id = n.id
            join counter_value v on ${JOIN_ALL_TIME}
           where n.name = ${bytes(siblings[0].namespace)}
-            and c.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})`,
+            and c.name in (${list(siblings, ({ name }) => bytes(name))})`,
   )
-  const [rows] = await connection.query<RowDataPacket[]>(`${select}\nunion all\n${READ_TIME}`)
-  const [time] = rows.splice(
-    rows.findLastIndex(({ name }) => name === null),
-    1,
-  )
-  const found = rows.map(stateIn)
+  const rows = await select<StateRow | TimeRow>(connection, `${statement}\nunion all\n${READ_TIME}`)
+  const found = rows.filter((row) => row.name !== null).map(stateIn)
   if (found.length === keys.length) return found
   const foundKeys = new Set(found.map(keyText))
-  const now = Number(time?.revision)
+  const now = Number(rows.find((row) => row.name === null)?.revision)
   const missing = keys.filter((key) => !foundKeys.has(keyText(key)))
   return [...found, ...missing.map((key) => unwritten(key, now))]
+}
+
+interface TimeRow {
+  name: null
+  revision: number | string
 }
 
 async function listCounters(
@@ -114,8 +127,9 @@ async function listCounters(
   namespace: string,
   page: PageByName,
 ): Promise<CounterState[]> {
-  const conditions = [`n.name = ${bytes(namespace)}`, IS_WRITTEN, ...onPage('c.name', page)]
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS, ...onPage('c.name', page)]
+  const rows = await select<StateRow>(
+    connection,
     `select ${STATE}
        from namespace n
        join counter c on c.namespace_id = n.id

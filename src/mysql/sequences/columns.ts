@@ -1,22 +1,34 @@
-import type { RowDataPacket } from 'mysql2'
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
 import { PERIODS } from '../../core/time/calendar.ts'
 import { PERIOD_CODES } from '../counters/retention.ts'
-import { bytes, integer } from '../literals.ts'
+import { bytes, bytesOrNull, integer, integerOrNull } from '../literals.ts'
 
 /** The columns of a sequence definition, of the table with alias s. */
 export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
        s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`
 
+export interface SequenceDefinitionRow {
+  start_value: number
+  step: number
+  min_value: number | null
+  max_value: number | null
+  cycles: number
+  its_format: Buffer | null
+  restart_every: number | null
+  allow_repeats: number
+  its_zone: Buffer
+  gapless: number
+}
+
 /** The sequence definition in a row. */
-export function sequenceDefinitionIn(row: RowDataPacket): SequenceDefinition {
+export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefinition {
   return {
     startValue: row.start_value,
     step: row.step,
     minValue: row.min_value,
     maxValue: row.max_value,
     cycle: row.cycles === 1,
-    format: row.its_format?.toString('utf8') ?? null,
+    format: row.its_format?.toString() ?? null,
     restartEvery: PERIODS.find((period) => PERIOD_CODES[period] === row.restart_every) ?? null,
     allowRepeats: row.allow_repeats === 1,
     timeZone: row.its_zone.toString('latin1'),
@@ -44,13 +56,5 @@ export function sequenceDefinitionSet(
 }
 
 export function formatHistoryIn(formatHistory: Buffer | null): PastFormat[] {
-  return formatHistory ? JSON.parse(formatHistory.toString('utf8')) : []
-}
-
-export function integerOrNull(value: number | null): string {
-  return value === null ? 'null' : integer(value)
-}
-
-export function bytesOrNull(text: string | null): string {
-  return text === null ? 'null' : bytes(text)
+  return formatHistory ? JSON.parse(formatHistory.toString()) : []
 }

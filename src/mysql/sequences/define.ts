@@ -1,16 +1,21 @@
 import { randomUUID } from 'node:crypto'
-import type { ResultSetHeader, RowDataPacket } from 'mysql2'
 import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
 import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
-import { ER, hasErrorNumber } from '../connections/errors.ts'
+import type { Variable } from '../connections/identity.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
-import { bytes, instant, integer } from '../literals.ts'
-import { firstVersion } from '../revisions.ts'
-import { openNamespace } from '../rowCache.ts'
-import { formatHistoryIn, SEQUENCE_COLUMNS, sequenceDefinitionIn, sequenceDefinitionSet } from './columns.ts'
+import { integer } from '../literals.ts'
+import { select } from '../select.ts'
+import {
+  formatHistoryIn,
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+  sequenceDefinitionSet,
+} from './columns.ts'
+import { createdSequence, sequenceId } from './ids.ts'
 
 type Change = Parameters<SequenceStore['define']>[1]
 
@@ -26,16 +31,16 @@ export function defineSequence(
   change: Change,
   { at, deadline }: Parameters<SequenceStore['define']>[2],
 ): Promise<SequenceState> {
-  const note = claimOf(key.namespace, randomUUID(), [])
-  return unlessDoubtful((doubt) =>
+  const claim = claimOf(key.namespace, randomUUID(), [])
+  return withKnownOutcome((attempt) =>
     database.withRetry(async (connection) => {
       // Already applied: not checked again against changes of the sequence since then.
-      if (doubt.state && (await isDone(connection, note))) return doubt.state
+      if (attempt.state && (await isApplied(connection, claim))) return attempt.state
       while (true) {
-        const id = await made(connection, key, at, () => change(UNUSED))
+        const id = await createdSequence(connection, key, at, () => change(UNUSED))
         const state =
           id &&
-          (await inTransaction(connection, () => define(connection, { id, key, change, note, at, doubt })))
+          (await inTransaction(connection, () => define(connection, { id, key, change, claim, at, attempt })))
         if (state) return state
         // Another session has created or deleted it at the same time.
       }
@@ -46,16 +51,16 @@ export function defineSequence(
 /** Deletes a sequence for good: its id is never reused. The sweep deletes its sequence groups. */
 export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
   let id: number | undefined
-  return unlessDoubtful((doubt) =>
+  return withKnownOutcome((attempt) =>
     database.withRetry(async (connection) => {
       // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
-      id ??= await idOf(connection, key)
-      const known = id
-      if (known === undefined) return
+      id ??= await sequenceId(connection, key)
+      const found = id
+      if (found === undefined) return
       await inTransaction(connection, async () => {
-        await connection.query(`delete from sequence where id = ${integer(known)}`)
-        await connection.query(`insert ignore into deleted_sequence (id) values (${integer(known)})`)
-        doubt.isCommitting = true
+        await connection.query(`delete from sequence where id = ${integer(found)}`)
+        await connection.query(`insert ignore into deleted_sequence (id) values (${integer(found)})`)
+        attempt.isCommitting = true
       })
     }),
   )
@@ -69,19 +74,19 @@ const UNUSED: History = {
   isUsedSince: false,
 }
 
-/** Whether a COMMIT may have been sent without an answer. */
-interface Doubt {
+interface Attempt {
+  /** Whether a COMMIT may have been sent without an answer. */
   isCommitting: boolean
-  /** The new state, if the outcome of an attempt is unknown. */
+  /** The new state, if it may have been applied. */
   state?: SequenceState
 }
 
-async function unlessDoubtful<T>(work: (doubt: Doubt) => Promise<T>): Promise<T> {
-  const doubt: Doubt = { isCommitting: false }
+async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Promise<T> {
+  const attempt: Attempt = { isCommitting: false }
   try {
-    return await work(doubt)
+    return await work(attempt)
   } catch (cause) {
-    const isOpen = doubt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
+    const isOpen = attempt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
     if (!isOpen) throw cause
     const message =
       'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
@@ -89,81 +94,48 @@ async function unlessDoubtful<T>(work: (doubt: Doubt) => Promise<T>): Promise<T>
   }
 }
 
-/** A sequence's id, created if it doesn't exist. Runs within a transaction. */
-export async function sequenceIn(connection: Connection, key: SequenceKey, at: Date): Promise<number> {
-  const found = await idOf(connection, key)
-  if (found !== undefined) return found
-  const namespace = await openNamespace(connection, key.namespace)
-  const [{ insertId }] = await connection.query<ResultSetHeader>(
-    `insert into sequence (namespace_id, name, version, created_at, time_zone)
-     values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
-             x'${namespace.time_zone.toString('hex')}')`,
-  )
-  return insertId
-}
-
-/** A sequence's id, created unless `check` throws. Undefined: another session created it. */
-async function made(
-  connection: Connection,
-  key: SequenceKey,
-  at: Date,
-  check: () => void,
-): Promise<number | undefined> {
-  const found = await idOf(connection, key)
-  if (found !== undefined) return found
-  check()
-  try {
-    return await inTransaction(connection, () => sequenceIn(connection, key, at))
-  } catch (error) {
-    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
-    throw error
-  }
-}
-
-async function idOf(connection: Connection, { namespace, name }: SequenceKey): Promise<number | undefined> {
-  const [[row]] = await connection.query<RowDataPacket[]>(
-    `select s.id
-       from namespace n
-       join sequence s on s.namespace_id = n.id
-      where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
-  )
-  return row?.id
-}
-
 interface DefineRequest {
   id: number
   key: SequenceKey
   change: Change
   /** The claim that marks it as applied. */
-  note: Claim
+  claim: Claim
   at: Date
-  doubt: Doubt
+  attempt: Attempt
+}
+
+interface DefinedRow extends SequenceDefinitionRow {
+  version: number
+  created_at: Date
+  is_defined: number
+  format_history: Buffer | null
 }
 
 async function define(
   connection: Connection,
-  { id, key, change, note, at, doubt }: DefineRequest,
+  { id, key, change, claim, at, attempt }: DefineRequest,
 ): Promise<SequenceState | undefined> {
-  const [[row]] = await connection.query<RowDataPacket[]>(
+  const [row] = await select<DefinedRow>(
+    connection,
     `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
        from sequence s force index (primary)
       where s.id = ${integer(id)}
         for update`,
   )
-  const wasDone = await isDone(connection, note)
-  doubt.isCommitting = false
+  const wasApplied = await isApplied(connection, claim)
+  attempt.isCommitting = false
   if (!row) return undefined
   const before = sequenceDefinitionIn(row)
-  if (wasDone) return { ...key, definition: before, createdAt: row.created_at }
+  if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
   const earlier = formatHistoryIn(row.format_history)
   const { definition, formatHistory } = change({
     definition: before,
     formatHistory: earlier,
     used: {
-      isNamed: await hasDealt(connection, id, 'sequence_group_version', "version > 0 and name > ''"),
-      isUnnamed: await hasDealt(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
+      isNamed: await hasIssued(connection, id, 'sequence_group_version', "version > 0 and name > ''"),
+      isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
     },
-    isUsedSince: await hasDealt(
+    isUsedSince: await hasIssued(
       connection,
       id,
       'sequence_group_version',
@@ -182,14 +154,14 @@ async function define(
     )
     if (await isClustered(connection)) await writePositions(connection, id)
   }
-  await connection.query(storeResults([{ claim: note, at, results: [] }]))
-  doubt.isCommitting = true
-  doubt.state = { ...key, definition, createdAt: row.created_at }
-  return doubt.state
+  await connection.query(storeResults([{ claim, at, results: [] }]))
+  attempt.isCommitting = true
+  attempt.state = { ...key, definition, createdAt: row.created_at }
+  return attempt.state
 }
 
 async function isClustered(connection: Connection): Promise<boolean> {
-  const [[row]] = await connection.query<RowDataPacket[]>("show variables like 'wsrep_on'")
+  const [row] = await select<Variable>(connection, "show variables like 'wsrep_on'")
   return row?.Value === 'ON'
 }
 
@@ -198,11 +170,12 @@ const MOST_GROUPS = 10_000
 
 /** Makes a change conflict with flushes on other nodes of a cluster, where this node's locks have no effect. */
 async function writePositions(connection: Connection, id: number): Promise<void> {
-  const [[counted]] = await connection.query<RowDataPacket[]>(
+  const [counted] = await select<{ groups_found: number }>(
+    connection,
     `select count(*) as groups_found
        from (select id from sequence_group where sequence_id = ${integer(id)} limit ${MOST_GROUPS + 1}) some`,
   )
-  if (counted?.groups_found > MOST_GROUPS) {
+  if (counted && counted.groups_found > MOST_GROUPS) {
     throw new NthError(
       'BAD_USER_INPUT',
       `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
@@ -219,15 +192,16 @@ async function writePositions(connection: Connection, id: number): Promise<void>
 }
 
 /** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
-async function isDone(connection: Connection, note: Claim): Promise<boolean> {
-  const [rows] = await connection.query<RowDataPacket[]>(readResults([note]))
+async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {
+  const rows = await select(connection, readResults([claim]))
   return rows.length > 0
 }
 
 /** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
-async function hasDealt(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
+async function hasIssued(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
   // Without `force index`, a server may scan, and lock, all of a small table.
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const rows = await select(
+    connection,
     `select id
        from sequence_group force index (${index})
       where sequence_id = ${integer(id)} and ${which}

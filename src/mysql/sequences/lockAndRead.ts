@@ -5,9 +5,9 @@ import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer } from '../literals.ts'
-import { SEQUENCE_COLUMNS } from './columns.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
 import { isRenewed } from './record.ts'
-import { inOrder, readFree, readTokens, reservationIn } from './reservations.ts'
+import { inOrder, type ReservationRow, readFree, readTokens, reservationIn } from './reservations.ts'
 import { lockRevisions, raiseRevisions, readRaised } from './revisions.ts'
 
 /** Maximum sequence groups cached as hidden: the answers lack their last number. */
@@ -75,12 +75,18 @@ function lockSequences(some: readonly SequenceGroupMember[]): string {
   lock in share mode`
 }
 
+interface LockedSequence extends SequenceDefinitionRow {
+  id: number
+  version: number
+  definitions: number
+}
+
 /**
  * Sets an empty position for each sequence group whose sequence exists; its own row is read later. If the sequence was
  * redefined in the meantime, its new definition is used, unless that needs other rows or statements: so repeated
  * redefinitions can't keep numbers from being issued.
  */
-function readDefinitions(some: readonly SequenceGroupMember[], rows: readonly RowDataPacket[]): void {
+function readDefinitions(some: readonly SequenceGroupMember[], rows: readonly LockedSequence[]): void {
   const found = new Map(rows.map((row) => [row.id, row]))
   for (const member of some) {
     const { run, row } = member
@@ -218,7 +224,7 @@ function reservationSteps(member: SequenceGroupMember): Step[] {
     ),
     ...(run.tokens.length > 0
       ? select(readTokens(run.tokens), owner, (answer) =>
-          note(() => ({ reservations: rowsOf(answer).map(reservationIn) })),
+          note(() => ({ reservations: rowsOf<ReservationRow>(answer).map(reservationIn) })),
         )
       : []),
   ]

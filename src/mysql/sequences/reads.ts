@@ -1,25 +1,20 @@
-import type { RowDataPacket } from 'mysql2'
 import type { PageByName } from '../../core/counters/pages.ts'
-import {
-  type SequenceGroupKey,
-  type SequenceGroupsRead,
-  type SequenceKey,
-  type SequenceState,
-  type StoredSequenceGroup,
-  sequenceKeyText,
-} from '../../core/sequences/store.ts'
-import { periodKeyOf } from '../../core/time/periodKey.ts'
+import type { SequenceKey, SequenceState } from '../../core/sequences/store.ts'
 import type { Connection } from '../connections/database.ts'
-import { bytes, integer } from '../literals.ts'
-import { REVISION_OF_NOW } from '../revisions.ts'
-import { onPage, pageOf, selectByParent } from '../select.ts'
-import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
-import { inOrder, readFirstFree } from './reservations.ts'
+import { bytes, list } from '../literals.ts'
+import { onPage, pageOf, select, selectByParent } from '../select.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 
 const SEQUENCE = `n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}`
 
+interface SequenceRow extends SequenceDefinitionRow {
+  namespace: Buffer
+  name: Buffer
+  created_at: Date
+}
+
 /** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */
-export const IS_THERE = `(s.is_defined or exists (
+export const SEQUENCE_EXISTS = `(s.is_defined or exists (
               select 1
                 from sequence_group u
                where u.sequence_id = s.id and u.version > 0))`
@@ -28,7 +23,8 @@ export async function readSequences(
   connection: Connection,
   keys: readonly SequenceKey[],
 ): Promise<SequenceState[]> {
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const rows = await select<SequenceRow>(
+    connection,
     selectByParent(
       keys,
       ({ namespace }) => namespace,
@@ -37,8 +33,8 @@ export async function readSequences(
            from namespace n
            join sequence s on s.namespace_id = n.id
           where n.name = ${bytes(siblings[0].namespace)}
-            and s.name in (${siblings.map(({ name }) => bytes(name)).join(', ')})
-            and ${IS_THERE}`,
+            and s.name in (${list(siblings, ({ name }) => bytes(name))})
+            and ${SEQUENCE_EXISTS}`,
     ),
   )
   return rows.map(sequenceFrom)
@@ -49,8 +45,9 @@ export async function listSequences(
   namespace: string,
   page: PageByName,
 ): Promise<SequenceState[]> {
-  const conditions = [`n.name = ${bytes(namespace)}`, ...onPage('s.name', page), IS_THERE]
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const conditions = [`n.name = ${bytes(namespace)}`, ...onPage('s.name', page), SEQUENCE_EXISTS]
+  const rows = await select<SequenceRow>(
+    connection,
     `select ${SEQUENCE}
        from namespace n
        join sequence s on s.namespace_id = n.id
@@ -60,148 +57,11 @@ export async function listSequences(
   return rows.map(sequenceFrom)
 }
 
-function sequenceFrom(row: RowDataPacket): SequenceState {
+function sequenceFrom(row: SequenceRow): SequenceState {
   return {
-    namespace: row.namespace.toString('utf8'),
-    name: row.name.toString('utf8'),
+    namespace: row.namespace.toString(),
+    name: row.name.toString(),
     definition: sequenceDefinitionIn(row),
     createdAt: row.created_at,
-  }
-}
-
-const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
-       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
-
-const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
-
-/** Reads sequence groups by key, including missing ones of existing sequences. */
-export async function readSequenceGroups(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  now: Date,
-): Promise<SequenceGroupsRead> {
-  const [rows] = await connection.query<RowDataPacket[]>(
-    selectByParent(
-      keys,
-      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
-      (siblings) =>
-        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
-                asked.now
-           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) asked
-           left join namespace n on n.name = ${bytes(siblings[0].namespace)}
-           left join sequence s on s.namespace_id = n.id and s.name = ${bytes(siblings[0].sequence)}
-           left join sequence_group g on g.sequence_id = s.id and g.name = asked.name
-           left join ${JOIN_LATEST}`,
-    ),
-  )
-  const found = rows.filter(({ sequence }) => sequence !== null)
-  return { groups: await sequenceGroupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
-}
-
-export async function listSequenceGroups(
-  connection: Connection,
-  { namespace, name }: SequenceKey,
-  page: PageByName,
-  now: Date,
-): Promise<StoredSequenceGroup[]> {
-  const conditions = [
-    `n.name = ${bytes(namespace)}`,
-    `s.name = ${bytes(name)}`,
-    ...onPage('g.name', page),
-    'g.version > 0',
-  ]
-  const [rows] = await connection.query<RowDataPacket[]>(
-    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
-       from namespace n
-       join sequence s on s.namespace_id = n.id
-       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
-       join ${JOIN_LATEST}
-      where ${conditions.join(' and ')}
-      ${pageOf('g.name', page)}`,
-  )
-  return sequenceGroupsFrom(connection, rows, now)
-}
-
-/** A sequence group as read, with its current and its latest period. */
-interface Standing {
-  id: number | null
-  periodKey: number
-  latestPeriodKey: number | null
-  stored: StoredSequenceGroup
-}
-
-async function sequenceGroupsFrom(
-  connection: Connection,
-  rows: readonly RowDataPacket[],
-  now: Date,
-): Promise<StoredSequenceGroup[]> {
-  const standings = rows.map((row) => standingIn(row, now))
-  await readPositions(connection, standings)
-  await readFreeNumbers(connection, standings)
-  return standings.map(({ stored }) => stored)
-}
-
-function standingIn(row: RowDataPacket, now: Date): Standing {
-  const definition = sequenceDefinitionIn(row)
-  const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
-  const isRunning = row.latest_period_key === periodKey
-  return {
-    id: row.id,
-    periodKey,
-    latestPeriodKey: row.latest_period_key,
-    stored: {
-      namespace: row.namespace.toString('utf8'),
-      sequence: row.sequence.toString('utf8'),
-      group: row.its_group.toString('utf8'),
-      definition,
-      latest:
-        row.latest_period_key === null || row.value === null
-          ? undefined
-          : {
-              value: row.value,
-              at: row.updated_at,
-              format: row.latest_format?.toString('utf8') ?? null,
-              timeZone: row.latest_zone.toString('latin1'),
-            },
-      position: { last: isRunning ? row.value : null, next: isRunning ? row.next_value : null },
-      free: null,
-      revision: Number(row.revision),
-    },
-  }
-}
-
-/** For sequence groups whose latest number is of another period, or that were restarted before their first. */
-async function readPositions(connection: Connection, standings: readonly Standing[]): Promise<void> {
-  const others = standings.filter(
-    ({ id, periodKey, latestPeriodKey }) => id !== null && periodKey !== latestPeriodKey,
-  )
-  for (const periodKey of new Set(others.map((one) => one.periodKey))) {
-    const same = others.filter((one) => one.periodKey === periodKey)
-    const [rows] = await connection.query<RowDataPacket[]>(
-      `select group_id, value, next_value
-         from sequence_value force index (primary)
-        where group_id in (${same.map(({ id }) => integer(id ?? 0)).join(', ')}) and period_key = ${integer(periodKey)}`,
-    )
-    const found = new Map(rows.map((row) => [row.group_id, row]))
-    for (const { id, stored } of same) {
-      const row = found.get(id)
-      if (row) stored.position = { last: row.value, next: row.next_value }
-    }
-  }
-}
-
-async function readFreeNumbers(connection: Connection, standings: readonly Standing[]): Promise<void> {
-  const gapless = standings.flatMap(({ id, periodKey, stored }) =>
-    id !== null && stored.definition.gapless ? [{ id, periodKey, stored }] : [],
-  )
-  if (gapless.length === 0) return
-  const [rows] = await connection.query<RowDataPacket[]>(
-    gapless
-      .map(({ id, periodKey, stored }) => readFirstFree({ id, periodKey, definition: stored.definition }))
-      .join('\nunion all\n'),
-  )
-  for (const { id, stored } of gapless) {
-    const free = rows.filter(({ group_id }) => group_id === id).map(({ value }): number => value)
-    stored.free = inOrder(free, stored.definition)[0] ?? null
   }
 }

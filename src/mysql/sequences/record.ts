@@ -1,8 +1,6 @@
-import type { RowDataPacket } from 'mysql2'
 import type { SequenceGroupRow } from '../../core/rows.ts'
-
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
-import { sequenceDefinitionIn } from './columns.ts'
+import { type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 
 /** A sequence group, as a flush identifies it. */
 export interface SequenceGroupRecord extends SequenceGroupRow {
@@ -41,7 +39,10 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
 }
 
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
-export function isRenewed(group: SequenceGroupRecord, found: RowDataPacket): boolean {
+export function isRenewed(
+  group: SequenceGroupRecord,
+  found: SequenceDefinitionRow & { version: number },
+): boolean {
   const definition = sequenceDefinitionIn(found)
   if (keyOf(group.id, found.version, definition) !== group.key) return false
   group.definition = definition

@@ -1,4 +1,3 @@
-import type { RowDataPacket } from 'mysql2'
 import { isDescending, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { ReservationState, StoredReservation } from '../../core/sequences/state.ts'
 import { bytes, instant, integer } from '../literals.ts'
@@ -121,8 +120,19 @@ export function closeReservation({ token, state, isFree }: StoredReservation): s
  where token = ${literal(token)}`
 }
 
+export interface ReservationRow {
+  token: Buffer
+  period_key: number
+  generation: number
+  value: number
+  formatted: Buffer
+  state: number
+  is_free: number
+  expires_at: Date
+}
+
 /** Parses a row of a reservation. */
-export function reservationIn(row: RowDataPacket): StoredReservation {
+export function reservationIn(row: ReservationRow): StoredReservation {
   return {
     kind: 'reservation',
     token: row.token.toString('hex'),

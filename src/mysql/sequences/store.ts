@@ -1,7 +1,5 @@
-import type { RowDataPacket } from 'mysql2'
 import { NthError } from '../../core/errors.ts'
 import type { Rows } from '../../core/rows.ts'
-
 import {
   type SequenceGroupKey,
   type SequenceStore,
@@ -10,29 +8,32 @@ import {
 } from '../../core/sequences/store.ts'
 import type { Connection, Database } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
-import { bytes, integer } from '../literals.ts'
+import { bytes, integer, list } from '../literals.ts'
+import { loadInBatches } from '../loadInBatches.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
-import { loadInBatches, openRows } from '../rowCache.ts'
-import { selectByParent } from '../select.ts'
-import { SEQUENCE_COLUMNS, sequenceDefinitionIn } from './columns.ts'
-import { defineSequence, deleteSequence, sequenceIn } from './define.ts'
-import { listSequenceGroups, listSequences, readSequenceGroups, readSequences } from './reads.ts'
+import { createRowCache } from '../rowCache.ts'
+import { select, selectByParent } from '../select.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
+import { defineSequence, deleteSequence } from './define.ts'
+import { listSequenceGroups, readSequenceGroups } from './groupReads.ts'
+import { findOrCreateSequence } from './ids.ts'
+import { listSequences, readSequences } from './reads.ts'
 import { type SequenceGroupRecord, sequenceGroupRecord } from './record.ts'
-import { literal, readPresent, reservationIn } from './reservations.ts'
+import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
 
 export function openSequenceStore(
   database: Database,
   definitions: Database,
   failover: FailoverDetector,
 ): SequenceStore {
-  const rows = openRows(database, failover, {
+  const rows = createRowCache(database, failover, {
     textOf: sequenceGroupKeyText,
-    find: findSequenceGroups,
-    make: createSequenceGroups,
+    read: readRows,
+    create: createSequenceGroups,
   })
   return {
     rows,
-    rowsOfReservations: openReservationRows(database, failover, rows),
+    rowsOfReservations: reservationRows(database, failover, rows),
     readSequences: (keys) => database.withRetry((connection) => readSequences(connection, keys)),
     readSequenceGroups: (keys, now) =>
       database.withRetry((connection) => readSequenceGroups(connection, keys, now)),
@@ -40,18 +41,15 @@ export function openSequenceStore(
     listSequenceGroups: (sequence, page, now) =>
       database.withRetry((connection) => listSequenceGroups(connection, sequence, page, now)),
     async readReservations(tokens) {
-      const [found] = await database.withRetry((connection) =>
-        connection.query<RowDataPacket[]>(readPresent(tokens)),
+      const found = await database.withRetry((connection) =>
+        select<ReservationRow>(connection, readPresent(tokens)),
       )
       return found.map(reservationIn)
     },
-    readReservationSequenceGroups: (tokens) =>
-      database.withRetry(async (connection) =>
-        (await readByToken(connection, tokens)).map((row) => ({
-          token: row.token.toString('hex'),
-          group: keyIn(row),
-        })),
-      ),
+    async readReservationSequenceGroups(tokens) {
+      const found = await database.withRetry((connection) => readByToken(connection, tokens))
+      return found.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+    },
     define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
@@ -60,12 +58,23 @@ export function openSequenceStore(
 const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
        s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
 
-async function findSequenceGroups(
+interface IdentifiedRow extends SequenceDefinitionRow {
+  namespace: Buffer
+  sequence: Buffer
+  its_group: Buffer
+  id: number
+  identity: number
+  sequence_id: number
+  version: number
+}
+
+async function readRows(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
   incarnation: number,
 ): Promise<Map<string, SequenceGroupRecord>> {
-  const [rows] = await connection.query<RowDataPacket[]>(
+  const rows = await select<IdentifiedRow>(
+    connection,
     selectByParent(
       keys,
       ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
@@ -75,7 +84,7 @@ async function findSequenceGroups(
            join sequence s on s.namespace_id = n.id
            join sequence_group g on g.sequence_id = s.id
           where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
-            and g.name in (${siblings.map(({ group }) => bytes(group)).join(', ')})`,
+            and g.name in (${list(siblings, ({ group }) => bytes(group))})`,
     ),
   )
   return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), rowIn(row, incarnation)]))
@@ -88,7 +97,7 @@ async function createSequenceGroups(
   at: Date,
 ): Promise<void> {
   for (const { namespace, sequence, group } of keys) {
-    const id = await sequenceIn(connection, { namespace, name: sequence }, at)
+    const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
     await connection.query(
       `insert into sequence_group (sequence_id, name, identity, revision, is_used)
        values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
@@ -97,36 +106,31 @@ async function createSequenceGroups(
 }
 
 /** Finds the sequence groups of reservations. Uses rows that are cached by name. */
-function openReservationRows(
+function reservationRows(
   database: Database,
   failover: FailoverDetector,
-  known: Rows<SequenceGroupKey, SequenceGroupRecord>,
+  groups: Rows<SequenceGroupKey, SequenceGroupRecord>,
 ): Rows<string, SequenceGroupRecord> {
-  const find = loadInBatches<string, SequenceGroupRecord>(
+  const load = loadInBatches<string, SequenceGroupRecord>(
     (token) => token,
-    (asked) => database.withRetry((connection) => findByToken(connection, [...asked.keys()])),
-  )
-
-  async function findByToken(
-    connection: Connection,
-    tokens: readonly string[],
-  ): Promise<Map<string, SequenceGroupRecord>> {
-    const { incarnation } = failover
-    const rows = await readByToken(connection, tokens)
-    return new Map(
-      rows.map((row) => {
-        const found = rowIn(row, incarnation)
-        const same = known.cached(keyIn(row))
-        return [row.token.toString('hex'), same?.key === found.key ? same : found]
+    (tokens) =>
+      database.withRetry(async (connection) => {
+        const { incarnation } = failover
+        const rows = await readByToken(connection, tokens)
+        return new Map(
+          rows.map((row) => {
+            const loaded = rowIn(row, incarnation)
+            const cached = groups.cached(keyIn(row))
+            return [row.token.toString('hex'), cached?.key === loaded.key ? cached : loaded]
+          }),
+        )
       }),
-    )
-  }
-
+  )
   return {
+    load,
     cached: () => undefined,
-    load: find,
     async loadOrCreate(token) {
-      const row = await find(token)
+      const row = await load(token)
       if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
       return row
     },
@@ -135,28 +139,31 @@ function openReservationRows(
 }
 
 /** Reads the sequence groups of reservations. */
-async function readByToken(connection: Connection, tokens: readonly string[]): Promise<RowDataPacket[]> {
-  const [rows] = await connection.query<RowDataPacket[]>(
+function readByToken(
+  connection: Connection,
+  tokens: readonly string[],
+): Promise<(IdentifiedRow & { token: Buffer })[]> {
+  return select(
+    connection,
     `select r.token, ${IDENTITY}
        from reservation r
        join sequence_group g on g.id = r.group_id
        join sequence s on s.id = g.sequence_id
        join namespace n on n.id = s.namespace_id
-      where r.token in (${tokens.map(literal).join(', ')})`,
+      where r.token in (${list(tokens, literal)})`,
   )
-  return rows
 }
 
-function rowIn(row: RowDataPacket, incarnation: number): SequenceGroupRecord {
-  const { id, identity, version } = row
-  const given = { id, sequenceId: row.sequence_id, identity, incarnation, version }
-  return sequenceGroupRecord(given, row.its_group.toString('utf8'), sequenceDefinitionIn(row))
+function rowIn(row: IdentifiedRow, incarnation: number): SequenceGroupRecord {
+  const { id, identity, version, sequence_id: sequenceId } = row
+  const given = { id, sequenceId, identity, incarnation, version }
+  return sequenceGroupRecord(given, row.its_group.toString(), sequenceDefinitionIn(row))
 }
 
-function keyIn(row: RowDataPacket): SequenceGroupKey {
+function keyIn({ namespace, sequence, its_group }: IdentifiedRow): SequenceGroupKey {
   return {
-    namespace: row.namespace.toString('utf8'),
-    sequence: row.sequence.toString('utf8'),
-    group: row.its_group.toString('utf8'),
+    namespace: namespace.toString(),
+    sequence: sequence.toString(),
+    group: its_group.toString(),
   }
 }

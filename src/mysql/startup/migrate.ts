@@ -1,10 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises'
-import type { RowDataPacket } from 'mysql2'
 import type { Connection } from 'mysql2/promise'
 import { Umzug } from 'umzug'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Target } from '../connections/target.ts'
 import { bytes } from '../literals.ts'
+import { select } from '../select.ts'
 import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
 
 const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
@@ -64,8 +64,8 @@ function statementsOf(text: string): string[] {
 /** The names of the migrations that a database has. */
 async function appliedTo(connection: Connection): Promise<string[]> {
   try {
-    const [rows] = await connection.query<RowDataPacket[]>('select name from migration order by name')
-    return rows.map(({ name }) => name.toString('utf8'))
+    const rows = await select<{ name: Buffer }>(connection, 'select name from migration order by name')
+    return rows.map(({ name }) => name.toString())
   } catch (error) {
     if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
     throw error

@@ -1,8 +1,9 @@
-import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise'
+import { type Connection, createConnection } from 'mysql2/promise'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { sessionSettings } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
+import { select } from '../select.ts'
 
 /** How long a starting process waits for another that is migrating, in seconds. */
 const LOCK_WAIT_S = 60
@@ -52,7 +53,7 @@ export async function openMigrationSession(target: Target): Promise<Connection> 
 
 async function lock(holder: Connection): Promise<void> {
   // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
-  const [tables] = await holder.query<RowDataPacket[]>("show tables like 'migration_lock'")
+  const tables = await select(holder, "show tables like 'migration_lock'")
   if (tables.length === 0) await createLock(holder)
   while (!(await lockRow(holder))) {
     // Committed before it is locked: processes that wait for a row whose insert is rolled back run into deadlocks.
@@ -73,9 +74,7 @@ async function createLock(holder: Connection): Promise<void> {
 async function lockRow(holder: Connection): Promise<boolean> {
   await holder.query('start transaction')
   try {
-    const [rows] = await holder.query<RowDataPacket[]>(
-      'select id from migration_lock where id = 1 for update',
-    )
+    const rows = await select(holder, 'select id from migration_lock where id = 1 for update')
     if (rows.length > 0) return true
   } catch (error) {
     if (!hasErrorNumber(error, ER.LOCK_WAIT_TIMEOUT)) throw error

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { RowDataPacket } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
-import { assertWritable, durabilityRisks, readDurabilitySettings } from '../connections/durability.ts'
 import { ER, failureOf, hasErrorNumber, isLockout, reasonOf } from '../connections/errors.ts'
 import { describeTarget, type Target } from '../connections/target.ts'
+import { select } from '../select.ts'
+import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
 
 export interface ReadyOptions {
   say: (message: string) => void
@@ -68,17 +68,17 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
     await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
       throw new Error(
         `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`,
-        {
-          cause,
-        },
+        { cause },
       )
     })
   }
 }
 
 async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
-  const [rows] = await connection.query<RowDataPacket[]>('select version() as version')
-  const version = String(rows[0]?.version)
+  const [{ version } = { version: '' }] = await select<{ version: string }>(
+    connection,
+    'select version() as version',
+  )
   if (!isSupported(version)) {
     throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
   }

@@ -1,4 +1,6 @@
-import type { Connection, RowDataPacket } from 'mysql2/promise'
+import type { Connection } from 'mysql2/promise'
+import type { Variable } from '../connections/identity.ts'
+import { select } from '../select.ts'
 
 /** Server settings that determine what survives a crash, by name. Those that the server lacks are missing. */
 export type DurabilitySettings = Readonly<Record<string, string>>
@@ -13,11 +15,9 @@ const NAMES = [
 ]
 
 export async function readDurabilitySettings(connection: Connection): Promise<DurabilitySettings> {
-  const list = NAMES.map((name) => `'${name}'`).join(', ')
-  const [rows] = await connection.query<RowDataPacket[]>(
-    `show global variables where variable_name in (${list})`,
-  )
-  return Object.fromEntries(rows.map(({ Variable_name, Value }) => [Variable_name, String(Value)]))
+  const names = NAMES.map((name) => `'${name}'`).join(', ')
+  const rows = await select<Variable>(connection, `show global variables where variable_name in (${names})`)
+  return Object.fromEntries(rows.map(({ Variable_name, Value }) => [Variable_name, Value]))
 }
 
 /**

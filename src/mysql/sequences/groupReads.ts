@@ -1,0 +1,178 @@
+import type { PageByName } from '../../core/counters/pages.ts'
+import {
+  type SequenceGroupKey,
+  type SequenceGroupsRead,
+  type SequenceKey,
+  type StoredSequenceGroup,
+  sequenceKeyText,
+} from '../../core/sequences/store.ts'
+import { periodKeyOf } from '../../core/time/periodKey.ts'
+import type { Connection } from '../connections/database.ts'
+import { bytes, integer, list } from '../literals.ts'
+import { REVISION_OF_NOW } from '../revisions.ts'
+import { onPage, pageOf, select, selectByParent } from '../select.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
+import { inOrder, readFirstFree } from './reservations.ts'
+
+const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
+
+interface GroupRow extends SequenceDefinitionRow {
+  namespace: Buffer
+  sequence: Buffer
+  its_group: Buffer
+  /** Null: the sequence group was never used. */
+  id: number | null
+  latest_period_key: number | null
+  value: number | null
+  next_value: number | null
+  /** These are set together with the value. */
+  updated_at: Date
+  latest_zone: Buffer
+  latest_format: Buffer | null
+  revision: number | string
+}
+
+const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
+
+/** Reads sequence groups by key, including missing ones of existing sequences. */
+export async function readSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  now: Date,
+): Promise<SequenceGroupsRead> {
+  const rows = await select<(GroupRow | { sequence: null }) & { now: number | string }>(
+    connection,
+    selectByParent(
+      keys,
+      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      (siblings) =>
+        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
+                asked.now
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) asked
+           left join namespace n on n.name = ${bytes(siblings[0].namespace)}
+           left join sequence s on s.namespace_id = n.id and s.name = ${bytes(siblings[0].sequence)}
+           left join sequence_group g on g.sequence_id = s.id and g.name = asked.name
+           left join ${JOIN_LATEST}`,
+    ),
+  )
+  const found = rows.filter((row) => row.sequence !== null)
+  return { groups: await sequenceGroupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
+}
+
+export async function listSequenceGroups(
+  connection: Connection,
+  { namespace, name }: SequenceKey,
+  page: PageByName,
+  now: Date,
+): Promise<StoredSequenceGroup[]> {
+  const conditions = [
+    `n.name = ${bytes(namespace)}`,
+    `s.name = ${bytes(name)}`,
+    ...onPage('g.name', page),
+    'g.version > 0',
+  ]
+  const rows = await select<GroupRow>(
+    connection,
+    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
+       join ${JOIN_LATEST}
+      where ${conditions.join(' and ')}
+      ${pageOf('g.name', page)}`,
+  )
+  return sequenceGroupsFrom(connection, rows, now)
+}
+
+/** A sequence group as read, with its current and its latest period. */
+interface ReadSequenceGroup {
+  id: number | null
+  periodKey: number
+  latestPeriodKey: number | null
+  stored: StoredSequenceGroup
+}
+
+async function sequenceGroupsFrom(
+  connection: Connection,
+  rows: readonly GroupRow[],
+  now: Date,
+): Promise<StoredSequenceGroup[]> {
+  const groups = rows.map((row) => readSequenceGroupIn(row, now))
+  await readPositions(connection, groups)
+  await readFreeNumbers(connection, groups)
+  return groups.map(({ stored }) => stored)
+}
+
+function readSequenceGroupIn(row: GroupRow, now: Date): ReadSequenceGroup {
+  const definition = sequenceDefinitionIn(row)
+  const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
+  const isRunning = row.latest_period_key === periodKey
+  return {
+    id: row.id,
+    periodKey,
+    latestPeriodKey: row.latest_period_key,
+    stored: {
+      namespace: row.namespace.toString(),
+      sequence: row.sequence.toString(),
+      group: row.its_group.toString(),
+      definition,
+      latest:
+        row.latest_period_key === null || row.value === null
+          ? undefined
+          : {
+              value: row.value,
+              at: row.updated_at,
+              format: row.latest_format?.toString() ?? null,
+              timeZone: row.latest_zone.toString('latin1'),
+            },
+      position: { last: isRunning ? row.value : null, next: isRunning ? row.next_value : null },
+      free: null,
+      revision: Number(row.revision),
+    },
+  }
+}
+
+interface PositionRow {
+  group_id: number
+  value: number | null
+  next_value: number | null
+}
+
+/** For sequence groups whose latest number is of another period, or that were restarted before their first. */
+async function readPositions(connection: Connection, groups: readonly ReadSequenceGroup[]): Promise<void> {
+  const others = groups.filter(
+    ({ id, periodKey, latestPeriodKey }) => id !== null && periodKey !== latestPeriodKey,
+  )
+  for (const periodKey of new Set(others.map((one) => one.periodKey))) {
+    const same = others.filter((one) => one.periodKey === periodKey)
+    const rows = await select<PositionRow>(
+      connection,
+      `select group_id, value, next_value
+         from sequence_value force index (primary)
+        where group_id in (${list(same, ({ id }) => integer(id ?? 0))}) and period_key = ${integer(periodKey)}`,
+    )
+    const found = new Map(rows.map((row) => [row.group_id, row]))
+    for (const { id, stored } of same) {
+      const row = id === null ? undefined : found.get(id)
+      if (row) stored.position = { last: row.value, next: row.next_value }
+    }
+  }
+}
+
+async function readFreeNumbers(connection: Connection, groups: readonly ReadSequenceGroup[]): Promise<void> {
+  const gapless = groups.flatMap(({ id, periodKey, stored }) =>
+    id !== null && stored.definition.gapless ? [{ id, periodKey, stored }] : [],
+  )
+  if (gapless.length === 0) return
+  const rows = await select<{ group_id: number; value: number }>(
+    connection,
+    gapless
+      .map(({ id, periodKey, stored }) => readFirstFree({ id, periodKey, definition: stored.definition }))
+      .join('\nunion all\n'),
+  )
+  for (const { id, stored } of gapless) {
+    const free = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
+    stored.free = inOrder(free, stored.definition)[0] ?? null
+  }
+}
