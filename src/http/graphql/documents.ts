@@ -11,9 +11,9 @@ import {
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { hasRoom } from '../../core/eventLoop/ticks.ts'
-import { fieldCount, fragmentsOf, selectionDepth } from '../../graphql/fieldCount.ts'
+import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
 import type { KnownDocuments } from './documentCache.ts'
-import { asksTooMuchOfSchema } from './introspection.ts'
+import { introspectsTooMuch } from './introspection.ts'
 
 /**
  * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
@@ -119,7 +119,7 @@ function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | unde
       return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
     }
     const limits = { maxValues: MAX_SCHEMA_VALUES, maxDepth: MAX_DEPTH }
-    if (asksTooMuchOfSchema(schema, fragments, definition, limits)) {
+    if (introspectsTooMuch(schema, fragments, definition, limits)) {
       return `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
     }
   }
@@ -131,7 +131,7 @@ function repeatsFields(selectionSet: SelectionSetNode): boolean {
   const times = new Map<string, number>()
   return selectionSet.selections.some((selection) => {
     if (selection.kind === Kind.FIELD) {
-      const name = (selection.alias ?? selection.name).value
+      const name = responseName(selection)
       times.set(name, (times.get(name) ?? 0) + 1)
       if ((times.get(name) ?? 0) > MAX_REPEATS) return true
     }

@@ -12,7 +12,7 @@ import {
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
 import type { Fault } from '../../core/names.ts'
-import { fragmentsOf } from '../../graphql/fieldCount.ts'
+import { fragmentsOf, responseName, selectionSetOf } from '../../graphql/selections.ts'
 import { requestError } from './requests.ts'
 
 const HEADER = 'idempotency-key'
@@ -107,20 +107,11 @@ function keylessFault(
 
 function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
   const fragments = fragmentsOf(document)
-  const fieldsIn = ({ selections }: SelectionSetNode): FieldNode[] =>
-    selections.flatMap((selection) => {
-      if (selection.kind === Kind.FIELD) return [selection]
-      const inner =
-        selection.kind === Kind.FRAGMENT_SPREAD
-          ? fragments[selection.name.value]?.selectionSet
-          : selection.selectionSet
-      return inner ? fieldsIn(inner) : []
-    })
+  const fieldsIn = (selectionSet: SelectionSetNode | undefined): FieldNode[] =>
+    (selectionSet?.selections ?? []).flatMap((selection) =>
+      selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments)),
+    )
   return fieldsIn(selectionSet)
-}
-
-function responseName({ alias, name }: FieldNode): string {
-  return (alias ?? name).value
 }
 
 /** The key in the arguments of a field. */
