@@ -9,10 +9,7 @@ import {
   type Source,
   validate,
 } from 'graphql'
-import type { Plugin } from 'graphql-yoga'
-import { hasRoom } from '../../core/eventLoop/ticks.ts'
 import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
-import type { KnownDocuments } from './documentCache.ts'
 import { introspectsTooMuch } from './introspection.ts'
 
 /**
@@ -27,6 +24,7 @@ const MAX_LINES = 10_000
 /** Maximum operations and fragments: each fragment is compared with each other one for conflicting fields. */
 const MAX_DEFINITIONS = 200
 
+/** Maximum uses of a response name in a selection: each is compared with each other one. */
 const MAX_REPEATS = 50
 const REPEATED = 'The document selects the same field too many times.'
 
@@ -42,37 +40,8 @@ const MAX_DEPTH = 100
 /** Maximum values returned by introspection. Tools request 4 000 of this schema. */
 const MAX_SCHEMA_VALUES = 20_000
 
-/** Rejects documents that would be too much work to parse, validate or execute; caches the others. */
-export function documents(known: KnownDocuments): Plugin {
-  return {
-    onParse({ params: { source }, setParseFn, setParsedDocument }) {
-      // Starts to measure the time of this tick.
-      hasRoom(0)
-      const found = known.get(String(source))
-      if (found) setParsedDocument(found.document)
-      else setParseFn(parseBounded)
-    },
-
-    onValidate({ params: { documentAST }, setValidationFn, setResult }) {
-      const text = documentAST.loc?.source.body ?? ''
-      if (known.get(text)?.document === documentAST) {
-        setResult([])
-        return undefined
-      }
-      setValidationFn(validateBounded)
-      return ({ valid, result, setResult }) => {
-        if (valid) known.add(text, documentAST)
-        // graphql-js stops comparing too many fields with this error, whose message does not help.
-        const errors = result as readonly GraphQLError[]
-        if (errors.some(({ message }) => message === 'Validation aborted.')) {
-          setResult([new GraphQLError(REPEATED)])
-        }
-      }
-    },
-  }
-}
-
-function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
+/** Parses a document unless it is too large. */
+export function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
   if (hasTooManyLines(typeof source === 'string' ? source : source.body)) {
     throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
   }
@@ -97,10 +66,13 @@ function hasTooManyLines(text: string): boolean {
 }
 
 /** Validates a document unless it is too large: some rules take time proportional to a product of counts. */
-function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
+export function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
   const fault = sizeFault(schema, document)
   if (fault !== undefined) return [new GraphQLError(fault)]
-  return validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
+  const errors = validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
+  // graphql-js stops comparing too many fields with this error, whose message does not help.
+  const isAborted = errors.some(({ message }) => message === 'Validation aborted.')
+  return isAborted ? [new GraphQLError(REPEATED)] : errors
 }
 
 /** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
