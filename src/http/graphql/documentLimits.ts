@@ -1,4 +1,5 @@
 import {
+  type ASTVisitor,
   type DocumentNode,
   GraphQLError,
   type GraphQLSchema,
@@ -7,6 +8,8 @@ import {
   parse,
   type SelectionSetNode,
   type Source,
+  specifiedRules,
+  type ValidationContext,
   validate,
 } from 'graphql'
 import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
@@ -36,6 +39,9 @@ const MAX_FIELDS = 10_000
 
 /** Maximum levels of fields and fragments. A response with thousands could not be serialized as JSON. */
 const MAX_DEPTH = 100
+
+/** Maximum length of an alias, in characters. A list repeats it for each item. */
+const MAX_ALIAS_LENGTH = 255
 
 /** Maximum values returned by introspection. Tools request 4 000 of this schema. */
 const MAX_SCHEMA_VALUES = 20_000
@@ -69,10 +75,22 @@ function hasTooManyLines(text: string): boolean {
 export function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
   const fault = sizeFault(schema, document)
   if (fault !== undefined) return [new GraphQLError(fault)]
-  const errors = validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
+  const allRules = [...(rules ?? specifiedRules), aliasLengthRule]
+  const errors = validate(schema, document, allRules, { ...options, maxErrors: MAX_ERRORS })
   // graphql-js stops comparing too many fields with this error, whose message does not help.
   const isAborted = errors.some(({ message }) => message === 'Validation aborted.')
   return isAborted ? [new GraphQLError(REPEATED)] : errors
+}
+
+function aliasLengthRule(context: ValidationContext): ASTVisitor {
+  return {
+    Field({ alias }) {
+      const length = alias?.value.length ?? 0
+      if (length <= MAX_ALIAS_LENGTH) return
+      const message = `An alias may have at most ${MAX_ALIAS_LENGTH} characters; one has ${length}.`
+      context.reportError(new GraphQLError(message, { nodes: alias ?? null }))
+    },
+  }
 }
 
 /** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */

@@ -8,6 +8,7 @@ import {
   type OperationDefinitionNode,
   OperationTypeNode,
   type SelectionSetNode,
+  valueFromASTUntyped,
 } from 'graphql'
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
@@ -79,14 +80,10 @@ function faultOf(
         'The header Idempotency-Key requires an operation with one field. Use the argument idempotencyKey of each field.',
     }
   }
-  const others = fields
-    .map((field) => argumentOf(field, operation, variables))
-    .filter((other) => other != null)
-  return others.some((other) => other !== key)
-    ? {
-        message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.',
-      }
-    : undefined
+  const keys = fields.map((field) => argumentOf(field, operation, variables) ?? key)
+  return keys.every((other) => other === key)
+    ? undefined
+    : { message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.' }
 }
 
 /** A key that is ignored must not seem to make a retry safe. */
@@ -99,10 +96,11 @@ function keylessFault(
   const keyless = rootFields(selectionSet, document).find(
     ({ name }) => !mutations[name.value]?.args.some((argument) => argument.name === ARGUMENT),
   )
-  if (!keyless) return undefined
-  return {
-    message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
-  }
+  return (
+    keyless && {
+      message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
+    }
+  )
 }
 
 function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
@@ -114,17 +112,17 @@ function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): Fie
   return fieldsIn(selectionSet)
 }
 
-/** The key in the arguments of a field. */
+/** The key in the arguments of a field, as sent. */
 function argumentOf(
   { arguments: given = [] }: FieldNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
   variables: Variables,
 ): unknown {
-  const value = given.find(({ name }) => name.value === ARGUMENT)?.value
-  if (value?.kind === Kind.STRING) return value.value
-  if (value?.kind !== Kind.VARIABLE) return undefined
-  const name = value.name.value
-  if (variables && Object.hasOwn(variables, name)) return variables[name]
-  const definition = variableDefinitions.find(({ variable }) => variable.name.value === name)
-  return definition?.defaultValue?.kind === Kind.STRING ? definition.defaultValue.value : undefined
+  const argument = given.find(({ name }) => name.value === ARGUMENT)
+  if (!argument) return undefined
+  const defaults = variableDefinitions.map(
+    ({ variable, defaultValue }) =>
+      [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
+  )
+  return valueFromASTUntyped(argument.value, { ...Object.fromEntries(defaults), ...variables })
 }

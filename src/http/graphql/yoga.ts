@@ -3,7 +3,6 @@ import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
-import { aliases } from './aliases.ts'
 import { compiledOperations } from './compiledOperations.ts'
 import { conditionalGet } from './conditionalGet.ts'
 import { cachedDocuments, createDocumentCache } from './documentCache.ts'
@@ -36,7 +35,6 @@ export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
       persistedQueries(cache, reserve),
       requests,
       cachedDocuments(cache),
-      aliases,
       compiledOperations({ schema, cache, createContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,
