@@ -6,8 +6,8 @@ import type { Nth } from '../core/nth.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
 import { inputError } from './arguments/inputError.ts'
-import { spend, spendTexts } from './budget.ts'
-import { fieldsBeneath } from './fieldCount.ts'
+import { fieldsBelow } from './selections.ts'
+import { spend } from './valueBudget.ts'
 
 /** Context of all resolvers. */
 export interface Context {
@@ -44,10 +44,9 @@ export const builder = new SchemaBuilder<{
       description:
         'Returns up to 500 objects by their IDs, in the requested order; null for those that do not exist.',
       resolve: async (_, { ids }, context, info, resolveNodes) => {
-        spend(context, ids.length, info)
         const lengths = ids.map(({ id }) => id.length)
-        spendTexts(context, lengths, info)
-        return deliverInTicks(await resolveNodes(ids), fieldsBeneath(info))
+        spend(context, ids.length, info, lengths)
+        return deliverInTicks(await resolveNodes(ids), fieldsBelow(info))
       },
       args: {
         ids: {

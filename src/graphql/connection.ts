@@ -2,8 +2,8 @@ import { type DefaultConnectionArguments, resolveCursorConnection } from '@potho
 import type { GraphQLResolveInfo } from 'graphql'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import { MAX_ITEMS } from './arguments/checks.ts'
-import { spend, spendTexts } from './budget.ts'
-import { fieldsBeneath } from './fieldCount.ts'
+import { fieldsBelow } from './selections.ts'
+import { spend } from './valueBudget.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
@@ -48,6 +48,6 @@ export async function connectionOf<Item extends object, Place>(
   if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }
   // The length of a cursor depends on the name in it.
   const lengths = edges.map((edge) => edge?.cursor.length ?? 0)
-  spendTexts(context, lengths, info)
-  return { edges: await deliverInTicks(edges, fieldsBeneath(info)), pageInfo }
+  spend(context, 0, info, lengths)
+  return { edges: await deliverInTicks(edges, fieldsBelow(info)), pageInfo }
 }

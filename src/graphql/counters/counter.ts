@@ -6,10 +6,10 @@ import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
-import { spend, spendHistory, spendTexts } from '../budget.ts'
 import { builder } from '../builder.ts'
 import type { LeaderboardPlace } from '../cursors.ts'
-import { fieldsBeneath } from '../fieldCount.ts'
+import { fieldsBelow } from '../selections.ts'
+import { spend, spendHistory } from '../valueBudget.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
@@ -89,7 +89,7 @@ builder.node(Counter, {
         const totals = await counters.history(known, period, range, (cost) =>
           spendHistory(context, cost, info),
         )
-        return totals && deliverInTicks(totals, fieldsBeneath(info))
+        return totals && deliverInTicks(totals, fieldsBelow(info))
       },
     }),
     minValue: t.field({
@@ -176,7 +176,7 @@ async function readTime(key: CounterKey, which: Unknown, { counters }: Nth): Pro
 }
 
 /** Lengths of the names that are part of each counter's ID. */
-export function lengthsOf(namespace: string, names: readonly string[]): number[] {
+export function idLengths(namespace: string, names: readonly string[]): number[] {
   return names.map((name) => namespace.length + name.length)
 }
 
@@ -218,10 +218,9 @@ builder.queryFields((t) => ({
       }),
     },
     resolve: async (_, { namespace, names }, context, info) => {
-      spend(context, names.length, info)
-      spendTexts(context, lengthsOf(namespace, names), info)
+      spend(context, names.length, info, idLengths(namespace, names))
       const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
-      return deliverInTicks(counters, fieldsBeneath(info))
+      return deliverInTicks(counters, fieldsBelow(info))
     },
   }),
 }))

@@ -5,15 +5,15 @@ import type { CounterKey } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
-import { spend, spendTexts } from '../budget.ts'
 import { builder, type Context } from '../builder.ts'
-import { fieldsBeneath, isAskedBeneath, timesAsked } from '../fieldCount.ts'
+import { countSelected, fieldsBelow, isSelectedBelow } from '../selections.ts'
+import { spend } from '../valueBudget.ts'
 import {
   Counter,
   type CounterSource,
   counterNameArgument,
   counterNamespaceArgument,
-  lengthsOf,
+  idLengths,
   Overflow,
 } from './counter.ts'
 import { Period, TrackedPeriodInput, withZone } from './period.ts'
@@ -72,17 +72,19 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
   return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
 }
 
+const countValueIn = countSelected('valueIn')
+const isRevisionSelected = isSelectedBelow('revision')
+
 /** The options of a mutation, from its arguments and selection. */
 function callOptions(
   args: Parameters<typeof claimFor>[0],
   context: Context,
   info: GraphQLResolveInfo,
 ): CallOptions {
-  const wantsPeriodValues = timesAsked('valueIn', info) > 0
   return {
     claim: claimFor(args, context, info),
-    wantsPeriodValues,
-    withRevision: isAskedBeneath('revision', info),
+    wantsPeriodValues: countValueIn(info) > 0,
+    withRevision: isRevisionSelected(info),
   }
 }
 
@@ -180,12 +182,11 @@ builder.mutationFields((t) => ({
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
       // Before anything is applied: a request beyond its budget must change nothing.
-      spend(context, changes.length, info)
       const names = changes.map(({ name }) => name)
-      spendTexts(context, lengthsOf(namespace, names), info)
+      spend(context, changes.length, info, idLengths(namespace, names))
       const options = callOptions(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, options)
-      return deliverInTicks(withLast(done), fieldsBeneath(info))
+      return deliverInTicks(withLast(done), fieldsBelow(info))
     },
   }),
   reset: t.field({
@@ -237,7 +238,7 @@ builder.mutationFields((t) => ({
     },
     async resolve(_, args, { nth }, info): Promise<CounterSource> {
       const change = withZone(args.definition)
-      const withRevision = isAskedBeneath('revision', info)
+      const withRevision = isRevisionSelected(info)
       const defined = await nth.counters.define(keyIn(args), change, { withRevision })
       const { key, value, definition, revision } = defined
       return { ...key, value, definition, revision }
@@ -249,7 +250,7 @@ builder.mutationFields((t) => ({
     description: 'Deletes value, definition and history; the name reads 0 again.',
     args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
     resolve: (_, args, { nth }, info) =>
-      nth.counters.delete(keyIn(args), { withRevision: isAskedBeneath('revision', info) }),
+      nth.counters.delete(keyIn(args), { withRevision: isRevisionSelected(info) }),
   }),
 }))
 

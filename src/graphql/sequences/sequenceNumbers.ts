@@ -6,9 +6,9 @@ import type { SequenceCallOptions } from '../../core/sequences/sequences.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
-import { spendValues } from '../budget.ts'
 import { builder, type Context } from '../builder.ts'
-import { costOfText, isAskedBeneath, timesAsked } from '../fieldCount.ts'
+import { costOfText, countSelected, isSelectedBelow } from '../selections.ts'
+import { spendValues } from '../valueBudget.ts'
 import {
   type GroupSource,
   groupArgument,
@@ -82,12 +82,16 @@ async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
   return numbersOf(issued)
 }
 
+const countValues = countSelected('values')
+const countFormattedValues = countSelected('formattedValues')
+const isRevisionSelected = isSelectedBelow('revision')
+
 function callOptions(
   args: Parameters<typeof claimFor>[0],
   context: Context,
   info: GraphQLResolveInfo,
 ): SequenceCallOptions {
-  return { claim: claimFor(args, context, info), withRevision: isAskedBeneath('revision', info) }
+  return { claim: claimFor(args, context, info), withRevision: isRevisionSelected(info) }
 }
 
 builder.mutationFields((t) => ({
@@ -108,9 +112,9 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve(_, args, context, info) {
-      const texts = timesAsked('formattedValues', info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      const texts = countFormattedValues(info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
-      if (args.count <= MAX_LISTED) spendValues(context, args.count * (timesAsked('values', info) + texts))
+      if (args.count <= MAX_LISTED) spendValues(context, args.count * (countValues(info) + texts))
       return context.nth.sequences.next(groupIn(args), args.count, callOptions(args, context, info))
     },
   }),

@@ -1,20 +1,22 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import { type CompiledOperation, compilableFields } from './compiled.ts'
+import { hasRoom } from '../../core/eventLoop/ticks.ts'
+import { type CompiledOperation, compilableFields } from './compileOperation.ts'
+import { parseBounded, validateBounded } from './documentLimits.ts'
 
 /** A document that passed validation. */
-export interface KnownDocument {
+export interface CachedDocument {
   document: DocumentNode
-  /** Whether it may be compiled when it is used again. */
-  isCompilable: boolean
-  operation?: CompiledOperation | undefined
+  /** It is compiled when it is used for the second time, if it can be. */
+  operation: CompiledOperation | 'uncompiled' | 'uncompilable'
 }
 
-/** Cached documents that passed validation, by their text. */
-export interface KnownDocuments {
-  get(text: string): KnownDocument | undefined
+/** Documents that passed validation, by their text. */
+export interface DocumentCache {
+  get(text: string): CachedDocument | undefined
   add(text: string, document: DocumentNode): void
-  readonly count: number
+  readonly size: number
 }
 
 /** Maximum memory of the cache, in bytes: a few thousand typical documents. */
@@ -30,8 +32,8 @@ const BYTES_A_FIELD = 1_500
  * Caches documents within a memory limit, however long or large they are. Rejected documents aren't cached: their error
  * messages may be many times as long as they are.
  */
-export function openKnownDocuments(schema: GraphQLSchema): KnownDocuments {
-  const documents = new LRUCache<string, KnownDocument>({ maxSize: MAX_BYTES })
+export function createDocumentCache(schema: GraphQLSchema): DocumentCache {
+  const documents = new LRUCache<string, CachedDocument>({ maxSize: MAX_BYTES })
   return {
     get: (text) => documents.get(text),
 
@@ -39,11 +41,36 @@ export function openKnownDocuments(schema: GraphQLSchema): KnownDocuments {
       const fields = compilableFields(schema, document)
       const size =
         1 + text.length * BYTES_A_CHARACTER + tokensIn(document) * BYTES_A_TOKEN + fields * BYTES_A_FIELD
-      documents.set(text, { document, isCompilable: fields > 0 }, { size })
+      documents.set(text, { document, operation: fields > 0 ? 'uncompiled' : 'uncompilable' }, { size })
     },
 
-    get count() {
+    get size() {
       return documents.size
+    },
+  }
+}
+
+/** Takes documents from the cache; parses and validates all others within limits, and caches the valid ones. */
+export function cachedDocuments(cache: DocumentCache): Plugin {
+  return {
+    onParse({ params: { source }, setParseFn, setParsedDocument }) {
+      // Starts to measure the time of this tick.
+      hasRoom(0)
+      const cached = cache.get(String(source))
+      if (cached) setParsedDocument(cached.document)
+      else setParseFn(parseBounded)
+    },
+
+    onValidate({ params: { documentAST }, setValidationFn, setResult }) {
+      const text = documentAST.loc?.source.body ?? ''
+      if (cache.get(text)?.document === documentAST) {
+        setResult([])
+        return undefined
+      }
+      setValidationFn(validateBounded)
+      return ({ valid }) => {
+        if (valid) cache.add(text, documentAST)
+      }
     },
   }
 }

@@ -8,11 +8,12 @@ import {
   type OperationDefinitionNode,
   OperationTypeNode,
   type SelectionSetNode,
+  valueFromASTUntyped,
 } from 'graphql'
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
 import type { Fault } from '../../core/names.ts'
-import { fragmentsOf } from '../../graphql/fieldCount.ts'
+import { fragmentsOf, responseName, selectionSetOf } from '../../graphql/selections.ts'
 import { requestError } from './requests.ts'
 
 const HEADER = 'idempotency-key'
@@ -79,14 +80,10 @@ function faultOf(
         'The header Idempotency-Key requires an operation with one field. Use the argument idempotencyKey of each field.',
     }
   }
-  const others = fields
-    .map((field) => argumentOf(field, operation, variables))
-    .filter((other) => other != null)
-  return others.some((other) => other !== key)
-    ? {
-        message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.',
-      }
-    : undefined
+  const keys = fields.map((field) => argumentOf(field, operation, variables) ?? key)
+  return keys.every((other) => other === key)
+    ? undefined
+    : { message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.' }
 }
 
 /** A key that is ignored must not seem to make a retry safe. */
@@ -99,41 +96,33 @@ function keylessFault(
   const keyless = rootFields(selectionSet, document).find(
     ({ name }) => !mutations[name.value]?.args.some((argument) => argument.name === ARGUMENT),
   )
-  if (!keyless) return undefined
-  return {
-    message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
-  }
+  return (
+    keyless && {
+      message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
+    }
+  )
 }
 
 function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
   const fragments = fragmentsOf(document)
-  const fieldsIn = ({ selections }: SelectionSetNode): FieldNode[] =>
-    selections.flatMap((selection) => {
-      if (selection.kind === Kind.FIELD) return [selection]
-      const inner =
-        selection.kind === Kind.FRAGMENT_SPREAD
-          ? fragments[selection.name.value]?.selectionSet
-          : selection.selectionSet
-      return inner ? fieldsIn(inner) : []
-    })
+  const fieldsIn = (selectionSet: SelectionSetNode | undefined): FieldNode[] =>
+    (selectionSet?.selections ?? []).flatMap((selection) =>
+      selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments)),
+    )
   return fieldsIn(selectionSet)
 }
 
-function responseName({ alias, name }: FieldNode): string {
-  return (alias ?? name).value
-}
-
-/** The key in the arguments of a field. */
+/** The key in the arguments of a field, as sent. */
 function argumentOf(
   { arguments: given = [] }: FieldNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
   variables: Variables,
 ): unknown {
-  const value = given.find(({ name }) => name.value === ARGUMENT)?.value
-  if (value?.kind === Kind.STRING) return value.value
-  if (value?.kind !== Kind.VARIABLE) return undefined
-  const name = value.name.value
-  if (variables && Object.hasOwn(variables, name)) return variables[name]
-  const definition = variableDefinitions.find(({ variable }) => variable.name.value === name)
-  return definition?.defaultValue?.kind === Kind.STRING ? definition.defaultValue.value : undefined
+  const argument = given.find(({ name }) => name.value === ARGUMENT)
+  if (!argument) return undefined
+  const defaults = variableDefinitions.map(
+    ({ variable, defaultValue }) =>
+      [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
+  )
+  return valueFromASTUntyped(argument.value, { ...Object.fromEntries(defaults), ...variables })
 }

@@ -4,6 +4,7 @@ import {
   type DocumentNode,
   GraphQLError,
   getOperationAST,
+  isValueNode,
   Kind,
   type ObjectFieldNode,
   visit,
@@ -21,8 +22,8 @@ export const inputErrors: Plugin = {
       if (valid) return
       // Validation returns GraphQLErrors.
       const errors = (result as GraphQLError[]).filter(({ nodes }) => nodes?.[0] && isValue(nodes[0]))
-      const sought = new Set(errors.flatMap(({ nodes }) => nodes ?? []))
-      const paths = argumentPaths(documentAST, (node) => sought.has(node))
+      const wanted = new Set(errors.flatMap(({ nodes }) => nodes ?? []))
+      const paths = argumentPaths(documentAST, (node) => wanted.has(node))
       for (const error of errors) mark(error, error.nodes?.[0] && paths.get(error.nodes[0]))
     }
   },
@@ -54,21 +55,8 @@ export function rejectedArgument({ nodes, message }: GraphQLError): string | und
   return node && isValue(node) ? /^Argument "(\w+)"/.exec(message)?.[1] : undefined
 }
 
-const values = new Set<string>([
-  Kind.VARIABLE,
-  Kind.INT,
-  Kind.FLOAT,
-  Kind.STRING,
-  Kind.BOOLEAN,
-  Kind.NULL,
-  Kind.ENUM,
-  Kind.LIST,
-  Kind.OBJECT,
-  Kind.OBJECT_FIELD,
-])
-
-function isValue({ kind }: ASTNode): boolean {
-  return values.has(kind)
+function isValue(node: ASTNode): boolean {
+  return isValueNode(node) || node.kind === Kind.OBJECT_FIELD
 }
 
 function isUseOf(node: ASTNode, name: string): boolean {
@@ -85,11 +73,11 @@ function mark(error: GraphQLError, argument: string | undefined): void {
 }
 
 /** Paths of values, each starting with its argument: `changes.3.delta`. */
-function argumentPaths(document: DocumentNode, isSought: (node: ASTNode) => boolean): Map<ASTNode, string> {
+function argumentPaths(document: DocumentNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
   const paths = new Map<ASTNode, string>()
   visit(document, {
     enter(node, _key, _parent, path) {
-      const found = isSought(node) ? stepsAlong(document, path) : undefined
+      const found = isWanted(node) ? stepsAlong(document, path) : undefined
       if (found !== undefined) paths.set(node, found)
     },
   })

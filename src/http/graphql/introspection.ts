@@ -1,6 +1,5 @@
 import {
   type FieldNode,
-  type FragmentDefinitionNode,
   type GraphQLResolveInfo,
   type GraphQLSchema,
   getNamedType,
@@ -11,9 +10,7 @@ import {
   type SelectionSetNode,
   TypeMetaFieldDef,
 } from 'graphql'
-import { costOfText } from '../../graphql/fieldCount.ts'
-
-type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
+import { costOfText, type Fragments, responseName, selectionSetOf } from '../../graphql/selections.ts'
 
 /**
  * Whether an operation's introspection returns more than `maxValues` values. They are resolved synchronously, and a
@@ -22,7 +19,7 @@ type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
  * Counts by walking through the schema as the executor would, up to the limit. Deprecated and conditional fields count.
  * If a variable selects the type, all types count.
  */
-export function asksTooMuchOfSchema(
+export function introspectsTooMuch(
   schema: GraphQLSchema,
   fragments: Fragments,
   operation: OperationDefinitionNode,
@@ -38,17 +35,11 @@ export function asksTooMuchOfSchema(
     for (const selection of selectionSet.selections) {
       // Fragments count too, as each use of one is work.
       left -= 1
-      if (selection.kind === Kind.FIELD) left -= costOfText((selection.alias ?? selection.name).value.length)
+      if (selection.kind === Kind.FIELD) left -= costOfText(responseName(selection).length)
       if (left < 0) break
-      if (selection.kind === Kind.FIELD) {
-        count(selection)
-        continue
-      }
-      const inner =
-        selection.kind === Kind.FRAGMENT_SPREAD
-          ? fragments[selection.name.value]?.selectionSet
-          : selection.selectionSet
-      if (inner) countFields(inner, count)
+      const inner = selectionSetOf(selection, fragments)
+      if (selection.kind === Kind.FIELD) count(selection)
+      else if (inner) countFields(inner, count)
     }
     depth -= 1
   }
@@ -65,20 +56,21 @@ export function asksTooMuchOfSchema(
         if (!field || !node.selectionSet) return
         // The resolvers of introspection use nothing else.
         const info = { schema } as GraphQLResolveInfo
-        const given: unknown = field.resolve?.(source, { includeDeprecated: true }, undefined, info)
-        countIn(given, getNamedType(field.type).name, node)
+        const result: unknown = field.resolve?.(source, { includeDeprecated: true }, undefined, info)
+        countIn(result, getNamedType(field.type).name, node)
       })
     }
   }
 
   countFields(operation.selectionSet, (node) => {
     if (node.name.value === SchemaMetaFieldDef.name) countIn(schema, '__Schema', node)
-    if (node.name.value === TypeMetaFieldDef.name) countIn(typesMeant(schema, node), '__Type', node)
+    if (node.name.value === TypeMetaFieldDef.name) countIn(selectedTypes(schema, node), '__Type', node)
   })
   return left < 0
 }
 
-function typesMeant(schema: GraphQLSchema, { arguments: given = [] }: FieldNode): unknown {
-  const [name] = given.map(({ value }) => value)
-  return name?.kind === Kind.STRING ? schema.getType(name.value) : Object.values(schema.getTypeMap())
+function selectedTypes(schema: GraphQLSchema, { arguments: [argument] = [] }: FieldNode): unknown {
+  return argument?.value.kind === Kind.STRING
+    ? schema.getType(argument.value.value)
+    : Object.values(schema.getTypeMap())
 }

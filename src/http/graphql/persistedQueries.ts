@@ -5,7 +5,7 @@ import { GraphQLError } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { overloaded } from '../connections/sendError.ts'
-import type { KnownDocuments } from './documentCache.ts'
+import type { DocumentCache } from './documentCache.ts'
 import type { ServerContext } from './idempotencyHeader.ts'
 
 /** Maximum memory of cached texts, and of those that were sent and aren't validated yet, in bytes. */
@@ -23,7 +23,7 @@ const BYTES_AN_ENTRY = 300
  * @param reserve reserves memory for a text that replaces a hash; returns whether there is enough
  */
 export function persistedQueries(
-  known: Pick<KnownDocuments, 'get'>,
+  cache: Pick<DocumentCache, 'get'>,
   reserve: (request: IncomingMessage, text: string) => boolean,
 ): Plugin<object, ServerContext> {
   const texts = new LRUCache<string, string>({ maxSize: MAX_BYTES, sizeCalculation: bytesOf })
@@ -38,7 +38,7 @@ export function persistedQueries(
       get: (hash) => texts.get(hash),
       set(hash, text) {
         // Already validated. If it runs as compiled code, `onValidate` isn't called.
-        if (known.get(text)) texts.set(hash, text)
+        if (cache.get(text)) texts.set(hash, text)
         else unvalidated.set(text, hash)
       },
     },

@@ -4,24 +4,27 @@ import type { ErrorCode, ErrorDetails } from '../../core/errors.ts'
 
 /**
  * Rejects requests that are not GraphQL. A browser sends forms and plain text to any origin without a preflight
- * request: if they were accepted, any page could write.
+ * request: if they were acceptedTypes, any page could write.
  */
 export const requests: Plugin = {
   onRequestParse({ request, requestParser, setRequestParser, endResponse, fetchAPI }) {
     if (!accepts(request.headers.get('accept') ?? '')) {
       // Before anything is executed: a number that can't be returned must not be issued.
-      const message = `Unsupported Accept header; this server returns ${answered.join(' or ')}.`
+      const message = `Unsupported Accept header; this server returns ${responseTypes.join(' or ')}.`
       const error = new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' satisfies ErrorCode } })
       return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
     }
-    if (request.method === 'POST' && !isRead(request.headers.get('content-type') ?? '')) {
+    if (
+      request.method === 'POST' &&
+      !requestTypes.has(mediaType(request.headers.get('content-type') ?? ''))
+    ) {
       throw requestError(
         415,
         'BAD_REQUEST',
         'Send the request as application/json, with a body such as {"query": "…"}.',
       )
     }
-    if (requestParser) setRequestParser(async (request) => parsed(requestParser, request))
+    if (requestParser) setRequestParser((request) => parse(requestParser, request))
   },
 
   onParams({ params }) {
@@ -46,29 +49,31 @@ export const requests: Plugin = {
   },
 }
 
-const answered = ['application/json', 'application/graphql-response+json']
+const responseTypes = ['application/json', 'application/graphql-response+json']
 
-const accepted = new Set([...answered, 'text/event-stream', 'multipart/mixed', 'application/*', '*/*'])
+const acceptedTypes = new Set([
+  ...responseTypes,
+  'text/event-stream',
+  'multipart/mixed',
+  'application/*',
+  '*/*',
+])
 
 function accepts(header: string): boolean {
   if (header.trim() === '') return true
-  return header.split(',').some((range) => accepted.has(mediaType(range)))
+  return header.split(',').some((range) => acceptedTypes.has(mediaType(range)))
 }
 
-const read = new Set(['application/json', 'application/graphql+json', 'application/graphql'])
-
-function isRead(contentType: string): boolean {
-  return read.has(mediaType(contentType))
-}
+const requestTypes = new Set(['application/json', 'application/graphql+json', 'application/graphql'])
 
 function mediaType(header: string): string {
   return (header.split(';')[0] ?? '').trim().toLowerCase()
 }
 
 /** An error of JSON.parse in Yoga's parsers is the caller's mistake, and contains its position. */
-async function parsed<T>(parse: (request: Request) => T, request: Request): Promise<Awaited<T>> {
+async function parse<T>(parser: (request: Request) => T, request: Request): Promise<Awaited<T>> {
   try {
-    return await parse(request)
+    return await parser(request)
   } catch (error) {
     const cause = error instanceof GraphQLError ? error.extensions.originalError : error
     const { name, message } = (cause ?? {}) as Partial<Error>

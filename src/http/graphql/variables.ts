@@ -1,9 +1,11 @@
 import {
   type DocumentNode,
+  type GraphQLInputObjectType,
   type GraphQLInputType,
   type GraphQLLeafType,
   type GraphQLSchema,
   getNamedType,
+  getNullableType,
   isEnumType,
   isInputObjectType,
   isInputType,
@@ -20,8 +22,11 @@ import {
 } from 'graphql'
 
 /** Why the value of a variable is invalid. */
-export interface VariableFault {
+export interface VariableFault extends Fault {
   definition: VariableDefinitionNode
+}
+
+interface Fault {
   /** Path within the value. */
   path: (string | number)[]
   /** The rest of a sentence that starts with the argument. */
@@ -35,7 +40,10 @@ export type VariableCheck = (
 ) => VariableFault | undefined
 
 /** Maximum items in all lists in the variables of one request. */
-export const MAX_VARIABLE_ITEMS = 10_000
+const MAX_ITEMS = 10_000
+
+/** Maximum length of a message, which may contain a long value. */
+const MAX_MESSAGE_LENGTH = 300
 
 /**
  * Creates the check of an operation's variables, which runs before they are coerced.
@@ -47,18 +55,19 @@ export const MAX_VARIABLE_ITEMS = 10_000
 export function createVariableCheck(
   schema: GraphQLSchema,
   document: DocumentNode,
-  operation: OperationDefinitionNode,
+  { variableDefinitions = [] }: OperationDefinitionNode,
 ): VariableCheck {
-  const { variableDefinitions = [] } = operation
-  const types = variableDefinitions.map((definition) => typeFromAST(schema, definition.type))
-  const limits = types.some((type) => type && isListType(isNonNullType(type) ? type.ofType : type))
-    ? listLimits(schema, document)
-    : undefined
-  const checks = variableDefinitions.flatMap((definition, index) => {
-    const type = types[index]
-    const name = definition.variable.name.value
-    return isInputType(type) ? [{ definition, name, check: checkOf(type, limits?.get(name)) }] : []
+  const typed = variableDefinitions.flatMap((definition) => {
+    const type = typeFromAST(schema, definition.type)
+    return isInputType(type) ? [{ definition, name: definition.variable.name.value, type }] : []
   })
+  const hasList = typed.some(({ type }) => isListType(getNullableType(type)))
+  const limits = hasList ? listLimits(schema, document) : undefined
+  const checks = typed.map(({ definition, name, type }) => ({
+    definition,
+    name,
+    check: createCheck(type, limits?.get(name)),
+  }))
 
   return (variables) => {
     const count = { items: 0 }
@@ -72,133 +81,104 @@ export function createVariableCheck(
   }
 }
 
-type Fault = Omit<VariableFault, 'definition'>
+/** `count` has the items in all lists so far. */
 type Check = (value: unknown, count: { items: number }) => Fault | undefined
 
-/** Maximum items in a list, as declared by its argument or input field. */
-export function maxItemsOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }): number {
-  return typeof extensions.maxItems === 'number' ? extensions.maxItems : MAX_VARIABLE_ITEMS
-}
-
-function checkOf(type: GraphQLInputType, maxItems = MAX_VARIABLE_ITEMS): Check {
+function createCheck(type: GraphQLInputType, maxItems = MAX_ITEMS): Check {
   if (isNonNullType(type)) {
-    const check = checkOf(type.ofType, maxItems)
+    const check = createCheck(type.ofType, maxItems)
     return (value, count) =>
       value == null ? fault(`is required: its type is "${type}"`) : check(value, count)
   }
   const check = isListType(type)
-    ? checkOfList(checkOf(type.ofType), maxItems)
+    ? createListCheck(createCheck(type.ofType), maxItems)
     : isInputObjectType(type)
-      ? checkOfObject(
-          type.name,
-          Object.values(type.getFields()).map((field) => ({
-            name: field.name,
-            defaultValue: field.defaultValue,
-            isRequired: isRequiredInputField(field),
-            // Created on demand, because types may be recursive.
-            check: later(() => checkOf(field.type, maxItemsOf(field))),
-          })),
-        )
-      : checkOfLeaf(type)
+      ? createObjectCheck(type)
+      : createLeafCheck(type)
   return (value, count) => (value == null ? undefined : check(value, count))
 }
 
-function later(make: () => Check): Check {
-  let made: Check | undefined
-  return (value, count) => {
-    made ??= make()
-    return made(value, count)
-  }
-}
-
-function checkOfList(check: Check, maxItems: number): Check {
+function createListCheck(check: Check, maxItems: number): Check {
   return (value, count) => {
     if (!Array.isArray(value)) return check(value, count)
-    // From JSON.parse.
-    const items: unknown[] = value
-    count.items += items.length
-    if (items.length > maxItems) return tooLong(`must have at most ${maxItems} items`, items.length, maxItems)
-    if (count.items > MAX_VARIABLE_ITEMS) {
-      const all = `exceeds the limit of ${MAX_VARIABLE_ITEMS} items in all lists together`
-      return tooLong(all, items.length, MAX_VARIABLE_ITEMS)
+    const { length } = value
+    count.items += length
+    if (length > maxItems) return tooLong(`must have at most ${maxItems} items`, length, maxItems)
+    if (count.items > MAX_ITEMS) {
+      return tooLong(`exceeds the limit of ${MAX_ITEMS} items in all lists together`, length, MAX_ITEMS)
     }
-    for (let index = 0; index < items.length; index += 1) {
-      const found = check(items[index], count)
-      if (found) return beneath(index, found)
+    for (let index = 0; index < length; index += 1) {
+      const found = check(value[index], count)
+      if (found) return within(index, found)
     }
     return undefined
   }
 }
 
-interface CheckedField {
-  name: string
-  defaultValue: unknown
-  isRequired: boolean
-  check: Check
-}
-
-function checkOfObject(typeName: string, fields: readonly CheckedField[]): Check {
-  const names = new Set(fields.map(({ name }) => name))
+function createObjectCheck(type: GraphQLInputObjectType): Check {
+  const declared = type.getFields()
+  // No input type of the schema contains itself.
+  const fields = Object.values(declared).map((field) => ({
+    name: field.name,
+    defaultValue: field.defaultValue,
+    isRequired: isRequiredInputField(field),
+    check: createCheck(field.type, maxItemsOf(field)),
+  }))
   return (value, count) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      return fault(`must be an object of the type "${typeName}"`)
+      return fault(`must be an object of the type "${type.name}"`)
     // From JSON.parse.
-    const given = value as Record<string, unknown>
+    const object = value as Record<string, unknown>
     for (const { name, defaultValue, isRequired, check } of fields) {
-      const part = Object.hasOwn(given, name) ? given[name] : undefined
+      const part = Object.hasOwn(object, name) ? object[name] : undefined
       if (part === undefined && isRequired) return fault(`is missing the field "${name}"`)
       if (part === undefined && defaultValue !== undefined) {
         // graphql-jit doesn't apply it to non-null fields, and reports an error for each.
-        given[name] = defaultValue
+        object[name] = defaultValue
         continue
       }
       const found = check(part, count)
-      if (found) return beneath(name, found)
+      if (found) return within(name, found)
     }
-    for (const name in given) {
-      if (!names.has(name)) return fault(shortened(`has an unknown field "${name}"; type: "${typeName}"`))
-    }
-    return undefined
+    const unknown = Object.keys(object).find((name) => !Object.hasOwn(declared, name))
+    return unknown === undefined
+      ? undefined
+      : fault(`has an unknown field "${unknown}"; type: "${type.name}"`)
   }
 }
 
-function checkOfLeaf(type: GraphQLLeafType): Check {
+function createLeafCheck(type: GraphQLLeafType): Check {
+  const invalid = `is not a valid value of the type "${type.name}"`
   return (value) => {
     if (typeof value === 'object') return fault(`must be a single value of the type "${type.name}"`)
     // Parsing would compare it with all values to suggest one.
     if (isEnumType(type)) {
-      return typeof value === 'string' && type.getValue(value)
-        ? undefined
-        : fault(`is not a valid value of the type "${type.name}"`)
+      return typeof value === 'string' && type.getValue(value) ? undefined : fault(invalid)
     }
     try {
-      return type.parseValue(value) === undefined
-        ? fault(`is not a valid value of the type "${type.name}"`)
-        : undefined
+      return type.parseValue(value) === undefined ? fault(invalid) : undefined
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      return fault(shortened(`is not a valid value of the type "${type.name}": ${reason}`))
+      return fault(`${invalid}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
 }
 
 function fault(message: string): Fault {
-  return { path: [], message }
+  const isLong = message.length > MAX_MESSAGE_LENGTH
+  return { path: [], message: isLong ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message }
 }
 
 function tooLong(message: string, length: number, limit: number): Fault {
   return { path: [], message: `${message}; it has ${length}`, limit }
 }
 
-function beneath(key: string | number, { path, ...rest }: Fault): Fault {
+function within(key: string | number, { path, ...rest }: Fault): Fault {
   return { ...rest, path: [key, ...path] }
 }
 
-const LONGEST_MESSAGE = 300
-
-/** Truncates a message that contains a long value. */
-function shortened(message: string): string {
-  return message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message
+/** Maximum items in a list, as declared by its argument or input field. */
+function maxItemsOf({ extensions }: { extensions: Readonly<Record<string, unknown>> }): number {
+  return typeof extensions.maxItems === 'number' ? extensions.maxItems : MAX_ITEMS
 }
 
 /** Maximum length of the lists in variables: the smallest limit of all uses of a variable. */
@@ -211,10 +191,10 @@ function listLimits(schema: GraphQLSchema, document: DocumentNode): Map<string, 
       VariableDefinition: () => false,
       Variable({ name: { value: name } }, _key, parent) {
         const isField = parent && 'kind' in parent && parent.kind === Kind.OBJECT_FIELD
-        const holder = getNamedType(types.getParentInputType())
-        const place =
-          isField && isInputObjectType(holder) ? holder.getFields()[parent.name.value] : types.getArgument()
-        if (place) limits.set(name, Math.min(maxItemsOf(place), limits.get(name) ?? MAX_VARIABLE_ITEMS))
+        const object = getNamedType(types.getParentInputType())
+        const target =
+          isField && isInputObjectType(object) ? object.getFields()[parent.name.value] : types.getArgument()
+        if (target) limits.set(name, Math.min(maxItemsOf(target), limits.get(name) ?? MAX_ITEMS))
       },
     }),
   )

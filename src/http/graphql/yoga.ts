@@ -3,16 +3,14 @@ import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
-import { aliases } from './aliases.ts'
+import { compiledOperations } from './compiledOperations.ts'
 import { conditionalGet } from './conditionalGet.ts'
-import { openKnownDocuments } from './documentCache.ts'
-import { documents } from './documents.ts'
+import { cachedDocuments, createDocumentCache } from './documentCache.ts'
 import { executionErrors } from './executionErrors.ts'
 import { finalNewline } from './finalNewline.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
 import { faultIn, maskError } from './maskError.ts'
-import { operations } from './operations.ts'
 import { persistedQueries } from './persistedQueries.ts'
 import { requests } from './requests.ts'
 
@@ -29,23 +27,22 @@ export interface ApiOptions {
 
 /** The GraphQL endpoint. */
 export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
-  const known = openKnownDocuments(schema)
+  const cache = createDocumentCache(schema)
   return createYoga<ServerContext>({
     schema,
     context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
     plugins: [
-      persistedQueries(known, reserve),
+      persistedQueries(cache, reserve),
       requests,
-      documents(known),
-      aliases,
-      operations({ schema, known, openContext: (): Context => ({ nth }) }),
+      cachedDocuments(cache),
+      compiledOperations({ schema, cache, createContext: (): Context => ({ nth }) }),
       inputErrors,
       idempotencyHeader,
       executionErrors,
       finalNewline,
       conditionalGet(),
     ],
-    // `documents` has its own cache, bounded in memory.
+    // `cachedDocuments` has its own cache, bounded in memory.
     parserAndValidationCache: false,
     maskedErrors: { maskError },
     logging: {

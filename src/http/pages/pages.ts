@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { extname } from 'node:path'
 import { printSchema } from 'graphql'
@@ -32,30 +32,12 @@ export function pageOf(content: Omit<Page, 'tag'>): Page {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
-const own = (name: string) => new URL(`../../../src/http/pages/${name}`, import.meta.url)
+const PAGES = new URL('../../../src/http/pages/', import.meta.url)
+
+const own = (name: string) => new URL(name, PAGES)
 
 /** The library that draws the shop's charts, as published. */
 const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
-
-const FILES: Record<string, URL> = {
-  '/shop.js': own('shop.js'),
-  '/shop.css': own('shop.css'),
-  '/book.js': own('book.js'),
-  '/board': own('board.html'),
-  '/board.js': own('board.js'),
-  '/invoice': own('invoice.html'),
-  '/invoice.js': own('invoice.js'),
-  '/api.js': own('api.js'),
-  '/chart.js': own('chart.js'),
-  '/fresh.js': own('fresh.js'),
-  '/messages.js': own('messages.js'),
-  '/sales.js': own('sales.js'),
-  '/icon.svg': own('icon.svg'),
-  // Requested by browsers for documents that name no icon, such as plain text.
-  '/favicon.ico': own('favicon.ico'),
-  '/uplot.js': library('uPlot.esm.js'),
-  '/uplot.css': library('uPlot.min.css'),
-}
 
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
@@ -81,7 +63,9 @@ export interface PagesOptions {
 
 export async function readPages({ isBook }: PagesOptions): Promise<Pages> {
   const docs = await readDocs()
-  const files = Object.entries(FILES).map(async ([path, url]) => [path, await readPage(url)] as const)
+  const files = Object.entries(await filesByPath()).map(
+    async ([path, url]) => [path, await readPage(url)] as const,
+  )
   const shop = await readFile(own('shop.html'), 'utf8')
   const start = shop.replace('<!-- docs -->', () =>
     linksTo(docs.filter(({ path }) => path.startsWith('/docs/'))),
@@ -129,6 +113,18 @@ export function sendPage(
   }
   response.writeHead(status, { 'content-length': body.length })
   response.end(request.method === 'HEAD' ? undefined : body)
+}
+
+/** Scripts, styles and images are served by their names; pages by paths of their own. */
+async function filesByPath(): Promise<Record<string, URL>> {
+  const names = (await readdir(PAGES)).filter((name) => /\.(js|css|svg|ico)$/.test(name))
+  return {
+    ...Object.fromEntries(names.map((name) => [`/${name}`, own(name)])),
+    '/board': own('board.html'),
+    '/invoice': own('invoice.html'),
+    '/uplot.js': library('uPlot.esm.js'),
+    '/uplot.css': library('uPlot.min.css'),
+  }
 }
 
 async function readPage(url: URL): Promise<Page> {

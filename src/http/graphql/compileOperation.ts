@@ -14,8 +14,8 @@ import {
   visitWithTypeInfo,
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
-import { fieldCount, fragmentsOf } from '../../graphql/fieldCount.ts'
 import { FieldError } from '../../graphql/fieldError.ts'
+import { fieldCount, fragmentsOf } from '../../graphql/selections.ts'
 import { reportedErrors } from './executionErrors.ts'
 import { createVariableCheck } from './variables.ts'
 

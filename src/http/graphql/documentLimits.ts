@@ -1,4 +1,5 @@
 import {
+  type ASTVisitor,
   type DocumentNode,
   GraphQLError,
   type GraphQLSchema,
@@ -7,13 +8,12 @@ import {
   parse,
   type SelectionSetNode,
   type Source,
+  specifiedRules,
+  type ValidationContext,
   validate,
 } from 'graphql'
-import type { Plugin } from 'graphql-yoga'
-import { hasRoom } from '../../core/eventLoop/ticks.ts'
-import { fieldCount, fragmentsOf, selectionDepth } from '../../graphql/fieldCount.ts'
-import type { KnownDocuments } from './documentCache.ts'
-import { asksTooMuchOfSchema } from './introspection.ts'
+import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
+import { introspectsTooMuch } from './introspection.ts'
 
 /**
  * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
@@ -27,6 +27,7 @@ const MAX_LINES = 10_000
 /** Maximum operations and fragments: each fragment is compared with each other one for conflicting fields. */
 const MAX_DEFINITIONS = 200
 
+/** Maximum uses of a response name in a selection: each is compared with each other one. */
 const MAX_REPEATS = 50
 const REPEATED = 'The document selects the same field too many times.'
 
@@ -39,40 +40,14 @@ const MAX_FIELDS = 10_000
 /** Maximum levels of fields and fragments. A response with thousands could not be serialized as JSON. */
 const MAX_DEPTH = 100
 
+/** Maximum length of an alias, in characters. A list repeats it for each item. */
+const MAX_ALIAS_LENGTH = 255
+
 /** Maximum values returned by introspection. Tools request 4 000 of this schema. */
 const MAX_SCHEMA_VALUES = 20_000
 
-/** Rejects documents that would be too much work to parse, validate or execute; caches the others. */
-export function documents(known: KnownDocuments): Plugin {
-  return {
-    onParse({ params: { source }, setParseFn, setParsedDocument }) {
-      // Starts to measure the time of this tick.
-      hasRoom(0)
-      const found = known.get(String(source))
-      if (found) setParsedDocument(found.document)
-      else setParseFn(parseBounded)
-    },
-
-    onValidate({ params: { documentAST }, setValidationFn, setResult }) {
-      const text = documentAST.loc?.source.body ?? ''
-      if (known.get(text)?.document === documentAST) {
-        setResult([])
-        return undefined
-      }
-      setValidationFn(validateBounded)
-      return ({ valid, result, setResult }) => {
-        if (valid) known.add(text, documentAST)
-        // graphql-js stops comparing too many fields with this error, whose message does not help.
-        const errors = result as readonly GraphQLError[]
-        if (errors.some(({ message }) => message === 'Validation aborted.')) {
-          setResult([new GraphQLError(REPEATED)])
-        }
-      }
-    },
-  }
-}
-
-function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
+/** Parses a document unless it is too large. */
+export function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
   if (hasTooManyLines(typeof source === 'string' ? source : source.body)) {
     throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
   }
@@ -97,10 +72,25 @@ function hasTooManyLines(text: string): boolean {
 }
 
 /** Validates a document unless it is too large: some rules take time proportional to a product of counts. */
-function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
+export function validateBounded(...[schema, document, rules, options]: Parameters<typeof validate>) {
   const fault = sizeFault(schema, document)
   if (fault !== undefined) return [new GraphQLError(fault)]
-  return validate(schema, document, rules, { ...options, maxErrors: MAX_ERRORS })
+  const allRules = [...(rules ?? specifiedRules), aliasLengthRule]
+  const errors = validate(schema, document, allRules, { ...options, maxErrors: MAX_ERRORS })
+  // graphql-js stops comparing too many fields with this error, whose message does not help.
+  const isAborted = errors.some(({ message }) => message === 'Validation aborted.')
+  return isAborted ? [new GraphQLError(REPEATED)] : errors
+}
+
+function aliasLengthRule(context: ValidationContext): ASTVisitor {
+  return {
+    Field({ alias }) {
+      const length = alias?.value.length ?? 0
+      if (length <= MAX_ALIAS_LENGTH) return
+      const message = `An alias may have at most ${MAX_ALIAS_LENGTH} characters; one has ${length}.`
+      context.reportError(new GraphQLError(message, { nodes: alias ?? null }))
+    },
+  }
 }
 
 /** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
@@ -119,7 +109,7 @@ function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | unde
       return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
     }
     const limits = { maxValues: MAX_SCHEMA_VALUES, maxDepth: MAX_DEPTH }
-    if (asksTooMuchOfSchema(schema, fragments, definition, limits)) {
+    if (introspectsTooMuch(schema, fragments, definition, limits)) {
       return `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
     }
   }
@@ -131,7 +121,7 @@ function repeatsFields(selectionSet: SelectionSetNode): boolean {
   const times = new Map<string, number>()
   return selectionSet.selections.some((selection) => {
     if (selection.kind === Kind.FIELD) {
-      const name = (selection.alias ?? selection.name).value
+      const name = responseName(selection)
       times.set(name, (times.get(name) ?? 0) + 1)
       if ((times.get(name) ?? 0) > MAX_REPEATS) return true
     }

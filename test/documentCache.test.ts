@@ -4,9 +4,8 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
-import { compileOperation } from '../src/http/graphql/compiled.ts'
-import { openKnownDocuments } from '../src/http/graphql/documentCache.ts'
-import { documents } from '../src/http/graphql/documents.ts'
+import { compileOperation } from '../src/http/graphql/compileOperation.ts'
+import { cachedDocuments, createDocumentCache } from '../src/http/graphql/documentCache.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
@@ -22,39 +21,42 @@ it.each<[string, number, (name: string) => string]>([
   ['long in other letters', 100, (name) => `{ ${name}: __typename } # ${'ж'.repeat(450_000)}`],
   ['small', 20_000, (name) => `mutation { ${name}: increment(name: "c") { value } }`],
 ])('remembers so many documents that are %s as fit in 32 MB', (_, times, textOf) => {
-  const known = openKnownDocuments(schema)
+  const cache = createDocumentCache(schema)
   const before = heapBytes()
   for (let index = 0; index < times; index += 1) {
     // As the text of a request is: of one piece.
     const text: string = JSON.parse(JSON.stringify(textOf(`n${index}`)))
-    known.add(text, parse(text))
+    cache.add(text, parse(text))
   }
   const taken = heapBytes() - before
-  expect(known.count).toBeGreaterThan(5)
-  expect(known.count).toBeLessThan(times)
+  expect(cache.size).toBeGreaterThan(5)
+  expect(cache.size).toBeLessThan(times)
   expect(taken).toBeLessThan(40_000_000)
 })
 
 it('counts what compiling adds', async () => {
-  const known = openKnownDocuments(schema)
+  const cache = createDocumentCache(schema)
   const before = heapBytes()
   for (let index = 0; index < 4_000; index += 1) {
     const text = `query Q${index} { ${Array.from({ length: 20 }, (_, at) => `a${at}: __typename`).join(' ')} }`
-    known.add(text, parse(text))
-    const found = known.get(text)
-    if (found?.isCompilable) found.operation = compileOperation(schema, found.document)
-    await found?.operation?.execute({}, {})
+    cache.add(text, parse(text))
+    const found = cache.get(text)
+    if (found?.operation !== 'uncompiled') throw new Error('It is not cached, or cannot be compiled')
+    const operation = compileOperation(schema, found.document)
+    if (!operation) throw new Error('It cannot be compiled')
+    found.operation = operation
+    await operation.execute({}, {})
   }
-  expect(known.count).toBeGreaterThan(300)
-  expect(known.count).toBeLessThan(700)
+  expect(cache.size).toBeGreaterThan(300)
+  expect(cache.size).toBeLessThan(700)
   expect(heapBytes() - before).toBeLessThan(40_000_000)
 })
 
 it('remembers documents that were found right, and no others', async () => {
-  const known = openKnownDocuments(schema)
+  const cache = createDocumentCache(schema)
   const yoga = createYoga({
     schema,
-    plugins: [documents(known)],
+    plugins: [cachedDocuments(cache)],
     parserAndValidationCache: false,
     logging: false,
   })
@@ -63,8 +65,8 @@ it('remembers documents that were found right, and no others', async () => {
     const headers = { 'content-type': 'application/json' }
     await yoga.fetch('http://localhost/graphql', { method: 'POST', headers, body: JSON.stringify({ query }) })
   }
-  expect(known.count).toBe(2)
-  expect(queries.filter((query) => known.get(query))).toEqual([
+  expect(cache.size).toBe(2)
+  expect(queries.filter((query) => cache.get(query))).toEqual([
     '{ __typename }',
     '{ __typename }',
     '{ a: __typename }',

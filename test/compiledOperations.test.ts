@@ -15,7 +15,7 @@ import {
 import { expect, it } from 'vitest'
 import { encodeId } from '../src/graphql/arguments/ids.ts'
 import { schema } from '../src/graphql/schema.ts'
-import { compilableFields } from '../src/http/graphql/compiled.ts'
+import { compilableFields } from '../src/http/graphql/compileOperation.ts'
 import { startFront } from './support/front.ts'
 import { runSize } from './support/random.ts'
 
