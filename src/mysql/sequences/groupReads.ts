@@ -17,7 +17,7 @@ import { inOrder, readFirstFree } from './reservations.ts'
 const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
        v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
 
-interface GroupRow extends SequenceDefinitionRow {
+interface SequenceGroupRow extends SequenceDefinitionRow {
   namespace: Buffer
   sequence: Buffer
   its_group: Buffer
@@ -41,7 +41,7 @@ export async function readSequenceGroups(
   keys: readonly SequenceGroupKey[],
   now: Date,
 ): Promise<SequenceGroupsRead> {
-  const rows = await select<(GroupRow | { sequence: null }) & { now: number | string }>(
+  const rows = await select<(SequenceGroupRow | { sequence: null }) & { now: number | string }>(
     connection,
     selectByParent(
       keys,
@@ -72,7 +72,7 @@ export async function listSequenceGroups(
     ...onPage('g.name', page),
     'g.version > 0',
   ]
-  const rows = await select<GroupRow>(
+  const rows = await select<SequenceGroupRow>(
     connection,
     `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
        from namespace n
@@ -95,7 +95,7 @@ interface ReadSequenceGroup {
 
 async function sequenceGroupsFrom(
   connection: Connection,
-  rows: readonly GroupRow[],
+  rows: readonly SequenceGroupRow[],
   now: Date,
 ): Promise<StoredSequenceGroup[]> {
   const groups = rows.map((row) => readSequenceGroupIn(row, now))
@@ -104,7 +104,7 @@ async function sequenceGroupsFrom(
   return groups.map(({ stored }) => stored)
 }
 
-function readSequenceGroupIn(row: GroupRow, now: Date): ReadSequenceGroup {
+function readSequenceGroupIn(row: SequenceGroupRow, now: Date): ReadSequenceGroup {
   const definition = sequenceDefinitionIn(row)
   const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
   const isRunning = row.latest_period_key === periodKey
