@@ -5,8 +5,7 @@ import { type Definition, PLAIN } from '../src/core/counters/definition.ts'
 import type { CounterKey } from '../src/core/counters/state.ts'
 import type { CounterStore } from '../src/core/counters/store.ts'
 import { type CounterRun, SMALL_SUM } from '../src/core/groupCommit/counterRun.ts'
-import { openGroupCommit } from '../src/core/groupCommit/groupCommit.ts'
-import type { PendingCallsOptions } from '../src/core/groupCommit/pendingCalls.ts'
+import { type GroupCommitOptions, openGroupCommit } from '../src/core/groupCommit/groupCommit.ts'
 import type { Flush, Outcome, Writer } from '../src/core/groupCommit/writer.ts'
 import type { StoredResults } from '../src/core/idempotency.ts'
 import type { CounterRow } from '../src/core/rows.ts'
@@ -209,11 +208,7 @@ async function turnsLater(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-function openModel(
-  openWriter: () => Writer,
-  store: CounterStore,
-  options: Partial<PendingCallsOptions> = {},
-) {
+function openModel(openWriter: () => Writer, store: CounterStore, options: Partial<GroupCommitOptions> = {}) {
   const groupCommit = openGroupCommit({
     openWriter,
     timeoutMs: 10_000,
@@ -318,4 +313,25 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   expect(flushed).toEqual([3, 7])
   finish()
   expect((await Promise.all(second)).map(({ value }) => value)).toEqual([1, 2, 3, 4, 5, 6, 7])
+})
+
+it('does not send again what may be committed, when a writer fails in a way that it must not', async () => {
+  let flushes = 0
+  const faults: unknown[] = []
+  const broken = new Error('broken')
+  const writer: Writer = {
+    async flush({ counters: runs, decide }) {
+      flushes += 1
+      const found = { value: 0, periodTotals: undefined, revision: undefined }
+      decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
+      throw broken
+    },
+    close: async () => undefined,
+  }
+  const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
+    onFault: (fault) => faults.push(fault),
+  })
+  const key = { namespace: 'n', name: 'c' }
+  await expect(incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause: broken })
+  expect([flushes, faults]).toEqual([1, [broken]])
 })

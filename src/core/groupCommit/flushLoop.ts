@@ -134,17 +134,17 @@ async function attempt(
 ): Promise<Attempt> {
   const flight = openFlight(calls.length)
   for (const call of calls) call.flushIn(flight)
-  let batch = NOTHING
   let results: AppliedBatch['results'] = new Map()
-  let outcome: Outcome
+  let batch: Batch
   try {
     batch = batchOf(calls, precautions, at)
-    const { counters, sequenceGroups, claims } = batch
-    const { awaited } = flight
-    outcome = await writer.flush({ counters, sequenceGroups, claims, at, isImpatient, awaited, decide })
   } catch (cause) {
-    outcome = { kind: 'broken', cause }
+    return { outcome: { kind: 'broken', cause }, batch: NOTHING, results }
   }
+  const { counters, sequenceGroups, claims } = batch
+  const { awaited } = flight
+  // Not caught: COMMIT may have been sent.
+  const outcome = await writer.flush({ counters, sequenceGroups, claims, at, isImpatient, awaited, decide })
   if (outcome.kind !== 'committed' && outcome.kind !== 'unknown')
     for (const call of calls) call.flushIn(flight)
   return { outcome, batch, results }
