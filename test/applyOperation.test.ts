@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { apply, applyAll, coalesce, type RowState, type ValueOperation } from '../src/core/counters/apply.ts'
-import { PLAIN } from '../src/core/counters/definition.ts'
 import { NthError } from '../src/core/errors.ts'
 import { type ModelState, rowOf, step } from './support/model.ts'
+import { PLAIN } from './support/plain.ts'
 
 const MAX = Number.MAX_SAFE_INTEGER
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { openCounters } from '../src/core/counters/counters.ts'
-import { type Definition, PLAIN } from '../src/core/counters/definition.ts'
+import type { Definition } from '../src/core/counters/definition.ts'
 import type { CounterKey } from '../src/core/counters/state.ts'
 import type { CounterStore } from '../src/core/counters/store.ts'
 import { type CounterRun, SMALL_SUM } from '../src/core/groupCommit/counterRun.ts'
@@ -12,6 +12,7 @@ import type { CounterRow } from '../src/core/rows.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
+import { PLAIN } from './support/plain.ts'
 
 /** How a flush goes: what its writer meets, in the order of its trips. */
 type Fate = 'committed' | 'conflict' | 'failingKey' | 'lost, applied' | 'lost, not applied' | 'lost for good'

@@ -1,13 +1,16 @@
 import type { CounterChange } from '../../src/core/counters/counters.ts'
+import type { Definition } from '../../src/core/counters/definition.ts'
 import type { CounterKey, CounterState } from '../../src/core/counters/state.ts'
 import type { Nth } from '../../src/core/nth.ts'
 import type { SequenceGroupKey, SequenceGroupState } from '../../src/core/sequences/store.ts'
 import { built } from '../built.ts'
 
-const { DEFAULT_RETENTION, PLAIN } = await built<typeof import('../../src/core/counters/definition.ts')>(
+const { DEFAULT_RETENTION } = await built<typeof import('../../src/core/counters/definition.ts')>(
   'core/counters/definition.js',
 )
 const { unwritten } = await built<typeof import('../../src/core/counters/state.ts')>('core/counters/state.js')
+
+const PLAIN: Definition = { bounds: undefined, slots: 1, timeZone: 'UTC', periods: [] }
 
 /** What Nth can do, as far as it is measured, with no database behind it: what the rest costs. */
 export function openMemoryNth(): Nth {

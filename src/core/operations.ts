@@ -6,8 +6,3 @@ export type Operation = CounterOperation | SequenceOperation
 
 /** Result of an operation. */
 export type OperationResult = CounterResult | SequenceResult
-
-/** Whether it is an operation on a counter. */
-export function isForCounter(operation: Operation): operation is CounterOperation {
-  return ['add', 'set', 'define', 'delete'].includes(operation.kind)
-}

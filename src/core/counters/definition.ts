@@ -59,14 +59,6 @@ export const DEFAULT_RETENTION: Retention = {
   ],
 }
 
-/** A definition with one slot, and without bounds and periods. */
-export const PLAIN: Definition = {
-  bounds: undefined,
-  slots: 1,
-  timeZone: 'UTC',
-  periods: [],
-}
-
 /** The chosen periods, finest first, with complete totals. */
 export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
   return chosen
