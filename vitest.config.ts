@@ -21,7 +21,11 @@ export default defineConfig(({ mode }) => ({
   test: {
     include: ['test/**/*.test.ts'],
     // Without a browser the rest runs; `npm test` says so before it starts.
-    exclude: [...(chromium ? [] : ['test/browser/**']), ...(hasGalera ? [] : ['test/cluster.test.ts'])],
+    exclude: [
+      ...(chromium && mode !== 'fast' ? [] : ['test/browser/**']),
+      ...(hasGalera ? [] : ['test/processes/cluster.test.ts']),
+      ...(mode === 'fast' ? ['test/processes/**'] : []),
+    ],
     globalSetup: ['test/support/globalSetup.ts'],
     setupFiles: ['test/support/setup.ts'],
     provide: { seed, runLength: mode === 'fast' || mode === 'long' ? mode : 'normal' },

@@ -1,234 +1,11 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { openCounters } from '../src/core/counters/counters.ts'
-import type { Definition } from '../src/core/counters/definition.ts'
-import type { CounterKey } from '../src/core/counters/state.ts'
-import type { CounterStore } from '../src/core/counters/store.ts'
-import { type CounterRun, SMALL_SUM } from '../src/core/groupCommit/counterRun.ts'
-import { type GroupCommitOptions, openGroupCommit } from '../src/core/groupCommit/groupCommit.ts'
-import type { Flush, Outcome, Writer } from '../src/core/groupCommit/writer.ts'
-import type { StoredResults } from '../src/core/idempotency.ts'
-import type { CounterRow } from '../src/core/rows.ts'
+import type { Writer } from '../src/core/groupCommit/writer.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
-import { PLAIN } from './support/plain.ts'
-
-/** How a flush goes: what its writer meets, in the order of its trips. */
-type Fate = 'committed' | 'conflict' | 'failingKey' | 'lost, applied' | 'lost, not applied' | 'lost for good'
-
-interface Course {
-  fate: Fate
-  turns: number
-  run: number
-}
-
-const courses = fc.infiniteStream(
-  fc.record({
-    fate: fc.oneof(
-      { weight: 3, arbitrary: fc.constant<Fate>('committed') },
-      {
-        weight: 1,
-        arbitrary: fc.constantFrom<Fate>(
-          'conflict',
-          'failingKey',
-          'failingKey',
-          'failingKey',
-          'lost, applied',
-          'lost, not applied',
-          'lost for good',
-        ),
-      },
-    ),
-    turns: fc.nat({ max: 3 }),
-    run: fc.nat(),
-  }),
-)
-
-interface ModelRow extends CounterRow {
-  name: string
-  id: number
-  version: number
-}
-
-/** A row as it is stored. */
-interface Stored {
-  id: number
-  version: number
-  value: number
-  added: number
-  definition: Definition
-}
-
-const TRACKED: Definition = { ...PLAIN, periods: [{ period: 'DAY', keepDays: null, since: null }] }
-
-interface Table {
-  rows: Map<string, Stored>
-  keys: Map<string, StoredResults>
-  /** The last transaction on each row and key. */
-  locks: Map<string, Promise<void>>
-  ids: number
-}
-
-function emptyTable(): Table {
-  return { rows: new Map(), keys: new Map(), locks: new Map(), ids: 0 }
-}
-
-/** Counters in memory. What is known of a row may be old, as where another process has defined it anew. */
-function modelStore(table: Table): CounterStore {
-  const known = new Map<string, ModelRow>()
-
-  function find({ name }: CounterKey): ModelRow {
-    const stored = table.rows.get(name) ?? {
-      id: ++table.ids,
-      version: 1,
-      value: 0,
-      added: 0,
-      definition: TRACKED,
-    }
-    table.rows.set(name, stored)
-    const { id, version, definition } = stored
-    const row: ModelRow = { kind: 'counter', key: `${id} ${version}`, name, id, version, definition }
-    known.set(name, row)
-    return row
-  }
-
-  return {
-    rows: {
-      cached: ({ name }) => known.get(name),
-      load: async (key) => find(key),
-      loadOrCreate: async (key) => find(key),
-      forget: ({ name }) => void known.delete(name),
-    },
-    read: async () => [],
-    list: async () => [],
-    listLeaderboard: async () => [],
-    readHistory: async () => [],
-  }
-}
-
-/** A writer whose flushes go as the stream says. */
-function modelLane(table: Table, stream: Iterator<Course>): Writer {
-  async function flush(flush: Flush): Promise<Outcome> {
-    const { promise: ended, resolve: unlock } = deferred()
-    // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
-    const keys = flush.claims.map(({ key }) => key).toSorted()
-    const names = [...new Set(flush.counters.map((run) => `row ${rowIn(run).name}`))].toSorted()
-    for (const place of [...keys, ...names]) {
-      const before = table.locks.get(place)
-      table.locks.set(place, ended)
-      await before
-    }
-    const outcome = await transact(flush)
-    unlock()
-    return outcome
-  }
-
-  async function transact(flush: Flush): Promise<Outcome> {
-    const { counters: runs, claims, decide } = flush
-    const { fate, turns, run } = stream.next().value
-    await turnsLater(turns)
-    if (fate === 'conflict') return { kind: 'failed', cause: fate }
-    if (fate === 'failingKey') {
-      const places = [...claims.map(({ key }) => key), ...runs.map(({ row }) => row.key)]
-      return {
-        kind: 'failed',
-        cause: fate,
-        failingKey: String(places[run % places.length]),
-        isFault: run % 2 === 0,
-      }
-    }
-    await turnsLater(turns)
-    const stored = new Map(
-      runs.flatMap((run) => {
-        const { id, version, name } = rowIn(run)
-        const row = table.rows.get(name)
-        return row?.id === id && row.version === version ? [[run, row] as const] : []
-      }),
-    )
-    const decision = decide({
-      counters: new Map(
-        [...stored].map(([run, { value, added }]) => {
-          const periodTotals = run.wantsPeriodValues ? [added] : undefined
-          return [run, { value, periodTotals, revision: undefined }]
-        }),
-      ),
-      sequenceGroups: new Map(),
-      earlier: claims.flatMap(({ key }) => {
-        const earlier = table.keys.get(key)
-        return earlier ? { ...earlier, ageMs: 0 } : []
-      }),
-    })
-    if (decision === 'withdraw') return { kind: 'withdrawn' }
-    const sumOf = (run: CounterRun) => Number(BigInt(stored.get(run)?.added ?? 0) + run.added)
-    const end = Number.MAX_SAFE_INTEGER - SMALL_SUM
-    if (runs.some((run) => !run.wantsPeriodValues && Math.abs(sumOf(run)) > end))
-      return { kind: 'failed', cause: fate, isFull: true }
-    const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
-    if (isApplied) {
-      const writes = new Map(decision.counters.map(({ run, write }) => [run, write]))
-      for (const [run, before] of stored) {
-        const { name } = rowIn(run)
-        const { coalesced } = run
-        const write = writes.get(run)
-        const added = sumOf(run)
-        if (write === 'deleted') {
-          table.rows.delete(name)
-        } else if (write) {
-          const { value, definition = before.definition } = write
-          const version = definition === before.definition ? before.version : before.version + 1
-          table.rows.set(name, { ...before, value, added, version, definition })
-        } else if (coalesced) {
-          const value = coalesced.kind === 'set' ? coalesced.to : before.value + coalesced.delta
-          table.rows.set(name, { ...before, value, added })
-        }
-      }
-      for (const one of decision.toStore) table.keys.set(one.claim.key, one)
-    }
-    await turnsLater(turns)
-    if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
-    return isApplied ? { kind: 'committed' } : { kind: 'failed', cause: fate }
-  }
-  return { flush, close: async () => undefined }
-}
-
-function rowIn({ row }: CounterRun): ModelRow {
-  // All rows come from `modelStore`.
-  return row as ModelRow
-}
-
-function deferred() {
-  let resolve: () => void = () => undefined
-  const promise = new Promise<void>((settle) => {
-    resolve = settle
-  })
-  return { promise, resolve }
-}
-
-async function turnsLater(turns: number): Promise<void> {
-  for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
-}
-
-function openModel(openWriter: () => Writer, store: CounterStore, options: Partial<GroupCommitOptions> = {}) {
-  const groupCommit = openGroupCommit({
-    openWriter,
-    timeoutMs: 10_000,
-    maxPending: 1000,
-    keyTtlMs: 1,
-    onFault: () => undefined,
-    now: () => new Date(0),
-    random: () => 0,
-    ...options,
-  })
-  const deadline = () => performance.now() + 10_000
-  return openCounters({
-    store,
-    groupCommit,
-    retentionIn: async () => PLAIN,
-    now: () => new Date(0),
-    deadline,
-  })
-}
+import { courses, emptyTable, modelStore, modelWriter, openModel, turnsLater } from './support/modelStore.ts'
+import { runSize } from './support/random.ts'
 
 const requests = fc.array(
   fc.record({ turns: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
@@ -243,7 +20,7 @@ it('tells every caller what happened, under random schedules and failures, in tw
   await fc.assert(
     fc.asyncProperty(requests, courses, async (asked, stream) => {
       const table = emptyTable()
-      const processes = [1, 2].map(() => openModel(() => modelLane(table, stream), modelStore(table)))
+      const processes = [1, 2].map(() => openModel(() => modelWriter(table, stream), modelStore(table)))
       let clock = 0
       const told = await Promise.all(
         asked.map(async ({ turns, operation, process }) => {
@@ -265,7 +42,7 @@ it('tells every caller what happened, under random schedules and failures, in tw
         })
       expect(isExplained(events, emptyState, isFound)).toBe(true)
     }),
-    { numRuns: 1000 },
+    { numRuns: runSize({ fast: 50, normal: 250, long: 1000 }) },
   )
   const outcomes = [
     'done',

@@ -1,17 +1,11 @@
-import { once } from 'node:events'
-import { type IncomingMessage, request } from 'node:http'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
-import type { Database } from '../src/mysql/connections/database.ts'
-import { sweepKeys } from '../src/mysql/flush/idempotencyKeys.ts'
-import { inParallel, upTo } from './support/client.ts'
-import { freshDatabase, openTestDatabase, query } from './support/database.ts'
+import { inParallel } from './support/client.ts'
+import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
-
-const DAY_MS = 86_400_000
 
 const INCREMENT = `mutation($key: String) {
   increment(name: "c", idempotencyKey: $key) { value previousValue appliedDelta at replayed counter { value } }
@@ -166,88 +160,6 @@ it('takes keys of any printable characters, up to 255', async () => {
   }
 })
 
-it('counts anew when a key is older than it lives', async () => {
-  const target = await freshDatabase()
-  const key = { namespace: 'n', name: 'c' }
-  const claim = claimOf('n', 'k', [])
-  const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
-  await counters.incrementBy(key, 1, { claim })
-  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 3540 second')
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
-  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 61 second')
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: false })
-  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
-})
-
-it('sweeps old keys in batches, while others are written', async () => {
-  const target = await freshDatabase()
-  const database = openTestDatabase(target)
-  const { counters } = openTestNth(target)
-  const key = { namespace: 'n', name: 'c' }
-  await inParallel(600, 1200, (index) =>
-    counters.incrementBy(key, 1, { claim: claimOf('n', `old ${index}`, []) }),
-  )
-  await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
-  const statements = collectStatements()
-  const [removed] = await Promise.all([
-    sweepKeys(database, DAY_MS),
-    inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
-  ])
-  expect(removed).toBe(1200)
-  expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
-  expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
-  expect((await counters.read(key)).value).toBe(1500)
-})
-
-it.each([
-  ['ahead', 3_600_000],
-  ['behind', -3_600_000],
-])(
-  'knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
-  async (_, byMs) => {
-    const target = await freshDatabase()
-    const keyTtlMs = 1_800_000
-    const claim = claimOf('n', 'k', [])
-    const key = { namespace: 'n', name: 'c' }
-    const { counters } = openTestNth(target, { keyTtlMs })
-    const other = openTestNth(target, { keyTtlMs, now: () => new Date(Date.now() + byMs) })
-    const first = await counters.incrementBy(key, 1, { claim })
-    expect(await other.counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
-    // What was claimed by a clock that is behind is as young as all else.
-    const late = { claim: claimOf('n', 'late', []) }
-    await other.counters.incrementBy(key, 1, late)
-    expect(await sweepKeys(openTestDatabase(target), keyTtlMs)).toBe(0)
-    expect(await counters.incrementBy(key, 1, late)).toMatchObject({ value: 2, isReplayed: true })
-    // What callers are told is the instant of the process that did it.
-    expect((await other.counters.incrementBy(key, 1, { claim })).at).toEqual(first.at)
-  },
-)
-
-it('does not sweep a key that is used anew after it was found old', async () => {
-  const target = await freshDatabase()
-  const database = openTestDatabase(target)
-  const { counters } = openTestNth(target)
-  const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
-  await again()
-  await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
-  const meanwhile: Database = {
-    ...database,
-    withRetry: (work) =>
-      database.withRetry((connection) => {
-        const send = connection.query.bind(connection)
-        const late = async (...args: Parameters<typeof send>) => {
-          if (String(args[0]).startsWith('delete')) await again()
-          return send(...args)
-        }
-        return work(
-          new Proxy(connection, { get: (own, name) => (name === 'query' ? late : Reflect.get(own, name)) }),
-        )
-      }),
-  }
-  await sweepKeys(meanwhile, DAY_MS)
-  expect(await again()).toMatchObject({ value: 2, isReplayed: true })
-})
-
 it('has nobody wait for a key that somebody else holds, but who uses it', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { timeoutMs: 3000 })
@@ -281,111 +193,4 @@ it('costs a call without a key no statement', async () => {
   expect(statements.filter((text) => text.includes('idempotency_key'))).toEqual([])
   await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })
   expect(statements.filter((text) => text.includes('idempotency_key'))).not.toEqual([])
-})
-
-const header = (key: string) => ({ 'Idempotency-Key': key })
-
-const PLAIN = JSON.stringify({ query: 'mutation { increment(name: "c") { value replayed } }' })
-
-it.each([
-  ['bare', 'k-1', 'k-1'],
-  ['quoted, as structured fields are', '"k-1"', 'k-1'],
-  ['quoted, with a quote in it', '"a\\"b\\\\c"', 'a"b\\c'],
-  ['quoted, with a parameter', '"k";v=1', 'k'],
-  ['not quite quoted', '"k', '"k'],
-])('takes the header %s', async (_, sent, meant) => {
-  const { post, ask } = await startService()
-  for (const replayed of [false, true, true]) {
-    const { status, body } = await post(PLAIN, header(sent))
-    expect([status, body.data]).toEqual([200, { increment: { value: 1, replayed } }])
-  }
-  const { increment } = await ask(INCREMENT, { key: meant })
-  expect(increment).toMatchObject({ value: 1, replayed: true })
-})
-
-it.each([
-  ['several fields', '{ increment(name: "c") { value } b: increment(name: "c") { value } }'],
-  [
-    'several fields in fragments',
-    '{ ...F ... on Mutation { increment(name: "c") { value } } } fragment F on Mutation { b: increment(name: "c") { value } }',
-  ],
-  ['another argument', '{ increment(name: "c", idempotencyKey: "other") { value } }'],
-  ['a mutation that takes no key', '{ resetAll(namespace: "default") { resetCount } }'],
-  [
-    'a mutation that takes no key, in a fragment',
-    '{ ...F } fragment F on Mutation { deleteCounter(name: "c") { value } }',
-  ],
-])('refuses the header with %s, and runs nothing', async (_, selection) => {
-  const { post, ask } = await startService()
-  for (const accept of ['application/json', 'application/graphql-response+json']) {
-    const { status, body } = await post(JSON.stringify({ query: `mutation ${selection}` }), {
-      ...header('k'),
-      accept,
-    })
-    expect(status).toBe(400)
-    expect(body.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'idempotencyKey' })
-    expect(body).not.toHaveProperty('data')
-  }
-  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
-})
-
-it('refuses the header with another argument in a variable, and takes the same one', async () => {
-  const { post } = await startService()
-  const withKey = (key: string | null) => JSON.stringify({ query: INCREMENT, variables: { key } })
-  for (const _ of upTo(3)) expect((await post(withKey('other'), header('k'))).status).toBe(400)
-  expect((await post(withKey('k'), header('k'))).body.data.increment.replayed).toBe(false)
-  expect((await post(withKey(null), header('k'))).body.data.increment.replayed).toBe(true)
-})
-
-it('refuses a header that cannot be a key', async () => {
-  const { post, ask } = await startService()
-  for (const [key, limit] of [['k'.repeat(256), 255], ['""'], ['ü']] as const) {
-    const { status, body } = await post(PLAIN, header(key))
-    const details = { code: 'BAD_USER_INPUT', argument: 'idempotencyKey', ...(limit && { limit }) }
-    expect([status, body.errors?.[0]?.extensions]).toEqual([400, details])
-  }
-  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
-})
-
-it('takes the header with null for all variables', async () => {
-  const { post } = await startService()
-  const text = JSON.stringify({ query: INCREMENT, variables: null })
-  for (const replayed of [false, true, true]) {
-    const { status, body } = await post(text, header('k'))
-    expect([status, body.data?.increment.replayed]).toEqual([200, replayed])
-  }
-})
-
-it('refuses the header when it came twice', async () => {
-  const { url, ask } = await startService()
-  for (const keys of [
-    ['a', 'b'],
-    ['a', 'a'],
-  ]) {
-    const sent = request(`${url}/graphql`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'idempotency-key': keys },
-    }).end(PLAIN)
-    // The one thing that this event tells.
-    const [response] = (await once(sent, 'response')) as [IncomingMessage]
-    response.resume()
-    expect(response.statusCode).toBe(400)
-  }
-  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
-})
-
-it('refuses with and without the header what is nested too deeply', async () => {
-  const { post, faults } = await startService()
-  const query = `mutation { ${'... { '.repeat(1500)} increment(name: "c") { value } ${'} '.repeat(1500)} }`
-  for (const headers of [{}, header('k')]) {
-    const { status, body } = await post(JSON.stringify({ query }), headers)
-    expect([status, body.errors?.[0]?.extensions.code]).toEqual([200, expect.stringMatching(/^GRAPHQL_/)])
-  }
-  expect(faults).toEqual([])
-})
-
-it('has no use for the header in queries', async () => {
-  const { post } = await startService()
-  const text = JSON.stringify({ query: '{ counter(name: "c") { value } b: counter(name: "c") { value } }' })
-  for (const _ of upTo(3)) expect((await post(text, header('k'))).status).toBe(200)
 })

@@ -3,44 +3,11 @@ import type { RowDataPacket } from 'mysql2'
 import { createPool } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { encodeCursor } from '../src/graphql/cursors.ts'
-import { ER } from '../src/mysql/connections/errors.ts'
 import { listLeaderboard } from '../src/mysql/counters/leaderboard.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
+import { LIST, listedService, namesOf, ORDERS } from './support/leaderboard.ts'
 import { openTestNth } from './support/nth.ts'
-import { startProxy } from './support/proxy.ts'
-import { startService } from './support/service.ts'
-
-const LIST = `query($orderBy: CounterOrder!, $prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
-  namespace(name: "n") {
-    counters(orderBy: $orderBy, prefix: $prefix, first: $first, after: $after, last: $last, before: $before) {
-      nodes { name value updatedAt }
-      edges { cursor }
-      pageInfo { startCursor endCursor hasNextPage hasPreviousPage }
-    }
-  }
-}`
-
-const ORDERS = ['VALUE_DESC', 'VALUE_ASC', 'UPDATED_AT_DESC'] as const
-
-/** Within it, and some time for a machine that has much else to do, another process's changes must be listed. */
-const SOON = { timeout: 20_000 }
-
-async function listedService() {
-  const service = await startService()
-  const list = async (variables: Record<string, unknown>) =>
-    (await service.ask(LIST, variables)).namespace.counters
-  const set = (values: Record<string, number>) =>
-    service.ask(
-      'mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes, namespace: "n") { value } }',
-      {
-        changes: Object.entries(values).map(([name, delta]) => ({ name, delta })),
-      },
-    )
-  return { ...service, list, set }
-}
-
-const namesOf = (page: { nodes: { name: string }[] }) => page.nodes.map(({ name }) => name)
 
 it('lists a leaderboard, the lowest, and the latest changes, with what was changed just before', async () => {
   const { list, set, ask } = await listedService()
@@ -250,87 +217,10 @@ it('moves what was changed by 0 to the latest changes', async () => {
   ])
 })
 
-it('lists soon what another process has changed', async () => {
-  const target = await freshDatabase()
-  const [one, other] = [openTestNth(target).counters, openTestNth(target).counters]
-  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
-  for (const delta of [5, 2]) {
-    await one.incrementBy({ namespace: 'n', name: 'c' }, delta)
-    const values = async () => (await other.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
-    await expect.poll(values, SOON).toEqual([delta === 5 ? 5 : 7])
-  }
-})
-
-it('finds what a process that was killed had not listed yet, and what was changed by hand', async () => {
-  const target = await freshDatabase()
-  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
-  const { counters: before } = openTestNth(target)
-  await before.incrementMany(
-    'n',
-    upTo(3).map((index) => ({ name: `c${index}`, delta: index })),
-  )
-  await before.delete({ namespace: 'n', name: 'c3' })
-  // With this it has nothing left to list.
-  await before.listLeaderboard('n', page)
-  await query(
-    target,
-    'delete from leaderboard',
-    'update counter_value set value = value * 10, revision = revision + 1 where period = 0',
-    "insert into leaderboard values (3, 1, 3, '2026-01-01', 1)",
-    // Another process has just looked, but before this one started.
-    "insert into scheduled_job values ('scan leaderboard', utc_timestamp() - interval 1 minute)",
-  )
-  const { counters } = openTestNth(target, { runsJobs: true })
-  const values = async () => (await counters.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
-  await expect.poll(values, SOON).toEqual([20, 10])
-  const orphans = () => query(target, 'select counter_id from leaderboard where counter_id = 3')
-  await expect.poll(orphans, SOON).toEqual([])
-})
-
-it('has all who list share one copy, and lists what is there when it cannot be made', async () => {
-  const target = await freshDatabase()
-  let isOut = false
-  let copies = 0
-  const proxied = await startProxy(target, (statement) => {
-    const isCopy = statement.includes('insert into leaderboard')
-    copies += Number(isCopy)
-    return isCopy && isOut ? { errno: ER.LOCK_WAIT_TIMEOUT } : 'passes'
-  })
-  const { counters } = openTestNth(proxied)
-  const list = () => counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 10, fromEnd: false })
-  await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
-  const pages = await Promise.all(upTo(50).map(list))
-  expect(pages.map((page) => page.map(({ listedValue }) => listedValue))).toEqual(upTo(50).map(() => [1]))
-  expect(copies).toBeLessThan(5)
-  isOut = true
-  await counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
-  const late = await Promise.all(upTo(50).map(list))
-  expect(late.map((page) => page.map(({ listedValue }) => listedValue))).toEqual(upTo(50).map(() => [1]))
-  isOut = false
-  await expect.poll(async () => (await list()).map(({ listedValue }) => listedValue), SOON).toEqual([2])
-})
-
-it('lists values as they were last, whatever the order in which two processes copy them', async () => {
-  const target = await freshDatabase()
-  const processes = [openTestNth(target).counters, openTestNth(target).counters]
-  const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
-  await Promise.all(
-    upTo(400).map(async (index) => {
-      const counters = processes[index % 2]
-      await counters?.incrementBy({ namespace: 'n', name: 'c' }, 1)
-      if (index % 10 < 2) await counters?.listLeaderboard('n', page)
-    }),
-  )
-  for (const counters of processes) await counters.listLeaderboard('n', page)
-  expect((await processes[0]?.listLeaderboard('n', page))?.map(({ listedValue }) => listedValue)).toEqual([
-    400,
-  ])
-})
-
 it.each(ORDERS)(
   'reads no more than a page of 20 000 counters in the order %s, also among many that are the same',
   async (order) => {
-    const target = await freshDatabase()
+    const target = await freshDatabase({ isReused: false })
     const { counters } = openTestNth(target)
     await counters.incrementBy({ namespace: 'n', name: 'first' }, 1)
     const digits = `(${upTo(10)

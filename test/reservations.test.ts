@@ -210,7 +210,7 @@ it('issues nothing beyond its bounds, also of what was given back', async () => 
 })
 
 it('reads few of 20 000 reservations to find the lowest that has expired, or that none has', async () => {
-  const target = await freshDatabase()
+  const target = await freshDatabase({ isReused: false })
   const { sequences } = openTestNth(target)
   await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
   await sequences.reserve(KEY, 60)

@@ -112,7 +112,7 @@ it('lists the sequences of a namespace that are used or defined', async () => {
 })
 
 it('reads no more than a page of 50 000 groups, wherever that lies', async () => {
-  const target = await freshDatabase()
+  const target = await freshDatabase({ isReused: false })
   const { sequences } = openTestNth(target)
   const sequence = { namespace: 'n', name: 's' }
   await sequences.next({ namespace: 'n', sequence: 's', group: '#' }, 1)

@@ -7,16 +7,13 @@ import { numbersOf } from '../src/core/sequences/blocks.ts'
 import type { SequenceDefinitionChange } from '../src/core/sequences/definition.ts'
 import { writerFor } from '../src/core/sequences/groups.ts'
 import type { Sequences } from '../src/core/sequences/sequences.ts'
-import { PERIODS } from '../src/core/time/calendar.ts'
-import type { Target } from '../src/mysql/connections/target.ts'
 import { upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
+import { freshDatabase } from './support/database.ts'
 import { type Event, isExplained } from './support/history.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
 import { createRandom, runSize } from './support/random.ts'
 import {
-  defaults,
   emptySequence,
   forecast,
   type SequenceModel,
@@ -24,93 +21,8 @@ import {
   type SequenceOutcome,
   stepSequence,
 } from './support/sequenceModel.ts'
-
-const START = Date.UTC(2026, 10, 21)
-/** No key is forgotten, however far the clock is put forward: some thirty years. */
-const FOR_EVER = 10 ** 12
-const GROUPS = ['', 'A', '7']
-const KEYS = ['k1', 'k2', 'k3']
-const MAX = Number.MAX_SAFE_INTEGER
-const HOUR = 3_600_000
-
-const number = fc.oneof(
-  { weight: 8, arbitrary: fc.integer({ min: -9, max: 30 }) },
-  { weight: 1, arbitrary: fc.constantFrom(MAX, -MAX, MAX - 20, 20 - MAX, 2 ** 52) },
-)
-
-/** What is left out as often as not. */
-function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | undefined> {
-  return fc.oneof(
-    { weight: 6, arbitrary: fc.constant(undefined) },
-    { weight: 2, arbitrary },
-    { weight: 1, arbitrary: fc.constant(null) },
-  )
-}
-
-const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
-  startValue: some(number),
-  step: some(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
-  minValue: some(number),
-  maxValue: some(number),
-  cycle: some(fc.boolean()),
-  format: some(
-    fc.constantFrom(
-      '{value}',
-      '{value:3}',
-      '1{value}',
-      '{value}0',
-      'A-{value}',
-      '{group}-{value}',
-      '{yyyy}-{value}',
-      '{yy}/{value}',
-      '20{yy}/{value}',
-      '{yyyy}{MM}-{value:2}',
-      '{MM}{yyyy}-{value:2}',
-      '{yyyy}-{MM}-{dd} {value}',
-      '{dd}.{MM}.{yyyy}: {value}',
-      '{week}/{value}',
-      '{yyyy}-{MM}-{dd}T{HH} {value}',
-      '{{{value}}}',
-      'T-{group}-{value}',
-      '{value:2}{group}',
-      '{group}{value}',
-    ),
-  ),
-  restartEvery: some(fc.constantFrom(...PERIODS)),
-  allowRepeats: fc.oneof(
-    { weight: 9, arbitrary: fc.constant(undefined) },
-    { weight: 2, arbitrary: fc.constant(null) },
-    { weight: 1, arbitrary: fc.constant(true) },
-  ),
-  timeZone: some(fc.constantFrom('Europe/Berlin', 'Pacific/Apia', 'America/New_York', 'Asia/Kathmandu')),
-})
-
-const operation: fc.Arbitrary<SequenceOperation> = fc.oneof(
-  {
-    weight: 12,
-    arbitrary: fc.record({
-      kind: fc.constant('next' as const),
-      group: fc.constantFrom(...GROUPS),
-      count: fc.oneof(
-        { weight: 3, arbitrary: fc.constant(1) },
-        { weight: 1, arbitrary: fc.integer({ min: 1, max: 25 }) },
-      ),
-      key: fc.option(fc.constantFrom(...KEYS), { nil: undefined, freq: 3 }),
-    }),
-  },
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant('restart' as const),
-      group: fc.constantFrom(...GROUPS),
-      nextValue: fc.option(number),
-    }),
-  },
-)
-
-/** Ends a sequence, once in a while: else most would be worn out. */
-const deletion: fc.Arbitrary<SequenceOperation> = fc.constant({ kind: 'delete' as const })
+import { deletion, FOR_EVER, GROUPS, HOUR, operation, START } from './support/sequenceOperations.ts'
+import { held, present } from './support/sequenceStates.ts'
 
 async function ask(
   sequences: Sequences,
@@ -334,76 +246,4 @@ function inOrder<Part>(parts: Record<string, Part>, each: (part: Part) => Part):
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
       .map(([name, part]) => [name, each(part)]),
   )
-}
-
-/** All that is there of the sequence, so that nothing of it is left to be guessed. */
-async function present(target: Target, sequences: Sequences | undefined) {
-  if (!sequences) throw new Error('There are two')
-  const { definition } = await sequences.read({ namespace: 'n', name: 's' })
-  const groups = await Promise.all(
-    GROUPS.map(async (group) => {
-      const { lastValue, lastFormatted, nextValue } = await sequences.readSequenceGroup({
-        namespace: 'n',
-        sequence: 's',
-        group,
-      })
-      return [lastValue, lastFormatted, nextValue]
-    }),
-  )
-  const rows = await query(
-    target,
-    `select g.name, v.period_key, v.value, v.next_value
-       from sequence s
-       join sequence_group g on g.sequence_id = s.id
-       join sequence_value v on v.group_id = g.id
-      where coalesce(v.value, v.next_value) is not null`,
-  )
-  const keys = await query(
-    target,
-    'select lower(hex(hash)) hash, results from idempotency_key where results is not null',
-  )
-  const positions = rows.map(({ name, period_key, value, next_value }) => [
-    `${name.toString('utf8')} ${periodKeyText(period_key)}`,
-    value,
-    next_value,
-  ])
-  return {
-    definition: definition ?? defaults,
-    groups,
-    positions: new Map(positions.map(([key, ...rest]) => [key, rest])),
-    keys: KEYS.map((key) => {
-      const { hash } = claimOf('n', key, [])
-      const results = keys.find((row) => row.hash === hash)?.results
-      const [issued] = results ? JSON.parse(results) : []
-      return issued && [issued.value, issued.lastValue]
-    }),
-  }
-}
-
-/** The same of a model's. */
-function held(model: SequenceModel, at: number) {
-  return {
-    definition: model.definition,
-    groups: GROUPS.map((group) => {
-      const latest = model.groups[group]?.latest
-      return [latest?.value ?? null, latest?.text ?? null, forecast(model, group, at)]
-    }),
-    positions: new Map(
-      Object.entries(model.groups).flatMap(([group, { rows }]) =>
-        Object.entries(rows).map(([periodKey, { last, next }]) => [`${group} ${periodKey}`, [last, next]]),
-      ),
-    ),
-    keys: KEYS.map((key) => {
-      const answer = model.keys[key]?.answer
-      return answer && [answer.value, answer.lastValue]
-    }),
-  }
-}
-
-/** A period key as the model writes it. */
-function periodKeyText(periodKey: number): string {
-  const digits = String(periodKey)
-  if (digits.length === 7) return `${digits.slice(0, 4)} week ${Number(digits.slice(4))}`
-  const shapes: Record<number, string> = { 4: '$1', 6: '$1-$2', 8: '$1-$2-$3', 10: '$1-$2-$3T$4' }
-  return digits.replace(/^(\d{4})?(\d\d)?(\d\d)?(\d\d)?.*$/, shapes[digits.length] ?? '')
 }

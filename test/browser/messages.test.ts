@@ -8,11 +8,33 @@ const EDITION = 'Red Horse Hill, signed'
 
 const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
 
-/** Waits until the page has read its numbers so many times more. */
+/** A window whose clock a test can put forward. */
+async function openWithClock(): Promise<Window> {
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  await window.clock.install()
+  return window
+}
+
+/** Puts the clock of a page forward to the next time that it reads its numbers. */
+const putForward = (window: Window) => window.clock.fastForward(2000)
+
+/** Has the page read its numbers so many times more, and waits for their answers. */
 async function reads(window: Window, count: number): Promise<void> {
   for (let read = 0; read < count; read += 1) {
-    await window.waitForResponse((response) => !!response.request().postData()?.includes('query '))
+    const answer = window.waitForResponse((response) => !!response.request().postData()?.includes('query '))
+    await putForward(window)
+    await answer
   }
+}
+
+/** Waits until something has a value, while the page reads its numbers again and again. */
+function expectSoon<Value>(window: Window, look: () => Value | Promise<Value>) {
+  const lookLater = async () => {
+    await putForward(window)
+    return look()
+  }
+  return expect.poll(lookLater, { timeout: 20_000 })
 }
 
 const pages = [
@@ -25,18 +47,19 @@ it.each(pages)(
   'says once, in %s, that the numbers may be old, and until they are fresh',
   async (_, path, text) => {
     const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow(`${url}${path}`)
+    const window = await openWithClock()
+    await window.goto(`${url}${path}`)
     await window.getByText(text).first().waitFor()
     const announced = await recordTexts(window, ALERTS)
     const reading = await cutOff(window)
+    await putForward(window)
     await window
       .getByRole('alert')
       .getByText("The numbers may be old: The server can't be reached.")
       .waitFor()
-    await expect.poll(reading.count, { timeout: 20_000 }).toBeGreaterThan(2)
+    await expectSoon(window, reading.count).toBeGreaterThan(2)
     reading.release()
-    await expect.poll(() => window.getByText('may be old').count(), { timeout: 20_000 }).toBe(0)
+    await expectSoon(window, () => window.getByText('may be old').count()).toBe(0)
     expect(await announced()).toEqual(["The numbers may be old: The server can't be reached."])
   },
 )
@@ -45,16 +68,16 @@ it.each(pages)(
   'says in %s that the server is out of reach where there are no numbers',
   async (_, path, text) => {
     const { url } = await startService()
-    const { openWindow } = await openBrowser()
-    const window = await openWindow('about:blank')
+    const window = await openWithClock()
     const reading = await cutOff(window)
     await window.goto(`${url}${path}`)
     await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
     const announced = await recordTexts(window, ALERTS)
-    await expect.poll(reading.count, { timeout: 20_000 }).toBeGreaterThan(2)
+    await expectSoon(window, reading.count).toBeGreaterThan(2)
     expect(await window.getByText('may be old').count()).toBe(0)
     expect(await announced()).toEqual([])
     reading.release()
+    await putForward(window)
     await window.getByText(text).first().waitFor()
     await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)
   },
@@ -113,8 +136,8 @@ it.each([
 
 it('keeps beside a book that it was not sold, until the next purchase there', async () => {
   const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWithClock()
+  await window.goto(url)
   const alert = book(window, 'Bulldozer').getByRole('alert')
   const announced = await recordTexts(window, ALERTS)
   const refused = await refuseAll(window, 'mutation Buy', { code: 'UNAVAILABLE' })
@@ -136,8 +159,8 @@ it.each([
   ['/book?title=Bulldozer', 'Bulldozer'],
 ])('keeps in %s that a copy may or may not have been sold', async (path, title) => {
   const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}${path}`)
+  const window = await openWithClock()
+  await window.goto(`${url}${path}`)
   const lost = await refuseAll(window, 'mutation Buy', { code: 'OUTCOME_UNKNOWN' })
   await window.getByRole('button', { name: `Buy ${title}` }).click()
   const text = 'The connection broke: this copy may or may not have been sold.'
@@ -174,8 +197,8 @@ it('says that a copy may have been sold where its answer was lost, and every ret
 
 it('says on the button of a book that it is sold out, and beside it that somebody else was faster', async () => {
   const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWithClock()
+  await window.goto(url)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   const reading = await holdBack(window, 'query Sales')
   await ask(`mutation { incrementBy(name: "${EDITION}", delta: 100, namespace: "booksales") { value } }`)
@@ -190,6 +213,7 @@ it('says on the button of a book that it is sold out, and beside it that somebod
   expect(await alert.textContent()).toContain('somebody else has bought the last copy')
   // Until there are copies again.
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
+  await putForward(window)
   await book(window, EDITION).getByText('Only 1 left').waitFor()
   expect(await alert.textContent()).toBe('')
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
@@ -198,15 +222,17 @@ it('says on the button of a book that it is sold out, and beside it that somebod
 
 it('keeps beside a sold-out book that a copy may have been sold, also when there are copies again', async () => {
   const { url, ask } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(url)
+  const window = await openWithClock()
+  await window.goto(url)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
+  await putForward(window)
   await book(window, EDITION).getByText('Only 1 left').waitFor()
   await refuseAll(window, 'mutation Buy', { code: 'OUTCOME_UNKNOWN' }, (route) => route.fetch())
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
   await window.getByRole('button', { name: `Sold out ${EDITION}` }).waitFor()
   await ask(`mutation { reset(name: "${EDITION}", to: 98, namespace: "booksales") { value } }`)
+  await putForward(window)
   await book(window, EDITION).getByText('Only 2 left').waitFor()
   expect(await book(window, EDITION).getByRole('alert').textContent()).toContain(
     'may or may not have been sold',
@@ -215,8 +241,8 @@ it('keeps beside a sold-out book that a copy may have been sold, also when there
 
 it('says beside a board that it got no ticket, and nothing beside the other', async () => {
   const { url } = await startService()
-  const { openWindow } = await openBrowser()
-  const window = await openWindow(`${url}/board`)
+  const window = await openWithClock()
+  await window.goto(`${url}/board`)
   const board = (name: string) => window.getByRole('region', { name })
   const refused = await refuseAll(window, 'mutation NewTicket', { code: 'UNAVAILABLE' })
   await board('NINJA').getByRole('textbox').fill('Vanish')

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { upTo } from './support/client.ts'
-import { type MeasuredNth, startMeasuredNth } from './support/turns.ts'
+import { upTo } from '../support/client.ts'
+import { type MeasuredNth, startMeasuredNth } from '../support/turns.ts'
 
 const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 

@@ -1,10 +1,10 @@
 import { chmod, chown, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import type { ServerProgram } from '../src/mysql/privateServer/findServer.ts'
-import { initialise } from '../src/mysql/privateServer/initialise.ts'
-import { dataDirectory, spawnNth, temporaryDirectory } from './support/nthProcess.ts'
-import { serverProgramForTests } from './support/privateServer.ts'
+import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
+import { initialise } from '../../src/mysql/privateServer/initialise.ts'
+import { dataDirectory, spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { serverProgramForTests } from '../support/privateServer.ts'
 
 async function refusal(directory: string): Promise<string> {
   const nth = spawnNth({ NTH_DATA_DIR: directory })

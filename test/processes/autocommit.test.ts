@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { temporaryDirectory } from './support/nthProcess.ts'
-import { privateServer } from './support/privateServer.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { query } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { temporaryDirectory } from '../support/nthProcess.ts'
+import { privateServer } from '../support/privateServer.ts'
 
 const key = { namespace: 'n', name: 'c' }
 

@@ -1,13 +1,13 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { upTo } from './support/client.ts'
-import { filledUp, query } from './support/database.ts'
-import { startCluster } from './support/galera.ts'
-import { startLoad } from './support/load.ts'
-import { openTestNth } from './support/nth.ts'
-import { PATIENCE } from './support/privateServer.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { upTo } from '../support/client.ts'
+import { filledUp, query } from '../support/database.ts'
+import { startCluster } from '../support/galera.ts'
+import { startLoad } from '../support/load.ts'
+import { openTestNth } from '../support/nth.ts'
+import { PATIENCE } from '../support/privateServer.ts'
 
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })

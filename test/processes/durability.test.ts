@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { durabilityRisks } from '../src/mysql/startup/durability.ts'
-import { untilReady } from '../src/mysql/startup/ready.ts'
-import { query } from './support/database.ts'
-import { temporaryDirectory } from './support/nthProcess.ts'
-import { privateServerWith } from './support/privateServer.ts'
+import { durabilityRisks } from '../../src/mysql/startup/durability.ts'
+import { untilReady } from '../../src/mysql/startup/ready.ts'
+import { query } from '../support/database.ts'
+import { temporaryDirectory } from '../support/nthProcess.ts'
+import { privateServerWith } from '../support/privateServer.ts'
 
 const { signal } = new AbortController()
 

@@ -1,14 +1,14 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
-import { ER } from '../src/mysql/connections/errors.ts'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { sorted, upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
-import { startLoad } from './support/load.ts'
-import { openTestNth } from './support/nth.ts'
-import { temporaryDirectory } from './support/nthProcess.ts'
-import { PATIENCE, privateServer } from './support/privateServer.ts'
-import { startProxy } from './support/proxy.ts'
+import { ER } from '../../src/mysql/connections/errors.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { sorted, upTo } from '../support/client.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { startLoad } from '../support/load.ts'
+import { openTestNth } from '../support/nth.ts'
+import { temporaryDirectory } from '../support/nthProcess.ts'
+import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { startProxy } from '../support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 const CHANGE = /^(start transaction;\n)?(insert|update|delete)|^commit$|;\ncommit$/

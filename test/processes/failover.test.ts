@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { freshDatabase, query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { dataDirectory } from './support/nthProcess.ts'
-import { PATIENCE, privateServer } from './support/privateServer.ts'
-import { startProxy } from './support/proxy.ts'
-import { collectStatements } from './support/statements.ts'
-import { openSwitchboard } from './support/switchboard.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { dataDirectory } from '../support/nthProcess.ts'
+import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { startProxy } from '../support/proxy.ts'
+import { collectStatements } from '../support/statements.ts'
+import { openSwitchboard } from '../support/switchboard.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 const group = (name: string) => ({ namespace: 'n', sequence: 's', group: name })

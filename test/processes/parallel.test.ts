@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { type Client, inParallel, sorted, upTo } from './support/client.ts'
-import { freshDatabase, urlOf } from './support/database.ts'
-import { startNth } from './support/nthProcess.ts'
+import { type Client, inParallel, sorted, upTo } from '../support/client.ts'
+import { freshDatabase, urlOf } from '../support/database.ts'
+import { startNth } from '../support/nthProcess.ts'
 
 /** Two server processes on one database. */
 async function twoServers(): Promise<[Client, Client]> {

@@ -4,14 +4,14 @@ import {
   isSameRun,
   isSurelySameRun,
   type SessionIdentity,
-} from '../src/mysql/connections/identity.ts'
-import { openSession } from '../src/mysql/connections/session.ts'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { freshDatabase, query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { dataDirectory } from './support/nthProcess.ts'
-import { PATIENCE, privateServer } from './support/privateServer.ts'
-import { startProxy } from './support/proxy.ts'
+} from '../../src/mysql/connections/identity.ts'
+import { openSession } from '../../src/mysql/connections/session.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { dataDirectory } from '../support/nthProcess.ts'
+import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { startProxy } from '../support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 const HOUR_MS = 3_600_000

@@ -1,11 +1,11 @@
 import { expect, it, onTestFinished } from 'vitest'
-import type { Target } from '../src/mysql/connections/target.ts'
-import type { Client } from './support/client.ts'
-import { upTo } from './support/client.ts'
-import { freshDatabase, query, urlOf } from './support/database.ts'
-import { startLoad } from './support/load.ts'
-import { startNth } from './support/nthProcess.ts'
-import { PATIENCE, signalProcess } from './support/privateServer.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Client } from '../support/client.ts'
+import { upTo } from '../support/client.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { startLoad } from '../support/load.ts'
+import { startNth } from '../support/nthProcess.ts'
+import { PATIENCE, signalProcess } from '../support/privateServer.ts'
 
 const CALLERS = 16
 

@@ -5,14 +5,14 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { freshDatabase, query, urlOf } from './support/database.ts'
-import { spawnNth, temporaryDirectory } from './support/nthProcess.ts'
-import { PATIENCE, privateServerWith } from './support/privateServer.ts'
-import { startProxy } from './support/proxy.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { PATIENCE, privateServerWith } from '../support/privateServer.ts'
+import { startProxy } from '../support/proxy.ts'
 
-const ROOT = join(import.meta.dirname, '..')
+const ROOT = join(import.meta.dirname, '../..')
 const MIGRATIONS = join(ROOT, 'schema/migrations')
 
 /** A folder with one more migration, whose statement waits for those who read the table `namespace`. */

@@ -4,11 +4,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { temporaryDirectory } from './support/nthProcess.ts'
-import { privateServer } from './support/privateServer.ts'
+import { temporaryDirectory } from '../support/nthProcess.ts'
+import { privateServer } from '../support/privateServer.ts'
 
 it('says that it compiles before it does', async () => {
-  const { scripts } = JSON.parse(await readFile(join(import.meta.dirname, '../package.json'), 'utf8'))
+  const { scripts } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'))
   const folder = await temporaryDirectory()
   for (const compiler of ['npm', 'tsc']) {
     await writeFile(join(folder, compiler), '#!/bin/sh\necho "(it compiles)"\n', { mode: 0o700 })

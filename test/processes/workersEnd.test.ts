@@ -3,11 +3,11 @@ import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { sorted, upTo } from './support/client.ts'
-import { dataDirectory, spawnNth, startNth, temporaryDirectory } from './support/nthProcess.ts'
-import { connectionsAt, databaseOf, isAlive, workersOf } from './support/processes.ts'
-import { soon } from './support/soon.ts'
-import { increment, openRequest, startTwo, untilRefused } from './support/workers.ts'
+import { sorted, upTo } from '../support/client.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/processes.ts'
+import { soon } from '../support/soon.ts'
+import { increment, openRequest, startTwo, untilRefused } from '../support/workers.ts'
 
 const PATIENCE = { timeout: 20_000 }
 

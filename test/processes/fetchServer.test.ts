@@ -2,12 +2,16 @@ import { mkdir, readdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { fetchServer } from '../src/mysql/privateServer/fetchServer.ts'
-import { exists } from '../src/mysql/privateServer/files.ts'
-import { findServer, findUnpackedServer, type ServerProgram } from '../src/mysql/privateServer/findServer.ts'
-import { initialise } from '../src/mysql/privateServer/initialise.ts'
-import { startPrivateServer } from '../src/mysql/privateServer/server.ts'
-import { temporaryDirectory } from './support/nthProcess.ts'
+import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
+import { exists } from '../../src/mysql/privateServer/files.ts'
+import {
+  findServer,
+  findUnpackedServer,
+  type ServerProgram,
+} from '../../src/mysql/privateServer/findServer.ts'
+import { initialise } from '../../src/mysql/privateServer/initialise.ts'
+import { startPrivateServer } from '../../src/mysql/privateServer/server.ts'
+import { temporaryDirectory } from '../support/nthProcess.ts'
 
 const { signal } = new AbortController()
 

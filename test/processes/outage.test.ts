@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
-import { migrate } from '../src/mysql/startup/migrate.ts'
-import { type Client, sorted, upTo } from './support/client.ts'
-import { urlOf } from './support/database.ts'
-import { startLoad } from './support/load.ts'
-import { openTestNth } from './support/nth.ts'
-import { dataDirectory, startNth } from './support/nthProcess.ts'
-import { PATIENCE, privateServer, signalServer } from './support/privateServer.ts'
-import { startService } from './support/service.ts'
+import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { type Client, sorted, upTo } from '../support/client.ts'
+import { urlOf } from '../support/database.ts'
+import { startLoad } from '../support/load.ts'
+import { openTestNth } from '../support/nth.ts'
+import { dataDirectory, startNth } from '../support/nthProcess.ts'
+import { PATIENCE, privateServer, signalServer } from '../support/privateServer.ts'
+import { startService } from '../support/service.ts'
 
 function load({ ask }: Client, callers: number) {
   return startLoad(

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { expect, it } from 'vitest'
-import { readConfig } from '../src/process/config.ts'
-import { inParallel, sorted, upTo } from './support/client.ts'
-import { connectionsAt, workersOf } from './support/processes.ts'
-import { increment, openConnection, reach, startTwo } from './support/workers.ts'
+import { readConfig } from '../../src/process/config.ts'
+import { inParallel, sorted, upTo } from '../support/client.ts'
+import { connectionsAt, workersOf } from '../support/processes.ts'
+import { increment, openConnection, reach, startTwo } from '../support/workers.ts'
 
 const PATIENCE = { timeout: 20_000 }
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { inParallel, sorted, upTo } from './support/client.ts'
-import { freshDatabase, urlOf } from './support/database.ts'
-import { type NthProcess, startNth } from './support/nthProcess.ts'
-import { startProxy } from './support/proxy.ts'
+import { inParallel, sorted, upTo } from '../support/client.ts'
+import { freshDatabase, urlOf } from '../support/database.ts'
+import { type NthProcess, startNth } from '../support/nthProcess.ts'
+import { startProxy } from '../support/proxy.ts'
 
 const INCREMENT = 'mutation($key: String!) { increment(name: "c", idempotencyKey: $key) { value replayed } }'
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { freshDatabase, query, urlOf } from './support/database.ts'
-import { startNth } from './support/nthProcess.ts'
-import { openWire, postHead } from './support/wire.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { startNth } from '../support/nthProcess.ts'
+import { openWire, postHead } from '../support/wire.ts'
 
 /** A process with a heap of 512 MB, and a way to send it a request of which only the size of the answer counts. */
 async function startSmall() {
