@@ -9,7 +9,7 @@ const KEY = { namespace: 'n', sequence: 's', group: '' }
 const DAY_MS = 86_400_000
 
 function sweep(target: Target, now: Date, shouldContinue = () => true): Promise<void> {
-  return sweepSequences(openTestDatabase(target), now, shouldContinue)
+  return sweepSequences({ database: openTestDatabase(target), now, shouldContinue })
 }
 
 async function rowsOf(target: Target): Promise<Record<string, number>> {

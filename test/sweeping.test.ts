@@ -1,5 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Database } from '../src/mysql/connections/database.ts'
 import type { Target } from '../src/mysql/connections/target.ts'
 import { sweepPeriods } from '../src/mysql/counters/cleanup.ts'
 import { claimDue } from '../src/mysql/jobs.ts'
@@ -10,6 +11,10 @@ import { openTestNth } from './support/nth.ts'
 
 const DAY_MS = 86_400_000
 const key = { namespace: 'n', name: 'c' }
+
+function sweep(database: Database, now: Date, shouldContinue = () => true): Promise<void> {
+  return sweepPeriods({ database, now, shouldContinue })
+}
 
 async function startsIn(target: Target, period: number): Promise<string[]> {
   const rows = await query(
@@ -31,7 +36,7 @@ it('removes what is no longer to be kept, and nothing else', async () => {
     now += DAY_MS
   }
   now -= DAY_MS
-  await sweepPeriods(openTestDatabase(target), new Date(now), () => true)
+  await sweep(openTestDatabase(target), new Date(now))
   // It is noon of the 7th. The hour of noon of the 5th ended less than two days ago.
   expect(await startsIn(target, 1)).toEqual(['06-05 12', '06-06 12', '06-07 12'])
   // Days may have 25 hours and more.
@@ -51,10 +56,10 @@ it('removes periods that are not kept any more, though not before they are over 
   await counters.define(key, { periods: [] })
   now -= DAY_MS
   const database = openTestDatabase(target)
-  await sweepPeriods(database, new Date(now), () => true)
+  await sweep(database, new Date(now))
   expect(await startsIn(target, 1)).toEqual(['06-02 12', '06-03 12'])
   expect(await startsIn(target, 4)).toEqual(['06-01 00'])
-  await sweepPeriods(database, new Date(now + 40 * DAY_MS), () => true)
+  await sweep(database, new Date(now + 40 * DAY_MS))
   expect(await query(target, 'select period, value from counter_value')).toEqual([{ period: 0, value: 3 }])
 })
 
@@ -69,7 +74,7 @@ it('leaves sums right that are made of what is still there', async () => {
     await counters.incrementBy(key, 1)
     now += 6 * DAY_MS
   }
-  await sweepPeriods(openTestDatabase(target), new Date(now), () => true)
+  await sweep(openTestDatabase(target), new Date(now))
   const counter = await known(counters, key)
   // Four months, of which the older ones are known from days; and from these, as hours are gone, weeks and the year.
   for (const [period, last] of [
@@ -89,7 +94,7 @@ it('removes the history of counters that are deleted', async () => {
   const names = upTo(20).map((index) => ({ namespace: 'n', name: `c${index}` }))
   await Promise.all(names.map((name) => counters.incrementBy(name, 1)))
   await Promise.all(names.slice(1).map((name) => counters.delete(name)))
-  await sweepPeriods(openTestDatabase(target), new Date(), () => true)
+  await sweep(openTestDatabase(target), new Date())
   expect(await query(target, 'select count(*) as n from counter_value')).toEqual([{ n: 4 }])
   expect(await query(target, 'select count(*) as n from deleted_counter')).toEqual([{ n: 0 }])
 })
@@ -110,7 +115,7 @@ it('puts the slots of past periods together, those of running ones not', async (
   const read = () => counters.history(counter, 'DAY', { last: 4 })
   const before = await read()
   expect(before?.map(({ value }) => value)).toEqual([40, 40, 40, 0])
-  await sweepPeriods(database, new Date(now), () => true)
+  await sweep(database, new Date(now))
   expect(await read()).toEqual(before)
   const rows = await query(
     target,
@@ -134,8 +139,8 @@ it('sweeps the others where the periods of a counter can not be understood', asy
   await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 2 }] })
   await counters.incrementBy(key, 1)
   now += 10 * DAY_MS
-  const sweep = sweepPeriods(openTestDatabase(target), new Date(now), () => true)
-  await expect(sweep).rejects.toThrow('FORTNIGHT')
+  const failed = sweep(openTestDatabase(target), new Date(now))
+  await expect(failed).rejects.toThrow('FORTNIGHT')
   const rows = `select name, period from counter_value join counter on id = counter_id where period = 1`
   expect(await query(target, rows)).toEqual([{ name: Buffer.from('broken'), period: 1 }])
 })
@@ -160,7 +165,7 @@ it('goes on in batches while others count, who never wait for it', async () => {
     "select * from counter_value where counter_id = 1 and period = 1 and starts_at = '2020-03-01 00:00:00' for update",
   )
   let isSwept = false
-  const swept = sweepPeriods(database, new Date(), () => true).then(() => {
+  const swept = sweep(database, new Date()).then(() => {
     isSwept = true
   })
   const changes = await Promise.all(upTo(200).map(() => counters.incrementBy(key, 1)))
@@ -180,7 +185,7 @@ it('stops between batches when it is told to', async () => {
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)
   await counters.delete(key)
-  await sweepPeriods(openTestDatabase(target), new Date(), () => false)
+  await sweep(openTestDatabase(target), new Date(), () => false)
   expect(await query(target, 'select id from deleted_counter')).toEqual([{ id: 1 }])
 })
 

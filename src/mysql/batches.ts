@@ -1,12 +1,20 @@
 import { type Connection, type Database, inTransaction } from './connections/database.ts'
 
+/** What a scheduled job runs with. */
+export interface JobContext {
+  database: Database
+  /** By the database's clock: a process whose clock is ahead must not delete anything too early. */
+  now: Date
+  /** Called between steps; false: stop. */
+  shouldContinue: () => boolean
+}
+
 /** Rows that one transaction of a sweep changes: takes a few milliseconds. */
 export const BATCH = 500
 
-/** Repeats work until it finds less than a full batch, or `shouldContinue` returns false. */
+/** Repeats work until it finds less than a full batch. */
 export async function inBatches(
-  database: Database,
-  shouldContinue: () => boolean,
+  { database, shouldContinue }: JobContext,
   work: (connection: Connection) => Promise<number>,
 ): Promise<void> {
   while (shouldContinue()) if ((await database.withRetry(work)) < BATCH) return

@@ -1,5 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
 import { NthError } from '../core/errors.ts'
+import type { JobContext } from './batches.ts'
 import type { Database } from './connections/database.ts'
 import { withTimeout } from './connections/timeout.ts'
 import { sweepPeriods } from './counters/cleanup.ts'
@@ -18,34 +19,17 @@ export interface ScheduledJob {
   everyS: number
   /** Whether it is also due if it has not run since this process started. */
   isDueAtStart?: boolean
-  /**
-   * @param now by the database's clock: a process whose clock is ahead must not delete anything too early
-   * @param shouldContinue called between its steps; false: stop
-   */
-  run: (now: Date, shouldContinue: () => boolean) => Promise<unknown>
+  run: (context: JobContext) => Promise<unknown>
 }
 
 /** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
-export function scheduledJobs(database: Database, keyTtlMs: number): ScheduledJob[] {
+export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
   return [
-    { name: 'sweep keys', everyS: 60, run: () => sweepKeys(database, keyTtlMs) },
-    {
-      name: 'sweep periods',
-      everyS: 3600,
-      run: (now, shouldContinue) => sweepPeriods(database, now, shouldContinue),
-    },
-    {
-      name: 'sweep sequences',
-      everyS: 3600,
-      run: (now, shouldContinue) => sweepSequences(database, now, shouldContinue),
-    },
-    {
-      name: 'scan leaderboard',
-      everyS: 600,
-      // The process that this one replaces may have been killed.
-      isDueAtStart: true,
-      run: (_, shouldContinue) => scanLeaderboard(database, shouldContinue),
-    },
+    { name: 'sweep keys', everyS: 60, run: ({ database }) => sweepKeys(database, keyTtlMs) },
+    { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
+    { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
+    // At start, as the process that this one replaces may have been killed.
+    { name: 'scan leaderboard', everyS: 600, isDueAtStart: true, run: scanLeaderboard },
   ]
 }
 
@@ -92,7 +76,8 @@ export function openJobs(
   }
 
   function start(job: ScheduledJob): void {
-    const run = async () => job.run(await timeOf(database), () => !isClosed)
+    const run = async () =>
+      job.run({ database, now: await timeOf(database), shouldContinue: () => !isClosed })
     const ended = run()
       .catch((error) => {
         // Including timeouts, which are reported nowhere else.

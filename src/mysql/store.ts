@@ -47,7 +47,7 @@ export function openStore(
     isForChanges: true,
   })
   const leaderboardSync = openLeaderboardSync(database, onFault)
-  const jobs = runsJobs ? openJobs(database, scheduledJobs(database, keyTtlMs), onFault) : undefined
+  const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), onFault) : undefined
 
   return {
     counters: openCounterStore(database, failover, leaderboardSync),

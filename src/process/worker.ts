@@ -1,5 +1,5 @@
 import { type Front, openServer, type ServerOptions } from '../app.ts'
-import type { Order, Report } from './workerProcess.ts'
+import type { Command, Report } from './workerProcess.ts'
 
 /**
  * Serves as one of several processes, controlled by the primary, until it is ordered to end.
@@ -7,20 +7,20 @@ import type { Order, Report } from './workerProcess.ts'
  * If the primary itself ends for any reason, node:cluster ends this process at once.
  */
 export async function runWorker(options: ServerOptions): Promise<void> {
-  // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's order.
+  // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
   let server: Front | undefined
 
-  async function obey(order: Order): Promise<void> {
-    if (order.to === 'end') {
+  async function execute(command: Command): Promise<void> {
+    if (command.to === 'end') {
       await server?.close().catch(options.onFault)
       process.exit()
     }
-    await server?.serve(order.target)
+    await server?.serve(command.target)
     if (server) report({ state: 'serving', url: server.url })
   }
 
-  process.on('message', (order: Order) => void obey(order).catch(reportFailure))
+  process.on('message', (command: Command) => void execute(command).catch(reportFailure))
   try {
     server = await openServer(options)
     report({ state: 'listening', url: server.url })

@@ -8,7 +8,7 @@ export type Report =
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
 /** A message from the primary to a worker. */
-export type Order = { to: 'serve'; target: Target } | { to: 'end' }
+export type Command = { to: 'serve'; target: Target } | { to: 'end' }
 
 /** A worker, seen from the primary. */
 export interface Worker {
@@ -57,9 +57,9 @@ export function forkWorker(environment: Record<string, string>): Worker {
     worker.process.kill('SIGKILL')
   }
 
-  function order(order: Order): void {
-    // A worker that has just ended gets no order. Its end is handled elsewhere.
-    if (worker.isConnected()) worker.send(order, () => undefined)
+  function send(command: Command): void {
+    // A worker that has just ended gets no command. Its end is handled elsewhere.
+    if (worker.isConnected()) worker.send(command, () => undefined)
   }
 
   return {
@@ -70,13 +70,13 @@ export function forkWorker(environment: Record<string, string>): Worker {
     ageMs: () => performance.now() - beganAt,
 
     async serve(target) {
-      order({ to: 'serve', target })
+      send({ to: 'serve', target })
       await reported('serving')
     },
 
     async end() {
-      order({ to: 'end' })
-      // From here on it is assigned no connections. It would return those that arrive after the order, and
+      send({ to: 'end' })
+      // From here on it is assigned no connections. It would return those that arrive after the command, and
       // node:cluster keeps what the last worker returns, open and unanswered.
       worker.disconnect()
       const force = setTimeout(kill, ENDED_WITHIN_MS)

@@ -218,7 +218,7 @@ it('gives up on a database that does not answer, or that refuses the user', asyn
   const told: string[] = []
   const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
   const say = (message: string) => told.push(message)
-  await expect(untilReady(down, { say, signal, patienceMs: 600 })).rejects.toThrow(
+  await expect(untilReady(down, { say, signal, timeoutMs: 600 })).rejects.toThrow(
     'The database nth at 127.0.0.1:1 did not answer within 0.6 seconds: connect ECONNREFUSED 127.0.0.1:1. Start it, or correct DATABASE_URL.',
   )
   expect(told).toHaveLength(1)

@@ -10,7 +10,7 @@ import { exists } from '../../src/mysql/privateServer/files.ts'
 import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
 import { commonOptions, initialise, makeTemporaryFolder } from '../../src/mysql/privateServer/initialise.ts'
 import { serverProgram } from '../../src/mysql/privateServer/open.ts'
-import { end } from '../../src/mysql/privateServer/processes.ts'
+import { endProcess } from '../../src/mysql/privateServer/processes.ts'
 import { query } from './database.ts'
 import { temporaryDirectory } from './nthProcess.ts'
 import { PATIENCE } from './privateServer.ts'
@@ -123,7 +123,7 @@ async function startNode(options: NodeOptions, ...more: string[]): Promise<Targe
   )
   const exited = once(child, 'exit')
   onTestFinished(async () => {
-    if (child.pid && child.exitCode === null && child.signalCode === null) await end(child.pid, 20_000)
+    if (child.pid && child.exitCode === null && child.signalCode === null) await endProcess(child.pid, 20_000)
     await exited
   })
   const target = { socketPath, user: 'root', database: 'mysql' }

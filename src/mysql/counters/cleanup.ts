@@ -1,8 +1,8 @@
 import type { TrackedPeriod } from '../../core/counters/definition.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
-import { BATCH, deleteEach, executeEach, inBatches } from '../batches.ts'
-import { type Connection, type Database, inTransaction } from '../connections/database.ts'
-import { instant, integer } from '../literals.ts'
+import { BATCH, deleteEach, executeEach, inBatches, type JobContext } from '../batches.ts'
+import { type Connection, inTransaction } from '../connections/database.ts'
+import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { PERIOD_CODES, retentionIn } from './retention.ts'
 
@@ -35,26 +35,20 @@ interface RetentionGroup {
  *
  * After a failure it continues with the other counters.
  *
- * @param now by the database's clock
- * @param shouldContinue called between batches; false: stop
  * @throws the first failure, at the end
  */
-export async function sweepPeriods(
-  database: Database,
-  now: Date,
-  shouldContinue: () => boolean,
-): Promise<void> {
+export async function sweepPeriods(context: JobContext): Promise<void> {
+  const { database, shouldContinue } = context
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
   for (let from = 0; shouldContinue(); ) {
     const counters = await database.withRetry((connection) => countersAfter(connection, from))
-    for (const group of byRetention(counters, onFailure))
-      await sweepGroup(database, group, now, shouldContinue).catch(onFailure)
+    for (const group of byRetention(counters, onFailure)) await sweepGroup(context, group).catch(onFailure)
     const last = counters.at(-1)
     if (!last) break
     from = last.id
   }
-  await sweepDeleted(database, shouldContinue).catch(onFailure)
+  await sweepDeleted(context).catch(onFailure)
   if (failures.length > 0) throw failures[0]
 }
 
@@ -93,25 +87,21 @@ function byRetention(
   return groups.values()
 }
 
-async function sweepGroup(
-  database: Database,
-  { ids, periods, hadSlots }: RetentionGroup,
-  now: Date,
-  shouldContinue: () => boolean,
-): Promise<void> {
+async function sweepGroup(context: JobContext, { ids, periods, hadSlots }: RetentionGroup): Promise<void> {
+  const { now } = context
   for (const period of PERIODS) {
     const kept = periods.find((tracked) => tracked.period === period)
     const keepDays = kept ? kept.keepDays : 1
     if (keepDays !== null) {
       const before = endedBefore(period, now, keepDays)
-      await inBatches(database, shouldContinue, (connection) => removeOld(connection, ids, period, before))
+      await inBatches(context, (connection) => removeOld(connection, ids, period, before))
     }
     if (kept && hadSlots) {
       const before = endedBefore(period, now, 1)
       const days = Math.max((FOLDED_PERIODS * LONGEST_MS[period]) / DAY_MS, FOLDED_DAYS)
       const from = endedBefore(period, now, days)
       let left: readonly number[] = ids
-      await inBatches(database, shouldContinue, async (connection) => {
+      await inBatches(context, async (connection) => {
         const { count, last } = await fold(connection, left, period, { from, before })
         left = left.filter((id) => id >= last)
         return count
@@ -142,7 +132,7 @@ async function removeOld(
     connection,
     `select counter_id, starts_at, slot
        from counter_value force index (primary)
-      where counter_id in (${ids.map(integer).join(', ')})
+      where counter_id in (${list(ids, integer)})
         and period = ${PERIOD_CODES[period]} and starts_at < ${before}
       limit ${integer(BATCH)}`,
   )
@@ -173,7 +163,7 @@ async function fold(
       connection,
       `select counter_id, starts_at, slot, value
          from counter_value force index (primary)
-        where counter_id in (${ids.map(integer).join(', ')})
+        where counter_id in (${list(ids, integer)})
           and period = ${PERIOD_CODES[period]} and starts_at >= ${from} and starts_at < ${before}
           and slot > 0
         order by counter_id, starts_at, slot
@@ -182,13 +172,14 @@ async function fold(
     )
     const last = rows.at(-1)
     if (!last) return { count: 0, last: 0 }
-    const moved = rows.map(
+    const moved = list(
+      rows,
       ({ counter_id, starts_at, value }) =>
         `(${integer(counter_id)}, ${PERIOD_CODES[period]}, ${instant(starts_at)}, 0, 0, ${BigInt(value)})`,
     )
     await connection.query(
       `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-       values ${moved.join(', ')}
+       values ${moved}
        on duplicate key update value = value + values(value)`,
     )
     await executeEach(connection, rows.map(removal(period)))
@@ -197,7 +188,8 @@ async function fold(
 }
 
 /** Deletes the totals of deleted counters. Nobody writes them: ids are not reused. */
-async function sweepDeleted(database: Database, shouldContinue: () => boolean): Promise<void> {
+async function sweepDeleted(context: JobContext): Promise<void> {
+  const { database, shouldContinue } = context
   while (shouldContinue()) {
     const deleted = await database.withRetry((connection) =>
       select<{ id: number }>(connection, `select id from deleted_counter order by id limit ${integer(PAGE)}`),
@@ -205,15 +197,14 @@ async function sweepDeleted(database: Database, shouldContinue: () => boolean): 
     if (deleted.length === 0) return
     const ids = deleted.map(({ id }) => id)
     for (const period of PERIODS) {
-      await inBatches(database, shouldContinue, (connection) =>
-        removeOld(connection, ids, period, END_OF_TIME),
-      )
+      await inBatches(context, (connection) => removeOld(connection, ids, period, END_OF_TIME))
     }
     if (!shouldContinue()) return
-    for (const id of ids) {
-      await database.withRetry((connection) =>
-        connection.query(`delete from deleted_counter where id = ${integer(id)}`),
-      )
-    }
+    await database.withRetry((connection) =>
+      executeEach(
+        connection,
+        ids.map((id) => `delete from deleted_counter where id = ${integer(id)}`),
+      ),
+    )
   }
 }

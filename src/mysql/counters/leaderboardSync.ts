@@ -1,7 +1,8 @@
 import { NthError } from '../../core/errors.ts'
+import type { JobContext } from '../batches.ts'
 import type { Connection, Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
-import { integer } from '../literals.ts'
+import { integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
 import { BEGINNING, type CounterRecord } from './update.ts'
@@ -37,15 +38,6 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
   let running: Promise<void> | undefined
   let waiting: Promise<void> | undefined
 
-  function copyNow(): Promise<void> {
-    waiting = undefined
-    const done = copyMarked().finally(() => {
-      if (running === done) running = undefined
-    })
-    running = done
-    return done
-  }
-
   async function copyMarked(): Promise<void> {
     clearTimeout(timer)
     timer = undefined
@@ -61,9 +53,20 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
   }
 
   function refresh(): Promise<void> {
-    if (!running) return marked.size > 0 ? copyNow() : Promise.resolve()
-    if (marked.size > 0) waiting ??= running.catch(() => undefined).then(copyNow)
-    return waiting ?? running
+    if (marked.size > 0) waiting ??= copyAfter(running)
+    return waiting ?? running ?? Promise.resolve()
+  }
+
+  async function copyAfter(previous: Promise<void> | undefined): Promise<void> {
+    await previous?.catch(() => undefined)
+    const own = waiting
+    waiting = undefined
+    running = own
+    try {
+      await copyMarked()
+    } finally {
+      if (running === own) running = undefined
+    }
   }
 
   function copyLater(): void {
@@ -97,10 +100,9 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
  * Scans all counters for rows that were not copied, and for copies of deleted counters. After a failure it continues
  * with the next page.
  *
- * @param shouldContinue called between pages; false: stop
  * @throws the first failure, at the end
  */
-export async function scanLeaderboard(database: Database, shouldContinue: () => boolean): Promise<void> {
+export async function scanLeaderboard({ database, shouldContinue }: JobContext): Promise<void> {
   const failures: unknown[] = []
   const last = await database.withRetry(lastId)
   for (let from = 0; from < last && shouldContinue(); from += PAGE) {
@@ -131,7 +133,7 @@ async function copy(connection: Connection, ids: readonly number[]): Promise<voi
      select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
        from counter c
        join counter_value v on ${JOIN_ALL_TIME}
-      where c.id in (${ids.map(integer).join(', ')}) and ${COUNTER_EXISTS}
+      where c.id in (${list(ids, integer)}) and ${COUNTER_EXISTS}
      on duplicate key update
        value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
        updated_at = case

@@ -25,16 +25,16 @@ export async function commandLine(pid: number): Promise<string | undefined> {
   try {
     return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ')
   } catch {
-    return ask('ps', '-o', 'command=', '-p', String(pid))
+    return outputOf('ps', '-o', 'command=', '-p', String(pid))
   }
 }
 
 const POLL_MS = 20
 
-/** Ends a process with SIGTERM, then with SIGKILL if it still runs after `patienceMs`. */
-export async function end(pid: number, patienceMs: number): Promise<void> {
+/** Ends a process with SIGTERM, then with SIGKILL if it still runs after `timeoutMs`. */
+export async function endProcess(pid: number, timeoutMs: number): Promise<void> {
   signal(pid, 'SIGTERM')
-  const deadline = performance.now() + patienceMs
+  const deadline = performance.now() + timeoutMs
   while (isAlive(pid) && !(await isZombie(pid))) {
     if (performance.now() > deadline) signal(pid, 'SIGKILL')
     await pause(POLL_MS)
@@ -67,7 +67,7 @@ const START_TIME = 19
 
 async function beginning(pid: number): Promise<string> {
   const fields = await statFields(pid)
-  return fields?.[START_TIME] ?? (await ask('ps', '-o', 'lstart=', '-p', String(pid))) ?? ''
+  return fields?.[START_TIME] ?? (await outputOf('ps', '-o', 'lstart=', '-p', String(pid))) ?? ''
 }
 
 /** The fields of Linux's /proc/pid/stat from the state on; the name before it may contain anything. */
@@ -80,7 +80,7 @@ async function statFields(pid: number): Promise<string[] | undefined> {
   }
 }
 
-async function ask(command: string, ...args: string[]): Promise<string | undefined> {
+async function outputOf(command: string, ...args: string[]): Promise<string | undefined> {
   try {
     const { stdout } = await promisify(execFile)(command, args)
     return stdout.trim()

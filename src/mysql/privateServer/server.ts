@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
@@ -10,7 +9,8 @@ import type { Target } from '../connections/target.ts'
 import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
 import { commonOptions, makeTemporaryFolder } from './initialise.ts'
-import { commandLine, end } from './processes.ts'
+import { commandLine, endProcess } from './processes.ts'
+import { makeSocketFolder } from './socket.ts'
 
 /** A database server that runs as a child of this process. */
 export interface PrivateServer {
@@ -33,9 +33,6 @@ export interface PrivateServerOptions {
 const READY_WITHIN_MS = 60_000
 const STOPPED_WITHIN_MS = 20_000
 const POLL_MS = 20
-const SOCKET = 'server.sock'
-/** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
-const LONGEST_SOCKET_PATH = 107
 
 /**
  * Starts a server on files that `initialise` created, and restarts it whenever it exits by itself, until it is stopped.
@@ -46,7 +43,7 @@ const LONGEST_SOCKET_PATH = 107
 export async function startPrivateServer(options: PrivateServerOptions): Promise<PrivateServer> {
   const { program, directory, data, onRestart, signal } = options
   const pidFile = join(directory, 'server.pid')
-  const { socketPath, removeSocketFolder } = await placeForSocket(directory)
+  const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
   const target = { socketPath, user: 'root' }
   const [command, ...args] = await commandFor(program, [
     ...commonOptions(program, data),
@@ -85,7 +82,7 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     isStopping = true
     if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
       const exited = once(child, 'exit')
-      await end(child.pid, STOPPED_WITHIN_MS)
+      await endProcess(child.pid, STOPPED_WITHIN_MS)
       await exited
     }
     await removeSocketFolder()
@@ -96,7 +93,7 @@ export async function startPrivateServer(options: PrivateServerOptions): Promise
     isReady = true
   } catch (error) {
     await stop()
-    throw signal.aborted ? error : await withFreeSpace(await explained(error, directory), directory)
+    throw signal.aborted ? error : await withFreeSpace(await startError(error, directory), directory)
   }
   return { target, stop }
 }
@@ -122,30 +119,12 @@ async function commandFor(program: ServerProgram, args: string[]): Promise<[stri
   return found ? [setpriv, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
-/**
- * A socket in a folder that only this user can enter, as anyone can connect to the socket itself. The folder is in the
- * directory, or under a shorter path if that is too long.
- */
-async function placeForSocket(directory: string) {
-  const near = join(directory, 'run')
-  if (Buffer.byteLength(join(near, SOCKET)) <= LONGEST_SOCKET_PATH) {
-    await mkdir(near, { recursive: true })
-    await chmod(near, 0o700)
-    return { socketPath: join(near, SOCKET), removeSocketFolder: async () => undefined }
-  }
-  const folder = await mkdtemp(join(tmpdir(), 'nth-'))
-  return {
-    socketPath: join(folder, SOCKET),
-    removeSocketFolder: () => rm(folder, { recursive: true, force: true }),
-  }
-}
-
 /** Ends a server left running on these files, if the process with the stored id is one. */
 async function endOrphan(pidFile: string, data: string): Promise<void> {
   const pid = Number(await readFile(pidFile, 'utf8').catch(() => ''))
   if (!pid) return
   const command = await commandLine(pid)
-  if (command?.includes(`--datadir=${data}`)) await end(pid, STOPPED_WITHIN_MS)
+  if (command?.includes(`--datadir=${data}`)) await endProcess(pid, STOPPED_WITHIN_MS)
 }
 
 async function untilReady(
@@ -176,14 +155,12 @@ async function untilReady(
 
 const LOG_LINES = 5
 
-async function explained(error: unknown, directory: string): Promise<Error> {
+async function startError(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
   const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
   const { message } = error as Error
   return new Error(
     `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`,
-    {
-      cause: error,
-    },
+    { cause: error },
   )
 }

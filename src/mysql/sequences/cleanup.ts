@@ -1,8 +1,7 @@
 import type { ReservationState } from '../../core/sequences/state.ts'
 import { DAY_MS } from '../../core/time/calendar.ts'
-import { BATCH, deleteEach, inBatches } from '../batches.ts'
-import type { Database } from '../connections/database.ts'
-import { instant, integer } from '../literals.ts'
+import { BATCH, deleteEach, inBatches, type JobContext } from '../batches.ts'
+import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { literal, STATES } from './reservations.ts'
 
@@ -14,29 +13,23 @@ const GIVEN_BACK: readonly ReservationState[] = ['RELEASED', 'EXPIRED']
 /**
  * Deletes the rows of deleted sequences, and reservations that ended long ago without a number of their own. Runs in
  * batches, each in its own transaction, over rows that nobody writes any more.
- *
- * @param now by the database's clock
- * @param shouldContinue called between batches; false: stop
  */
-export async function sweepSequences(
-  database: Database,
-  now: Date,
-  shouldContinue: () => boolean,
-): Promise<void> {
+export async function sweepSequences(context: JobContext): Promise<void> {
+  const { database, now, shouldContinue } = context
   const before = new Date(now.getTime() - KEPT_DAYS * DAY_MS)
   for (const state of GIVEN_BACK) {
     const old = `select token
        from reservation force index (reservation_closed)
       where state = ${STATES.indexOf(state)} and not is_free and closed_at < ${instant(before)}
       limit ${BATCH}`
-    await removeAll(database, shouldContinue, old, reservation)
+    await removeAll(context, old, reservation)
   }
   while (shouldContinue()) {
     const [deleted] = await database.withRetry((connection) =>
       select<IdRow>(connection, 'select id from deleted_sequence order by id limit 1'),
     )
     if (!deleted) return
-    await removeGroups(database, shouldContinue, deleted.id)
+    await removeSequenceGroups(context, deleted.id)
     if (!shouldContinue()) return
     await database.withRetry((connection) =>
       connection.query(`delete from deleted_sequence where id = ${integer(deleted.id)}`),
@@ -45,11 +38,8 @@ export async function sweepSequences(
 }
 
 /** Sequence groups last: their other rows are found by their ids. */
-async function removeGroups(
-  database: Database,
-  shouldContinue: () => boolean,
-  sequenceId: number,
-): Promise<void> {
+async function removeSequenceGroups(context: JobContext, sequenceId: number): Promise<void> {
+  const { database, shouldContinue } = context
   while (shouldContinue()) {
     const groups = await database.withRetry((connection) =>
       select<IdRow>(
@@ -61,27 +51,25 @@ async function removeGroups(
       ),
     )
     if (groups.length === 0) return
-    const ids = groups.map(({ id }) => integer(id)).join(', ')
-    const reservations = `select token from reservation where group_id in (${ids}) limit ${BATCH}`
-    await removeAll(database, shouldContinue, reservations, reservation)
+    const ids = list(groups, ({ id }) => integer(id))
+    await removeAll(
+      context,
+      `select token from reservation where group_id in (${ids}) limit ${BATCH}`,
+      reservation,
+    )
     const values = `select group_id, period_key
        from sequence_value force index (primary)
       where group_id in (${ids})
       limit ${BATCH}`
-    await removeAll(database, shouldContinue, values, value)
+    await removeAll(context, values, value)
     if (!shouldContinue()) return
     await database.withRetry((connection) => deleteEach(connection, groups.map(group)))
   }
 }
 
 /** Deletes the rows that a statement finds. */
-function removeAll<Row>(
-  database: Database,
-  shouldContinue: () => boolean,
-  find: string,
-  removal: (row: Row) => string,
-): Promise<void> {
-  return inBatches(database, shouldContinue, async (connection) =>
+function removeAll<Row>(context: JobContext, find: string, removal: (row: Row) => string): Promise<void> {
+  return inBatches(context, async (connection) =>
     deleteEach(connection, (await select<Row>(connection, find)).map(removal)),
   )
 }

@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
 import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
-import type { Variable } from '../connections/identity.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
+import { conflictOnCluster } from './clusterConflict.ts'
 import {
   formatHistoryIn,
   SEQUENCE_COLUMNS,
@@ -16,6 +15,7 @@ import {
   sequenceDefinitionSet,
 } from './columns.ts'
 import { createdSequence, sequenceId } from './ids.ts'
+import { type Attempt, withKnownOutcome } from './outcome.ts'
 
 type Change = Parameters<SequenceStore['define']>[1]
 
@@ -31,6 +31,7 @@ export function defineSequence(
   change: Change,
   { at, deadline }: Parameters<SequenceStore['define']>[2],
 ): Promise<SequenceState> {
+  /** Marks it as applied. */
   const claim = claimOf(key.namespace, randomUUID(), [])
   return withKnownOutcome((attempt) =>
     database.withRetry(async (connection) => {
@@ -38,14 +39,50 @@ export function defineSequence(
       if (attempt.state && (await isApplied(connection, claim))) return attempt.state
       while (true) {
         const id = await createdSequence(connection, key, at, () => change(UNUSED))
-        const state =
-          id &&
-          (await inTransaction(connection, () => define(connection, { id, key, change, claim, at, attempt })))
+        const state = id && (await inTransaction(connection, () => define(connection, id, attempt)))
         if (state) return state
         // Another session has created or deleted it at the same time.
       }
     }, deadline),
   )
+
+  async function define(
+    connection: Connection,
+    id: number,
+    attempt: Attempt,
+  ): Promise<SequenceState | undefined> {
+    const [row] = await select<DefinedRow>(
+      connection,
+      `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
+         from sequence s force index (primary)
+        where s.id = ${integer(id)}
+          for update`,
+    )
+    const wasApplied = await isApplied(connection, claim)
+    attempt.isCommitting = false
+    if (!row) return undefined
+    const before = sequenceDefinitionIn(row)
+    if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
+    const { definition, formatHistory } = change(await historyIn(connection, id, row))
+    const isChanged =
+      JSON.stringify([definition, formatHistory]) !==
+      JSON.stringify([before, formatHistoryIn(row.format_history)])
+    if (isChanged || row.is_defined !== 1) {
+      await connection.query(
+        `update sequence
+            set ${sequenceDefinitionSet(definition, formatHistory)},
+                is_defined = true,
+                definitions = definitions + 1,
+                version = version + 1
+          where id = ${integer(id)}`,
+      )
+      await conflictOnCluster(connection, id)
+    }
+    await connection.query(storeResults([{ claim, at, results: [] }]))
+    attempt.isCommitting = true
+    attempt.state = { ...key, definition, createdAt: row.created_at }
+    return attempt.state
+  }
 }
 
 /** Deletes a sequence for good: its id is never reused. The sweep deletes its sequence groups. */
@@ -74,36 +111,6 @@ const UNUSED: History = {
   isUsedSince: false,
 }
 
-interface Attempt {
-  /** Whether a COMMIT may have been sent without an answer. */
-  isCommitting: boolean
-  /** The new state, if it may have been applied. */
-  state?: SequenceState
-}
-
-async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Promise<T> {
-  const attempt: Attempt = { isCommitting: false }
-  try {
-    return await work(attempt)
-  } catch (cause) {
-    const isOpen = attempt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
-    if (!isOpen) throw cause
-    const message =
-      'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
-    throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
-  }
-}
-
-interface DefineRequest {
-  id: number
-  key: SequenceKey
-  change: Change
-  /** The claim that marks it as applied. */
-  claim: Claim
-  at: Date
-  attempt: Attempt
-}
-
 interface DefinedRow extends SequenceDefinitionRow {
   version: number
   created_at: Date
@@ -111,85 +118,19 @@ interface DefinedRow extends SequenceDefinitionRow {
   format_history: Buffer | null
 }
 
-async function define(
-  connection: Connection,
-  { id, key, change, claim, at, attempt }: DefineRequest,
-): Promise<SequenceState | undefined> {
-  const [row] = await select<DefinedRow>(
-    connection,
-    `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
-       from sequence s force index (primary)
-      where s.id = ${integer(id)}
-        for update`,
-  )
-  const wasApplied = await isApplied(connection, claim)
-  attempt.isCommitting = false
-  if (!row) return undefined
-  const before = sequenceDefinitionIn(row)
-  if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
-  const earlier = formatHistoryIn(row.format_history)
-  const { definition, formatHistory } = change({
-    definition: before,
-    formatHistory: earlier,
+async function historyIn(connection: Connection, id: number, row: DefinedRow): Promise<History> {
+  return {
+    definition: sequenceDefinitionIn(row),
+    formatHistory: formatHistoryIn(row.format_history),
     used: {
-      isNamed: await hasIssued(connection, id, 'sequence_group_version', "version > 0 and name > ''"),
+      isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
       isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
     },
-    isUsedSince: await hasIssued(
-      connection,
-      id,
-      'sequence_group_version',
-      `version = ${integer(row.version)}`,
-    ),
-  })
-  const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, earlier])
-  if (isChanged || row.is_defined !== 1) {
-    await connection.query(
-      `update sequence
-          set ${sequenceDefinitionSet(definition, formatHistory)},
-              is_defined = true,
-              definitions = definitions + 1,
-              version = version + 1
-        where id = ${integer(id)}`,
-    )
-    if (await isClustered(connection)) await writePositions(connection, id)
+    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(row.version)}`),
   }
-  await connection.query(storeResults([{ claim, at, results: [] }]))
-  attempt.isCommitting = true
-  attempt.state = { ...key, definition, createdAt: row.created_at }
-  return attempt.state
 }
 
-async function isClustered(connection: Connection): Promise<boolean> {
-  const [row] = await select<Variable>(connection, "show variables like 'wsrep_on'")
-  return row?.Value === 'ON'
-}
-
-/** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
-const MOST_GROUPS = 10_000
-
-/** Makes a change conflict with flushes on other nodes of a cluster, where this node's locks have no effect. */
-async function writePositions(connection: Connection, id: number): Promise<void> {
-  const [counted] = await select<{ groups_found: number }>(
-    connection,
-    `select count(*) as groups_found
-       from (select id from sequence_group where sequence_id = ${integer(id)} limit ${MOST_GROUPS + 1}) some`,
-  )
-  if (counted && counted.groups_found > MOST_GROUPS) {
-    throw new NthError(
-      'BAD_USER_INPUT',
-      `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
-      { argument: 'definition', limit: MOST_GROUPS },
-    )
-  }
-  await connection.query(
-    `update sequence_group g
-       join sequence_value v on v.group_id = g.id
-        set v.definitions = v.definitions + 1
-      where g.sequence_id = ${integer(id)}
-        and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
-  )
-}
+const BY_VERSION = 'sequence_group_version'
 
 /** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
 async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {

@@ -47,12 +47,12 @@ export async function readSequenceGroups(
       keys,
       ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
       (siblings) =>
-        `select n.name as namespace, s.name as sequence, asked.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
-                asked.now
-           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) asked
+        `select n.name as namespace, s.name as sequence, requested.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
+                requested.now
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) requested
            left join namespace n on n.name = ${bytes(siblings[0].namespace)}
            left join sequence s on s.namespace_id = n.id and s.name = ${bytes(siblings[0].sequence)}
-           left join sequence_group g on g.sequence_id = s.id and g.name = asked.name
+           left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
            left join ${JOIN_LATEST}`,
     ),
   )

@@ -9,10 +9,10 @@ export interface ReadyOptions {
   say: (message: string) => void
   signal: AbortSignal
   /** Maximum wait for a server that doesn't answer, in milliseconds. */
-  patienceMs?: number
+  timeoutMs?: number
 }
 
-const PATIENCE_MS = 30_000
+const TIMEOUT_MS = 30_000
 const POLL_MS = 500
 const CONNECT_TIMEOUT_MS = 5_000
 
@@ -34,9 +34,9 @@ export async function untilReady(target: Target, options: ReadyOptions): Promise
 
 /** Connects without selecting the database, which may not exist yet. */
 async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
-  const { say, signal, patienceMs = PATIENCE_MS } = options
+  const { say, signal, timeoutMs = TIMEOUT_MS } = options
   const where = describeTarget({ ...server, database })
-  const deadline = performance.now() + patienceMs
+  const deadline = performance.now() + timeoutMs
   let isFirst = true
   while (true) {
     signal.throwIfAborted()
@@ -48,12 +48,12 @@ async function connect({ database, ...server }: Target, options: ReadyOptions): 
       }
       if (performance.now() > deadline) {
         throw new Error(
-          `The database ${where} did not answer within ${patienceMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
+          `The database ${where} did not answer within ${timeoutMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
           { cause: error },
         )
       }
       if (isFirst)
-        say(`Waiting for the database ${where}, up to ${patienceMs / 1000} seconds: ${reasonOf(error)}.`)
+        say(`Waiting for the database ${where}, up to ${timeoutMs / 1000} seconds: ${reasonOf(error)}.`)
       isFirst = false
       await pause(POLL_MS, undefined, { signal })
     }
