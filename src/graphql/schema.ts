@@ -1,19 +1,23 @@
 import type { GraphQLSchema } from 'graphql'
 import { hasRoom, untilRoom } from '../core/eventLoop/ticks.ts'
 import { builder } from './builder.ts'
-import { placeErrors } from './fieldError.ts'
+import { locateErrors } from './fieldError.ts'
 import './scalars.ts'
 import './errorCode.ts'
 import './counters/counter.ts'
 import './counters/counterChange.ts'
-import './sequences/reservation.ts'
+import './counters/resetAll.ts'
+import './counters/counterDefinition.ts'
 import './sequences/sequence.ts'
+import './sequences/sequenceGroup.ts'
+import './sequences/reservation.ts'
 import './sequences/sequenceDefinition.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
+import './counters/namespaceDefinition.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
-placeErrors(schema)
+locateErrors(schema)
 
 /**
  * Fields of an operation that are started at once, so that their reads share one statement. The others wait until a

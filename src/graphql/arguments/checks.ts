@@ -21,11 +21,8 @@ export const name = z.string().superRefine((text, context) => report(context, na
 
 export const textOrEmpty = z.string().superRefine((text, context) => report(context, textFault(text)))
 
-/**
- * Declares the maximum length of a list argument or field. It is checked before the items are; the checks below run
- * later.
- */
-export function holds(maxItems: number): { extensions: { maxItems: number } } {
+/** Declares the maximum length of a list. It is checked before the items are; the checks below run later. */
+export function maxItems(maxItems: number): { extensions: { maxItems: number } } {
   return { extensions: { maxItems } }
 }
 
