@@ -25,7 +25,7 @@ locateErrors(schema)
  */
 const AT_ONCE = 200
 
-const begun = new WeakMap<object, number>()
+const started = new WeakMap<object, number>()
 
 // Otherwise hundreds of fields that fail without waiting for anything would run in one tick.
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
@@ -33,8 +33,8 @@ for (const root of [schema.getQueryType(), schema.getMutationType()]) {
     const { resolve } = field
     if (!resolve) continue
     field.resolve = (parent, args, context, info) => {
-      const count = (begun.get(context) ?? 0) + 1
-      begun.set(context, count)
+      const count = (started.get(context) ?? 0) + 1
+      started.set(context, count)
       if (count <= AT_ONCE || hasRoom(0)) return resolve(parent, args, context, info)
       return untilRoom(0).then(() => resolve(parent, args, context, info))
     }

@@ -60,7 +60,7 @@ builder.node(Counter, {
       },
       resolve: async (counter, { period }, context, info) => {
         const { counters } = context.nth
-        return counters.valueIn(await knownOf(counter, context.nth), period, (cost) =>
+        return counters.valueIn(await counterRetentionOf(counter, context.nth), period, (cost) =>
           spendHistory(context, cost, info),
         )
       },
@@ -85,9 +85,9 @@ builder.node(Counter, {
       validate: checks.historyRange,
       resolve: async (counter, { period, last, from, to }, context, info) => {
         const { counters } = context.nth
-        const known = await knownOf(counter, context.nth)
+        const counterRetention = await counterRetentionOf(counter, context.nth)
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        const totals = await counters.history(known, period, range, (cost) =>
+        const totals = await counters.history(counterRetention, period, range, (cost) =>
           spendHistory(context, cost, info),
         )
         return totals && deliverInTicks(totals, fieldsBelow(info))
@@ -159,7 +159,7 @@ async function retentionOf(
   return definition ?? (await namespaces.read(namespace)).retention
 }
 
-async function knownOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
+async function counterRetentionOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
   const { namespace, name, definition } = counter
   return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
 }

@@ -57,7 +57,7 @@ export const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 builder.node(Namespace, {
   description: 'A scope for names, with defaults for new counters and sequences.',
   id: { resolve: ({ name }) => name },
-  loadManyWithoutCache: (names) => names.map((name) => ({ name })),
+  loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     timeZone: t.string({

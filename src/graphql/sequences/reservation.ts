@@ -26,8 +26,7 @@ const ReservationStateRef = builder.enumType('ReservationState', {
 builder.node(ReservationRef, {
   description: 'A number held until it is confirmed, released, or expires.',
   id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
-  loadManyWithoutCache: (tokens, { nth }) =>
-    Promise.all(tokens.map(async (token) => (await nth.sequences.reservation(token)) ?? null)),
+  loadWithoutCache: (token, { nth }) => nth.sequences.reservation(token),
   fields: (t) => ({
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
     formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),

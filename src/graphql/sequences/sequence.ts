@@ -22,13 +22,10 @@ export const sequenceGroupArgument = textArgument('Name of the sequence group; e
 builder.node(Sequence, {
   description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
-  loadManyWithoutCache: (ids, { nth }) =>
-    Promise.all(
-      ids.map((id) => {
-        const [namespace = '', name = ''] = splitNames(id)
-        return nth.sequences.read({ namespace, name })
-      }),
-    ),
+  loadWithoutCache(id, { nth }) {
+    const [namespace = '', name = ''] = splitNames(id)
+    return nth.sequences.read({ namespace, name })
+  },
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     startValue: t.field({

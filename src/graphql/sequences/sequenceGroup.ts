@@ -6,13 +6,10 @@ import { Sequence, SequenceGroup, type SequenceGroupSource } from './sequence.ts
 builder.node(SequenceGroup, {
   description: "A separate series of numbers in a sequence: one board's tickets.",
   id: { resolve: ({ namespace, sequence, group }) => joinNames(namespace, sequence, group) },
-  loadManyWithoutCache: (ids, { nth }) =>
-    Promise.all(
-      ids.map((id) => {
-        const [namespace = '', sequence = '', group = ''] = splitNames(id)
-        return nth.sequences.readSequenceGroup({ namespace, sequence, group })
-      }),
-    ),
+  loadWithoutCache(id, { nth }) {
+    const [namespace = '', sequence = '', group = ''] = splitNames(id)
+    return nth.sequences.readSequenceGroup({ namespace, sequence, group })
+  },
   fields: (t) => ({
     name: t.exposeString('group', { description: 'Name of the sequence group.' }),
     sequence: t.field({
