@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { RowDataPacket } from 'mysql2'
 import { createPool } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { encodeCursor } from '../src/graphql/cursors.ts'
+import { nameCursors } from '../src/graphql/cursors.ts'
 import { listLeaderboard } from '../src/mysql/counters/leaderboard.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
@@ -160,15 +160,15 @@ it('goes on from its place when values have changed meanwhile, also when the one
 
 it.each([
   ['a prefix', { prefix: 'a' }, { argument: 'prefix' }],
-  ['a cursor of another order', { after: encodeCursor('\n<5 1') }, { argument: 'after' }],
-  ['a cursor of the list by name', { before: encodeCursor('name') }, { argument: 'before' }],
-  ['a cursor made up', { after: encodeCursor('\n>5') }, { argument: 'after' }],
-  ['a cursor of no rank', { after: encodeCursor('\n>5 1 0') }, { argument: 'after' }],
-  ['a cursor of another rank', { after: encodeCursor('\n>5 1 1.5') }, { argument: 'after' }],
-  ['a cursor beyond all numbers', { after: encodeCursor('\n>1e300 1') }, { argument: 'after' }],
+  ['a cursor of another order', { after: nameCursors.encode('\n<5 1') }, { argument: 'after' }],
+  ['a cursor of the list by name', { before: nameCursors.encode('name') }, { argument: 'before' }],
+  ['a cursor made up', { after: nameCursors.encode('\n>5') }, { argument: 'after' }],
+  ['a cursor of no rank', { after: nameCursors.encode('\n>5 1 0') }, { argument: 'after' }],
+  ['a cursor of another rank', { after: nameCursors.encode('\n>5 1 1.5') }, { argument: 'after' }],
+  ['a cursor beyond all numbers', { after: nameCursors.encode('\n>1e300 1') }, { argument: 'after' }],
   [
     'a cursor with statements in it',
-    { after: encodeCursor('\n>5 1; drop table counter') },
+    { after: nameCursors.encode('\n>5 1; drop table counter') },
     { argument: 'after' },
   ],
   ['first and last', { first: 1, last: 1 }, { argument: 'last' }],
@@ -191,11 +191,17 @@ it('refuses a cursor of values as one by name or by change', async () => {
     expect(await refusal(LIST, { orderBy, after })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
   }
   for (const place of ['-1 1', `${Date.UTC(10_000, 0)} 1`]) {
-    const refused = await refusal(LIST, { orderBy: 'UPDATED_AT_DESC', after: encodeCursor(`\nt${place}`) })
+    const refused = await refusal(LIST, {
+      orderBy: 'UPDATED_AT_DESC',
+      after: nameCursors.encode(`\nt${place}`),
+    })
     expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
   }
   for (const position of [0, -1, 2 ** 31 - 1, Number.MAX_SAFE_INTEGER]) {
-    const refused = await refusal(LIST, { orderBy: 'VALUE_DESC', after: encodeCursor(`\n>5 1 ${position}`) })
+    const refused = await refusal(LIST, {
+      orderBy: 'VALUE_DESC',
+      after: nameCursors.encode(`\n>5 1 ${position}`),
+    })
     expect(refused).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
   }
 })

@@ -51,7 +51,7 @@ export const builder = new SchemaBuilder<{
       args: {
         ids: {
           description: 'IDs that the API returned.',
-          ...checks.holds(checks.MAX_ITEMS),
+          ...checks.maxItems(checks.MAX_ITEMS),
           validate: checks.ids,
         },
       },

@@ -11,27 +11,27 @@ const DEFAULT_PAGE_SIZE = 50
 const STATEMENT_COST = 50
 
 /** Bounds of a requested page. */
-export interface PageBounds<Place> {
-  after: Place | undefined
-  before: Place | undefined
+export interface PageBounds<Position> {
+  after: Position | undefined
+  before: Position | undefined
   limit: number
   fromEnd: boolean
 }
 
 /** An ordered list, and the encoding of its cursors. */
-export interface OrderedList<Item, Place> {
-  list: (bounds: PageBounds<Place>) => Promise<Item[]>
+export interface OrderedList<Item, Position> {
+  list: (bounds: PageBounds<Position>) => Promise<Item[]>
   toCursor: (item: Item) => string
   /** @throws {NthError} BAD_USER_INPUT for a cursor that `toCursor` can't have created */
-  fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Place | undefined
+  fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Position | undefined
 }
 
 /** Returns a page of an ordered list, as specified by Relay. */
-export async function connectionOf<Item extends object, Place>(
+export async function connectionOf<Item extends object, Position>(
   args: DefaultConnectionArguments,
   context: object,
   info: GraphQLResolveInfo,
-  { list, toCursor, fromCursor }: OrderedList<Item, Place>,
+  { list, toCursor, fromCursor }: OrderedList<Item, Position>,
 ) {
   spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(

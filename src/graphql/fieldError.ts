@@ -64,33 +64,33 @@ export function isGraphQLError(error: unknown): error is GraphQLError {
  * Wraps resolvers so that they throw expected errors as `FieldError`: those of fields that take arguments or are
  * nullable. The other fields can be very many in a response and rarely fail; the executor converts their errors.
  */
-export function placeErrors(schema: GraphQLSchema): void {
+export function locateErrors(schema: GraphQLSchema): void {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type)) continue
     for (const field of Object.values(type.getFields())) {
       const mayFail = field.args.length > 0 || isNullableType(field.type)
-      if (field.resolve && mayFail) field.resolve = placing(field.resolve)
+      if (field.resolve && mayFail) field.resolve = locating(field.resolve)
     }
   }
 }
 
 type Resolver = GraphQLFieldResolver<unknown, unknown>
 
-function placing(resolve: Resolver): Resolver {
+function locating(resolve: Resolver): Resolver {
   return (parent, args, context, info) => {
     try {
       const result = resolve(parent, args, context, info)
       if (!(result instanceof Promise)) return result
       return result.catch((error) => {
-        throw placed(error, info)
+        throw located(error, info)
       })
     } catch (error) {
-      throw placed(error, info)
+      throw located(error, info)
     }
   }
 }
 
-function placed(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unknown {
+function located(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unknown {
   if (!(error instanceof NthError)) return error
   return new FieldError(error.message, {
     path: responsePathAsArray(path),

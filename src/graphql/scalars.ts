@@ -6,9 +6,9 @@ builder.addScalarType(
   'SafeInt',
   new GraphQLScalarType({
     ...GraphQLSafeInt.toConfig(),
-    parseValue: (value) => GraphQLSafeInt.parseValue(typeof value === 'string' ? refuseText() : value),
+    parseValue: (value) => GraphQLSafeInt.parseValue(typeof value === 'string' ? rejectText() : value),
     parseLiteral: (node, variables) =>
-      GraphQLSafeInt.parseLiteral(node.kind === Kind.STRING ? refuseText(node) : node, variables),
+      GraphQLSafeInt.parseLiteral(node.kind === Kind.STRING ? rejectText(node) : node, variables),
     description:
       'Integer from -(2^53-1) to 2^53-1, as a JSON number; strings and fractions are rejected. TypeScript: `number`.',
     specifiedByURL: 'https://tc39.es/ecma262/#sec-number.issafeinteger',
@@ -28,6 +28,6 @@ builder.addScalarType(
 )
 
 /** Has its own message: this is the first error of clients that send numbers as strings. */
-function refuseText(node?: ASTNode): never {
+function rejectText(node?: ASTNode): never {
   throw new GraphQLError('SafeInt must be a JSON number, not a string', { nodes: node ?? null })
 }

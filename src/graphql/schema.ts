@@ -1,19 +1,23 @@
 import type { GraphQLSchema } from 'graphql'
 import { hasRoom, untilRoom } from '../core/eventLoop/ticks.ts'
 import { builder } from './builder.ts'
-import { placeErrors } from './fieldError.ts'
+import { locateErrors } from './fieldError.ts'
 import './scalars.ts'
 import './errorCode.ts'
 import './counters/counter.ts'
 import './counters/counterChange.ts'
-import './sequences/reservation.ts'
+import './counters/resetAll.ts'
+import './counters/counterDefinition.ts'
 import './sequences/sequence.ts'
+import './sequences/sequenceGroup.ts'
+import './sequences/reservation.ts'
 import './sequences/sequenceDefinition.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
+import './counters/namespaceDefinition.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
-placeErrors(schema)
+locateErrors(schema)
 
 /**
  * Fields of an operation that are started at once, so that their reads share one statement. The others wait until a
@@ -21,7 +25,7 @@ placeErrors(schema)
  */
 const AT_ONCE = 200
 
-const begun = new WeakMap<object, number>()
+const started = new WeakMap<object, number>()
 
 // Otherwise hundreds of fields that fail without waiting for anything would run in one tick.
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
@@ -29,8 +33,8 @@ for (const root of [schema.getQueryType(), schema.getMutationType()]) {
     const { resolve } = field
     if (!resolve) continue
     field.resolve = (parent, args, context, info) => {
-      const count = (begun.get(context) ?? 0) + 1
-      begun.set(context, count)
+      const count = (started.get(context) ?? 0) + 1
+      started.set(context, count)
       if (count <= AT_ONCE || hasRoom(0)) return resolve(parent, args, context, info)
       return untilRoom(0).then(() => resolve(parent, args, context, info))
     }

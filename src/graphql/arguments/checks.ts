@@ -17,15 +17,12 @@ export const MAX_PERIODS = PERIODS.length
 const MAX_TTL_S = 86_400
 
 /** These check the values of arguments, after their types. */
-export const name = z.string().superRefine((text, context) => report(context, nameFault(text)))
+export const name = text(nameFault)
 
-export const textOrEmpty = z.string().superRefine((text, context) => report(context, textFault(text)))
+export const textOrEmpty = text(textFault)
 
-/**
- * Declares the maximum length of a list argument or field. It is checked before the items are; the checks below run
- * later.
- */
-export function holds(maxItems: number): { extensions: { maxItems: number } } {
+/** Declares the maximum length of a list. It is checked before the items are; the checks below run later. */
+export function maxItems(maxItems: number): { extensions: { maxItems: number } } {
   return { extensions: { maxItems } }
 }
 
@@ -33,15 +30,9 @@ export const names = listOf(nameFault, 1)
 
 /** Checks a list of changes. If its length is invalid, its items aren't checked. */
 export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, context) => {
-  const { length } = list
-  if (length < 1 || length > MAX_CHANGES) {
-    const limit = length < 1 ? 1 : MAX_CHANGES
-    report(context, { message: `must have 1 to ${MAX_CHANGES} changes; it has ${length}`, limit })
-    return
-  }
-  list.forEach(({ name }, index) => {
-    report(context, nameFault(name), [index, 'name'])
-  })
+  const fault = lengthFault(list, 1, MAX_CHANGES, 'changes')
+  if (fault) report(context, fault)
+  else for (const [index, { name }] of list.entries()) report(context, nameFault(name), [index, 'name'])
 })
 
 /** Checks what the types of a definition's fields can't express. */
@@ -82,14 +73,15 @@ function reportRetention(context: z.RefinementCtx, { timeZone, periods }: Record
   }
 }
 
-export const id = z.string().superRefine((text, context) => report(context, idFault(text)))
+export const id = text(idFault)
 
 export const ids = listOf(idFault, 0)
 
-export const reservationId = z.string().superRefine((text, context) => {
-  const isOne = !idFault(text) && decodeId(text).typename === 'Reservation'
-  if (!isOne) report(context, { message: 'is not the id of a reservation' })
-})
+export const reservationId = text((id) =>
+  !idFault(id) && decodeId(id).typename === 'Reservation'
+    ? undefined
+    : { message: 'is not the id of a reservation' },
+)
 
 export const count = between(1, MAX_BLOCK)
 
@@ -99,15 +91,9 @@ export const bucketCount = between(0, MAX_BUCKETS)
 
 export const pageSize = between(0, MAX_ITEMS)
 
-/** `first` and `last` are mutually exclusive. */
-export const page = z.looseObject({}).superRefine(({ first, last }, context) => {
-  if (first != null && last != null) report(context, { message: 'cannot be combined with "first"' }, ['last'])
-})
+export const page = notLastWith('first')
 
-/** `last` and `from` are mutually exclusive. */
-export const historyRange = z.looseObject({}).superRefine(({ last, from }, context) => {
-  if (last != null && from != null) report(context, { message: 'cannot be combined with "from"' }, ['last'])
-})
+export const historyRange = notLastWith('from')
 
 /** Like `page`. Only the order by name has an index to find a prefix. */
 export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
@@ -116,29 +102,39 @@ export const counterPage = page.superRefine(({ prefix, orderBy }, context) => {
   }
 })
 
-function between(lowest: number, highest: number) {
-  return z.number().superRefine((number, context) => report(context, rangeFault(number, lowest, highest)))
+/** Checks that `last` and another argument are not both given. */
+function notLastWith(other: string) {
+  return z.looseObject({}).superRefine(({ last, [other]: value }, context) => {
+    if (last != null && value != null)
+      report(context, { message: `cannot be combined with "${other}"` }, ['last'])
+  })
 }
 
-function rangeFault(number: number, lowest: number, highest: number): Fault | undefined {
-  if (number >= lowest && number <= highest) return undefined
-  const limit = number < lowest ? lowest : highest
-  return { message: `must be from ${lowest} to ${highest}; it is ${number}`, limit }
+function text(faultOf: (text: string) => Fault | undefined) {
+  return z.string().superRefine((value, context) => report(context, faultOf(value)))
+}
+
+function between(min: number, max: number) {
+  return z.number().superRefine((number, context) => report(context, rangeFault(number, min, max)))
+}
+
+function rangeFault(number: number, min: number, max: number): Fault | undefined {
+  if (number >= min && number <= max) return undefined
+  return { message: `must be from ${min} to ${max}; it is ${number}`, limit: number < min ? min : max }
 }
 
 /** Checks a list of texts. If its length is invalid, its items aren't checked. */
-function listOf(faultOf: (text: string) => Fault | undefined, fewest: number) {
+function listOf(faultOf: (text: string) => Fault | undefined, min: number) {
   return z.array(z.string()).superRefine((list, context) => {
-    const { length } = list
-    if (length >= fewest && length <= MAX_ITEMS) {
-      list.forEach((text, index) => {
-        report(context, faultOf(text), [index])
-      })
-    } else {
-      const limit = length < fewest ? fewest : MAX_ITEMS
-      report(context, { message: `must have ${fewest} to ${MAX_ITEMS} items; it has ${length}`, limit })
-    }
+    const fault = lengthFault(list, min, MAX_ITEMS, 'items')
+    if (fault) report(context, fault)
+    else for (const [index, text] of list.entries()) report(context, faultOf(text), [index])
   })
+}
+
+function lengthFault({ length }: unknown[], min: number, max: number, unit: string): Fault | undefined {
+  if (length >= min && length <= max) return undefined
+  return { message: `must have ${min} to ${max} ${unit}; it has ${length}`, limit: length < min ? min : max }
 }
 
 function report(context: z.RefinementCtx, fault: Fault | undefined, path: PropertyKey[] = []): void {

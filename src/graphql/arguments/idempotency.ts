@@ -1,6 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { type Claim, claimOf, keyFault } from '../../core/idempotency.ts'
 import type { Context } from '../builder.ts'
+import { isSelectedBelow } from '../selections.ts'
 import { inputError } from './inputError.ts'
 
 /** Argument of every mutation that takes a key. */
@@ -9,9 +10,18 @@ export const idempotencyKeyArgument = {
     'Makes retries safe: the same call with the same key is applied once, and a repeat returns the first result. Any text that is unique to one action, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
 } as const
 
-interface Arguments {
+/** Whether the revision of a counter or sequence group is selected in a mutation's result. */
+export const isRevisionSelected = isSelectedBelow('revision')
+
+/** Arguments of a mutation that takes a key. */
+export interface KeyedArguments {
   namespace: string
   idempotencyKey?: string | null | undefined
+}
+
+/** The options of a call, from its arguments and selection. */
+export function callOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
+  return { claim: claimFor(args, context, info), withRevision: isRevisionSelected(info) }
 }
 
 /**
@@ -20,7 +30,11 @@ interface Arguments {
  *
  * @throws {NthError} BAD_USER_INPUT
  */
-export function claimFor(args: Arguments, context: Context, info: GraphQLResolveInfo): Claim | undefined {
+export function claimFor(
+  args: KeyedArguments,
+  context: Context,
+  info: GraphQLResolveInfo,
+): Claim | undefined {
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return undefined
   const fault = keyFault(key)
@@ -28,14 +42,14 @@ export function claimFor(args: Arguments, context: Context, info: GraphQLResolve
     const { message, limit } = fault
     throw inputError({ issues: [{ message, path: ['idempotencyKey'], params: { limit } }] })
   }
-  return claimOf(args.namespace, key, [info.fieldName, asked(args, info)])
+  return claimOf(args.namespace, key, [info.fieldName, nonDefaultArguments(args, info)])
 }
 
 /**
  * The arguments that differ from their defaults. So a key stays valid when a later version adds an argument that a
  * repeated call doesn't send.
  */
-function asked(args: Arguments, { fieldName, parentType }: GraphQLResolveInfo): object {
+function nonDefaultArguments(args: KeyedArguments, { fieldName, parentType }: GraphQLResolveInfo): object {
   const defaults = parentType.getFields()[fieldName]?.args ?? []
   const isDefault = (name: string, value: unknown) =>
     value == null || defaults.some((argument) => argument.name === name && argument.defaultValue === value)

@@ -6,22 +6,23 @@ import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
-import { builder } from '../builder.ts'
-import type { LeaderboardPlace } from '../cursors.ts'
+import { nameArgument, namespaceArgument } from '../arguments/names.ts'
+import { builder, type Context } from '../builder.ts'
+import type { LeaderboardPosition } from '../cursors.ts'
 import { fieldsBelow } from '../selections.ts'
 import { spend, spendHistory } from '../valueBudget.ts'
 import { Bucket, Period, TrackedPeriodRef } from './period.ts'
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
-export type CounterSource = Omit<CounterState, Unknown | 'revision'> &
-  Partial<Pick<CounterState, Unknown>> & {
+export type CounterSource = Omit<CounterState, Instant | 'revision'> &
+  Partial<Pick<CounterState, Instant>> & {
     /** After a change: undefined unless it was selected. */
     revision: number | undefined
     /** Its value and position in a leaderboard. */
-    listed?: { value: number; place: LeaderboardPlace }
+    listed?: { value: number; position: LeaderboardPosition }
   }
 
-type Unknown = 'createdAt' | 'updatedAt'
+type Instant = 'createdAt' | 'updatedAt'
 
 export const Counter = builder.objectRef<CounterSource>('Counter')
 
@@ -47,7 +48,7 @@ builder.node(Counter, {
       type: 'SafeInt',
       description:
         "Orders a counter's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
-      resolve: ({ revision }) => knownRevision(revision),
+      resolve: ({ revision }) => requiredRevision(revision),
     }),
     valueIn: t.field({
       type: 'SafeInt',
@@ -59,7 +60,7 @@ builder.node(Counter, {
       },
       resolve: async (counter, { period }, context, info) => {
         const { counters } = context.nth
-        return counters.valueIn(await knownOf(counter, context.nth), period, (cost) =>
+        return counters.valueIn(await counterRetentionOf(counter, context.nth), period, (cost) =>
           spendHistory(context, cost, info),
         )
       },
@@ -84,9 +85,9 @@ builder.node(Counter, {
       validate: checks.historyRange,
       resolve: async (counter, { period, last, from, to }, context, info) => {
         const { counters } = context.nth
-        const known = await knownOf(counter, context.nth)
+        const counterRetention = await counterRetentionOf(counter, context.nth)
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        const totals = await counters.history(known, period, range, (cost) =>
+        const totals = await counters.history(counterRetention, period, range, (cost) =>
           spendHistory(context, cost, info),
         )
         return totals && deliverInTicks(totals, fieldsBelow(info))
@@ -129,22 +130,19 @@ builder.node(Counter, {
       type: 'DateTime',
       nullable: true,
       description: 'When it was first written or defined; null: neither yet.',
-      // A promise only if a read is needed: a list may have hundreds of items.
-      resolve: (counter, _, { nth }) =>
-        counter.createdAt === undefined ? readTime(counter, 'createdAt', nth) : counter.createdAt,
+      resolve: instant('createdAt'),
     }),
     updatedAt: t.field({
       type: 'DateTime',
       nullable: true,
       description: 'When its value last changed; null: never.',
-      resolve: (counter, _, { nth }) =>
-        counter.updatedAt === undefined ? readTime(counter, 'updatedAt', nth) : counter.updatedAt,
+      resolve: instant('updatedAt'),
     }),
   }),
 })
 
 /** A revision belongs to the state that it is returned with, so it is never read later. */
-function knownRevision(revision: number | undefined): number {
+function requiredRevision(revision: number | undefined): number {
   if (revision === undefined) throw new Error('A change without the revision that was requested')
   return revision
 }
@@ -161,7 +159,7 @@ async function retentionOf(
   return definition ?? (await namespaces.read(namespace)).retention
 }
 
-async function knownOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
+async function counterRetentionOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
   const { namespace, name, definition } = counter
   return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
 }
@@ -171,8 +169,12 @@ function keyOf(id: string): CounterKey {
   return { namespace, name }
 }
 
-async function readTime(key: CounterKey, which: Unknown, { counters }: Nth): Promise<Date | null> {
-  return (await counters.read(key))[which]
+/** Returns a promise only if a read is needed: a list may have hundreds of items. */
+function instant(field: Instant) {
+  return (counter: CounterSource, _: unknown, { nth }: Context) => {
+    const value = counter[field]
+    return value === undefined ? nth.counters.read(counter).then((read) => read[field]) : value
+  }
 }
 
 /** Lengths of the names that are part of each counter's ID. */
@@ -180,18 +182,8 @@ export function idLengths(namespace: string, names: readonly string[]): number[]
   return names.map((name) => namespace.length + name.length)
 }
 
-export const counterNamespaceArgument = {
-  required: true,
-  defaultValue: 'default',
-  description: 'Namespace of the counter.',
-  validate: checks.name,
-} as const
-
-export const counterNameArgument = {
-  required: true,
-  description: 'Name of the counter.',
-  validate: checks.name,
-} as const
+export const counterNameArgument = nameArgument('Name of the counter.')
+export const counterNamespaceArgument = namespaceArgument('Namespace of the counter.')
 
 builder.queryFields((t) => ({
   counter: t.field({
@@ -209,13 +201,10 @@ builder.queryFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
-        ...checks.holds(checks.MAX_ITEMS),
+        ...checks.maxItems(checks.MAX_ITEMS),
         validate: checks.names,
       }),
-      namespace: t.arg.string({
-        ...counterNamespaceArgument,
-        description: 'Namespace of the counters.',
-      }),
+      namespace: t.arg.string(namespaceArgument('Namespace of the counters.')),
     },
     resolve: async (_, { namespace, names }, context, info) => {
       spend(context, names.length, info, idLengths(namespace, names))

@@ -1,12 +1,12 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
-import type { ResetSummary } from '../../core/counters/resetAll.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
-import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
+import { callOptions, idempotencyKeyArgument, type KeyedArguments } from '../arguments/idempotency.ts'
+import { namespaceArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
-import { countSelected, fieldsBelow, isSelectedBelow } from '../selections.ts'
+import { countSelected, fieldsBelow } from '../selections.ts'
 import { spend } from '../valueBudget.ts'
 import {
   Counter,
@@ -14,16 +14,15 @@ import {
   counterNameArgument,
   counterNamespaceArgument,
   idLengths,
-  Overflow,
 } from './counter.ts'
-import { Period, TrackedPeriodInput, withZone } from './period.ts'
+import { Period } from './period.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
   last?: CounterChange | undefined
 }
 
-const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
+export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
   description: 'Result of a change to a counter.',
   fields: (t) => ({
     value: t.expose('value', {
@@ -73,30 +72,11 @@ function withLast(changes: readonly CounterChange[]): ChangeSource[] {
 }
 
 const countValueIn = countSelected('valueIn')
-const isRevisionSelected = isSelectedBelow('revision')
 
-/** The options of a mutation, from its arguments and selection. */
-function callOptions(
-  args: Parameters<typeof claimFor>[0],
-  context: Context,
-  info: GraphQLResolveInfo,
-): CallOptions {
-  return {
-    claim: claimFor(args, context, info),
-    wantsPeriodValues: countValueIn(info) > 0,
-    withRevision: isRevisionSelected(info),
-  }
+/** The options of a change, from its arguments and selection. */
+function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
+  return { ...callOptions(args, context, info), wantsPeriodValues: countValueIn(info) > 0 }
 }
-
-const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
-  description: 'Result of resetAll.',
-  fields: (t) => ({
-    resetCount: t.exposeInt('resetCount', { description: 'Number of counters set.' }),
-    refusedCount: t.exposeInt('refusedCount', {
-      description: 'Number of counters left unchanged because `to` is outside their bounds.',
-    }),
-  }),
-})
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
   description: 'An addition to a counter.',
@@ -106,29 +86,7 @@ const CounterDelta = builder.inputType('CounterDeltaInput', {
   }),
 })
 
-const CounterDefinition = builder.inputType('CounterDefinitionInput', {
-  description: 'Omitted: unchanged. Null: reset to the default.',
-  fields: (t) => ({
-    minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
-    maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
-    overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
-    slots: t.int({
-      description:
-        'Rows that the value is split across, 1 to 1024. Default: 1, exact. Above 1: numbers not unique, and no bounds.',
-    }),
-    timeZone: t.string({
-      description:
-        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
-    }),
-    periods: t.field({
-      type: [TrackedPeriodInput],
-      ...checks.holds(checks.MAX_PERIODS),
-      description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
-    }),
-  }),
-})
-
-const toArgument = {
+export const toArgument = {
   type: 'SafeInt',
   required: true,
   defaultValue: 0,
@@ -146,7 +104,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), 1, callOptions(args, context, info)),
+      context.nth.counters.incrementBy(keyIn(args), 1, changeOptions(args, context, info)),
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
@@ -159,7 +117,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.incrementBy(keyIn(args), args.delta, callOptions(args, context, info)),
+      context.nth.counters.incrementBy(keyIn(args), args.delta, changeOptions(args, context, info)),
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
@@ -170,13 +128,10 @@ builder.mutationFields((t) => ({
         type: [CounterDelta],
         required: true,
         description: '1 to 1 000 additions; the same counter may occur several times.',
-        ...checks.holds(MAX_CHANGES),
+        ...checks.maxItems(MAX_CHANGES),
         validate: checks.changes,
       }),
-      namespace: t.arg.string({
-        ...counterNamespaceArgument,
-        description: 'Namespace of the counters.',
-      }),
+      namespace: t.arg.string(namespaceArgument('Namespace of the counters.')),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: async (_, args, context, info) => {
@@ -184,7 +139,7 @@ builder.mutationFields((t) => ({
       // Before anything is applied: a request beyond its budget must change nothing.
       const names = changes.map(({ name }) => name)
       spend(context, changes.length, info, idLengths(namespace, names))
-      const options = callOptions(args, context, info)
+      const options = changeOptions(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, options)
       return deliverInTicks(withLast(done), fieldsBelow(info))
     },
@@ -200,60 +155,10 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.counters.reset(keyIn(args), args.to, callOptions(args, context, info)),
-  }),
-  resetAll: t.field({
-    type: ResetSummaryRef,
-    nullable: true,
-    description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
-    args: {
-      namespace: t.arg.string({
-        required: true,
-        description: 'Namespace of the counters.',
-        validate: checks.name,
-      }),
-      prefix: t.arg.string({
-        required: true,
-        defaultValue: '',
-        description: 'Only counters whose names start with this.',
-        validate: checks.textOrEmpty,
-      }),
-      to: t.arg(toArgument),
-    },
-    resolve: (_, { namespace, prefix, to }, { nth }) => nth.counters.resetAll(namespace, prefix, to),
-  }),
-  defineCounter: t.field({
-    type: Counter,
-    nullable: true,
-    description: 'Creates a counter or changes its definition, never its value.',
-    args: {
-      name: t.arg.string(counterNameArgument),
-      definition: t.arg({
-        type: CounterDefinition,
-        required: true,
-        description: 'The changes; bounds must include the current value.',
-        validate: checks.definition,
-      }),
-      namespace: t.arg.string(counterNamespaceArgument),
-    },
-    async resolve(_, args, { nth }, info): Promise<CounterSource> {
-      const change = withZone(args.definition)
-      const withRevision = isRevisionSelected(info)
-      const defined = await nth.counters.define(keyIn(args), change, { withRevision })
-      const { key, value, definition, revision } = defined
-      return { ...key, value, definition, revision }
-    },
-  }),
-  deleteCounter: t.field({
-    type: CounterChangeRef,
-    nullable: true,
-    description: 'Deletes value, definition and history; the name reads 0 again.',
-    args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
-    resolve: (_, args, { nth }, info) =>
-      nth.counters.delete(keyIn(args), { withRevision: isRevisionSelected(info) }),
+      context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info)),
   }),
 }))
 
-function keyIn({ namespace, name }: CounterKey): CounterKey {
+export function keyIn({ namespace, name }: CounterKey): CounterKey {
   return { namespace, name }
 }

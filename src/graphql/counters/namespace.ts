@@ -5,18 +5,18 @@ import type { CounterState } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { SequenceState } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
+import { namespaceArgument, prefixArgument } from '../arguments/names.ts'
 import { builder } from '../builder.ts'
 import { connectionOf, type PageBounds } from '../connection.ts'
 import {
-  decodeCursor,
   decodeLeaderboardCursor,
-  encodeCursor,
   encodeLeaderboardCursor,
-  type LeaderboardPlace,
+  type LeaderboardPosition,
+  nameCursors,
 } from '../cursors.ts'
-import { prefixArgument, Sequence } from '../sequences/sequence.ts'
+import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
-import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
+import { TrackedPeriodRef } from './period.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
 interface NamespaceSource {
@@ -27,18 +27,18 @@ interface NamespaceSource {
 /** A counter with its position in a leaderboard. */
 type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
 
-/** Adds positions, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
-function placed(
+/** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
+function ranked(
   counters: readonly LeaderboardEntry[],
-  { after, before, fromEnd }: PageBounds<LeaderboardPlace>,
+  { after, before, fromEnd }: PageBounds<LeaderboardPosition>,
 ): ListedCounter[] {
-  const start = fromEnd ? before?.position : after ? after.position : 0
+  const start = fromEnd ? before?.rank : after ? after.rank : 0
   const step = fromEnd ? -1 : 1
   return counters.map(({ sortKey, listedValue, ...counter }, index) => {
-    const position = start === undefined ? 0 : start + step * (index + 1)
+    const rank = start === undefined ? 0 : start + step * (index + 1)
     // More counters may precede it now than when the cursor was created.
-    const place = { ...sortKey, position: position > 0 ? position : undefined }
-    return { ...counter, listed: { value: listedValue, place } }
+    const position = { ...sortKey, rank: rank > 0 ? rank : undefined }
+    return { ...counter, listed: { value: listedValue, position } }
   })
 }
 
@@ -52,12 +52,12 @@ const CounterOrder = builder.enumType('CounterOrder', {
   },
 })
 
-const Namespace = builder.objectRef<NamespaceSource>('Namespace')
+export const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
   description: 'A scope for names, with defaults for new counters and sequences.',
   id: { resolve: ({ name }) => name },
-  loadManyWithoutCache: (names) => names.map((name) => ({ name })),
+  loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     timeZone: t.string({
@@ -92,14 +92,14 @@ builder.node(Namespace, {
           if (orderBy === 'NAME_ASC') {
             return connectionOf<CounterSource, string>(args, context, info, {
               list: (bounds) => counters.list(name, { prefix, ...bounds }),
-              toCursor: (counter) => encodeCursor(counter.name),
-              fromCursor: decodeCursor,
+              toCursor: (counter) => nameCursors.encode(counter.name),
+              fromCursor: nameCursors.decode,
             })
           }
-          return connectionOf<ListedCounter, LeaderboardPlace>(args, context, info, {
+          return connectionOf<ListedCounter, LeaderboardPosition>(args, context, info, {
             list: async (bounds) =>
-              placed(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
-            toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.place),
+              ranked(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
+            toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.position),
             fromCursor: (argument, cursor) => decodeLeaderboardCursor(argument, orderBy, cursor),
           })
         },
@@ -113,7 +113,7 @@ builder.node(Namespace, {
             nullable: true,
             description:
               'Position in this order, starting at 1, counted from the cursor. Null: order by name, or unknown.',
-            resolve: ({ node }) => node.listed?.place.position ?? null,
+            resolve: ({ node }) => node.listed?.position.rank ?? null,
           }),
           value: t.field({
             type: 'SafeInt',
@@ -133,8 +133,8 @@ builder.node(Namespace, {
         resolve: ({ name }, { prefix, ...args }, context, info) =>
           connectionOf<SequenceState, string>(args, context, info, {
             list: (bounds) => context.nth.sequences.list(name, { prefix, ...bounds }),
-            toCursor: (sequence) => encodeCursor(sequence.name),
-            fromCursor: decodeCursor,
+            toCursor: (sequence) => nameCursors.encode(sequence.name),
+            fromCursor: nameCursors.decode,
           }),
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
@@ -154,21 +154,14 @@ for (const type of [Counter, Sequence]) {
   )
 }
 
-const nameArgument = {
-  required: true,
-  defaultValue: 'default',
-  description: 'Name of the namespace.',
-  validate: checks.name,
-} as const
+export const namespaceNameArgument = namespaceArgument('Name of the namespace.')
 
 builder.queryField('namespace', (t) =>
   t.field({
     type: Namespace,
     nullable: true,
     description: 'Returns a namespace: its defaults, counters and sequences.',
-    args: {
-      name: t.arg.string(nameArgument),
-    },
+    args: { name: t.arg.string(namespaceNameArgument) },
     resolve: (_, { name }) => ({ name }),
   }),
 )
@@ -184,44 +177,13 @@ builder.queryField('namespaces', (t) =>
       resolve: (_, { prefix, ...args }, context, info) =>
         connectionOf<NamespaceState, string>(args, context, info, {
           list: (bounds) => context.nth.namespaces.list({ prefix, ...bounds }),
-          toCursor: ({ name }) => encodeCursor(name),
-          fromCursor: decodeCursor,
+          toCursor: ({ name }) => nameCursors.encode(name),
+          fromCursor: nameCursors.decode,
         }),
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },
     { name: 'NamespaceEdge', description: 'A namespace in a list.' },
   ),
-)
-
-const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
-  description: 'Omitted: unchanged. Null: reset to the default.',
-  fields: (t) => ({
-    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
-    periods: t.field({
-      type: [TrackedPeriodInput],
-      ...checks.holds(checks.MAX_PERIODS),
-      description:
-        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
-    }),
-  }),
-})
-
-builder.mutationField('defineNamespace', (t) =>
-  t.field({
-    type: Namespace,
-    nullable: true,
-    description: 'Sets the defaults for new counters and sequences in a namespace.',
-    args: {
-      name: t.arg.string(nameArgument),
-      definition: t.arg({
-        type: NamespaceDefinition,
-        required: true,
-        description: 'The changes.',
-        validate: checks.namespaceDefinition,
-      }),
-    },
-    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
-  }),
 )
 
 async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {

@@ -3,8 +3,13 @@ import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
 import { decodeId } from '../arguments/ids.ts'
 import { builder } from '../builder.ts'
-import { groupArgument, SequenceGroup, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
-import { groupIn } from './sequenceNumbers.ts'
+import {
+  SequenceGroup,
+  sequenceGroupArgument,
+  sequenceNameArgument,
+  sequenceNamespaceArgument,
+} from './sequence.ts'
+import { sequenceGroupKey } from './sequenceNumbers.ts'
 
 const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
@@ -21,8 +26,7 @@ const ReservationStateRef = builder.enumType('ReservationState', {
 builder.node(ReservationRef, {
   description: 'A number held until it is confirmed, released, or expires.',
   id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
-  loadManyWithoutCache: (tokens, { nth }) =>
-    Promise.all(tokens.map(async (token) => (await nth.sequences.reservation(token)) ?? null)),
+  loadWithoutCache: (token, { nth }) => nth.sequences.reservation(token),
   fields: (t) => ({
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
     formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
@@ -55,7 +59,7 @@ builder.mutationFields((t) => ({
       'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
     args: {
       name: t.arg.string(sequenceNameArgument),
-      group: t.arg.string(groupArgument),
+      group: t.arg.string(sequenceGroupArgument),
       ttlSeconds: t.arg.int({
         required: true,
         defaultValue: 300,
@@ -66,7 +70,7 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
     resolve: (_, args, context, info) =>
-      context.nth.sequences.reserve(groupIn(args), args.ttlSeconds, claimFor(args, context, info)),
+      context.nth.sequences.reserve(sequenceGroupKey(args), args.ttlSeconds, claimFor(args, context, info)),
   }),
   confirmReservation: t.field({
     type: ReservationRef,

@@ -1,18 +1,16 @@
-import type { GraphQLResolveInfo } from 'graphql'
 import { untilRoom } from '../../core/eventLoop/ticks.ts'
 import { MAX_BLOCK, numbersOf } from '../../core/sequences/blocks.ts'
 import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/groups.ts'
-import type { SequenceCallOptions } from '../../core/sequences/sequences.ts'
-import type { SequenceGroupKey } from '../../core/sequences/store.ts'
+import type { SequenceGroupKey, SequenceKey } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
-import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
-import { builder, type Context } from '../builder.ts'
-import { costOfText, countSelected, isSelectedBelow } from '../selections.ts'
+import { callOptions, idempotencyKeyArgument } from '../arguments/idempotency.ts'
+import { builder } from '../builder.ts'
+import { costOfText, countSelected } from '../selections.ts'
 import { spendValues } from '../valueBudget.ts'
 import {
-  type GroupSource,
-  groupArgument,
   SequenceGroup,
+  type SequenceGroupSource,
+  sequenceGroupArgument,
   sequenceNameArgument,
   sequenceNamespaceArgument,
 } from './sequence.ts'
@@ -70,7 +68,7 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       nullable: true,
       description:
         'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
-      resolve: (numbers, _, { nth }): GroupSource | Promise<GroupSource> =>
+      resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
         numbers.isReplayed ? nth.sequences.readSequenceGroup(numbers.key) : sequenceGroupAfter(numbers),
     }),
   }),
@@ -84,15 +82,6 @@ async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
 
 const countValues = countSelected('values')
 const countFormattedValues = countSelected('formattedValues')
-const isRevisionSelected = isSelectedBelow('revision')
-
-function callOptions(
-  args: Parameters<typeof claimFor>[0],
-  context: Context,
-  info: GraphQLResolveInfo,
-): SequenceCallOptions {
-  return { claim: claimFor(args, context, info), withRevision: isRevisionSelected(info) }
-}
 
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
@@ -101,7 +90,7 @@ builder.mutationFields((t) => ({
     description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
     args: {
       name: t.arg.string(sequenceNameArgument),
-      group: t.arg.string(groupArgument),
+      group: t.arg.string(sequenceGroupArgument),
       count: t.arg.int({
         required: true,
         defaultValue: 1,
@@ -115,7 +104,7 @@ builder.mutationFields((t) => ({
       const texts = countFormattedValues(info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
       if (args.count <= MAX_LISTED) spendValues(context, args.count * (countValues(info) + texts))
-      return context.nth.sequences.next(groupIn(args), args.count, callOptions(args, context, info))
+      return context.nth.sequences.next(sequenceGroupKey(args), args.count, callOptions(args, context, info))
     },
   }),
   restartSequence: t.field({
@@ -125,14 +114,14 @@ builder.mutationFields((t) => ({
       'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
     args: {
       name: t.arg.string(sequenceNameArgument),
-      group: t.arg.string(groupArgument),
+      group: t.arg.string(sequenceGroupArgument),
       nextValue: t.arg({ type: 'SafeInt', description: 'The next number. Default: `startValue`.' }),
       namespace: t.arg.string(sequenceNamespaceArgument),
       idempotencyKey: t.arg.string(idempotencyKeyArgument),
     },
-    async resolve(_, args, context, info): Promise<GroupSource> {
+    async resolve(_, args, context, info): Promise<SequenceGroupSource> {
       const { key, nextValue, nextFormatted, revision, isReplayed } = await context.nth.sequences.restart(
-        groupIn(args),
+        sequenceGroupKey(args),
         args.nextValue,
         callOptions(args, context, info),
       )
@@ -143,14 +132,6 @@ builder.mutationFields((t) => ({
   }),
 }))
 
-export function groupIn({
-  namespace,
-  name,
-  group,
-}: {
-  namespace: string
-  name: string
-  group: string
-}): SequenceGroupKey {
-  return { namespace, sequence: name, group }
+export function sequenceGroupKey(args: SequenceKey & { group: string }): SequenceGroupKey {
+  return { namespace: args.namespace, sequence: args.name, group: args.group }
 }

@@ -47,7 +47,7 @@ export function compilableFields(schema: GraphQLSchema, document: DocumentNode):
   const [operation, another] = document.definitions.filter(isOperation)
   if (!operation || another || operation.operation === OperationTypeNode.SUBSCRIPTION) return 0
   const fields = fieldCount(operation.selectionSet, fragmentsOf(document))
-  return fields <= MAX_FIELDS && !isLeftOut(schema, document, operation) ? fields : 0
+  return fields <= MAX_FIELDS && !isUncompilable(schema, document, operation) ? fields : 0
 }
 
 /** Compiles a validated operation for which `compilableFields` returned more than 0. */
@@ -77,7 +77,7 @@ function isOperation(node: ASTNode): node is OperationDefinitionNode {
   return node.kind === Kind.OPERATION_DEFINITION
 }
 
-function isLeftOut(
+function isUncompilable(
   schema: GraphQLSchema,
   document: DocumentNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
@@ -89,21 +89,21 @@ function isLeftOut(
   )
   const types = new TypeInfo(schema)
   let isFound = false
-  const leaveOut = () => {
+  const reject = () => {
     isFound = true
     return BREAK
   }
   visit(
     document,
     visitWithTypeInfo(types, {
-      Directive: leaveOut,
-      Name: ({ value }) => (value.startsWith('__') && value !== '__typename' ? leaveOut() : undefined),
+      Directive: reject,
+      Name: ({ value }) => (value.startsWith('__') && value !== '__typename' ? reject() : undefined),
       // Skips the variable that is defined.
-      VariableDefinition: ({ defaultValue }) => (defaultValue ? leaveOut() : false),
+      VariableDefinition: ({ defaultValue }) => (defaultValue ? reject() : false),
       Variable({ name }, _key, parent) {
         const isWholeArgument = parent && 'kind' in parent && parent.kind === Kind.ARGUMENT
         const mayFail = isNonNullType(types.getInputType()) && !required.has(name.value)
-        return isWholeArgument && !mayFail ? undefined : leaveOut()
+        return isWholeArgument && !mayFail ? undefined : reject()
       },
     }),
   )

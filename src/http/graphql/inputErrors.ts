@@ -40,12 +40,12 @@ function variableError(document: DocumentNode, fault: VariableFault): GraphQLErr
   const { definition, path, message, limit } = fault
   const name = definition.variable.name.value
   const [argument = name] = argumentPaths(document, (node) => isUseOf(node, name)).values()
-  const place = [argument, ...path].join('.')
-  const error = new GraphQLError(`Argument "${place}" ${message}.`, {
+  const fullPath = [argument, ...path].join('.')
+  const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, {
     nodes: definition,
     extensions: limit === undefined ? {} : { limit },
   })
-  mark(error, place)
+  mark(error, fullPath)
   return error
 }
 
@@ -77,20 +77,20 @@ function argumentPaths(document: DocumentNode, isWanted: (node: ASTNode) => bool
   const paths = new Map<ASTNode, string>()
   visit(document, {
     enter(node, _key, _parent, path) {
-      const found = isWanted(node) ? stepsAlong(document, path) : undefined
+      const found = isWanted(node) ? argumentPath(document, path) : undefined
       if (found !== undefined) paths.set(node, found)
     },
   })
   return paths
 }
 
-function stepsAlong(document: DocumentNode, path: readonly (string | number)[]): string | undefined {
+function argumentPath(document: DocumentNode, path: readonly (string | number)[]): string | undefined {
   const steps: (string | number)[] = []
-  let place: unknown = document
+  let current: unknown = document
   path.forEach((key, index) => {
     // The path consists of the document's own keys.
-    place = (place as Record<PropertyKey, unknown>)[key]
-    const { kind, name } = place as Partial<ArgumentNode | ObjectFieldNode>
+    current = (current as Record<PropertyKey, unknown>)[key]
+    const { kind, name } = current as Partial<ArgumentNode | ObjectFieldNode>
     if (kind === Kind.ARGUMENT || (kind === Kind.OBJECT_FIELD && steps.length > 0))
       steps.push(name?.value ?? '')
     else if (path[index - 1] === 'values' && steps.length > 0) steps.push(key)

@@ -1,0 +1,67 @@
+import * as checks from '../arguments/checks.ts'
+import { isRevisionSelected } from '../arguments/idempotency.ts'
+import { builder } from '../builder.ts'
+import {
+  Counter,
+  type CounterSource,
+  counterNameArgument,
+  counterNamespaceArgument,
+  Overflow,
+} from './counter.ts'
+import { CounterChangeRef, keyIn } from './counterChange.ts'
+import { TrackedPeriodInput, withZone } from './period.ts'
+
+const CounterDefinition = builder.inputType('CounterDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  fields: (t) => ({
+    minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
+    maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
+    overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
+    slots: t.int({
+      description:
+        'Rows that the value is split across, 1 to 1024. Default: 1, exact. Above 1: numbers not unique, and no bounds.',
+    }),
+    timeZone: t.string({
+      description:
+        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
+    }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      ...checks.maxItems(checks.MAX_PERIODS),
+      description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
+    }),
+  }),
+})
+
+builder.mutationFields((t) => ({
+  defineCounter: t.field({
+    type: Counter,
+    nullable: true,
+    description: 'Creates a counter or changes its definition, never its value.',
+    args: {
+      name: t.arg.string(counterNameArgument),
+      definition: t.arg({
+        type: CounterDefinition,
+        required: true,
+        description: 'The changes; bounds must include the current value.',
+        validate: checks.definition,
+      }),
+      namespace: t.arg.string(counterNamespaceArgument),
+    },
+    async resolve(_, args, { nth }, info): Promise<CounterSource> {
+      const change = withZone(args.definition)
+      const withRevision = isRevisionSelected(info)
+      const defined = await nth.counters.define(keyIn(args), change, { withRevision })
+      const { key, value, definition, revision } = defined
+      return { ...key, value, definition, revision }
+    },
+  }),
+  deleteCounter: t.field({
+    type: CounterChangeRef,
+    nullable: true,
+    description: 'Deletes value, definition and history; the name reads 0 again.',
+    args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
+    resolve: (_, args, { nth }, info) =>
+      nth.counters.delete(keyIn(args), { withRevision: isRevisionSelected(info) }),
+  }),
+}))

@@ -1,0 +1,35 @@
+import * as checks from '../arguments/checks.ts'
+import { builder } from '../builder.ts'
+import { Namespace, namespaceNameArgument } from './namespace.ts'
+import { TrackedPeriodInput, withZone } from './period.ts'
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  fields: (t) => ({
+    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      ...checks.maxItems(checks.MAX_PERIODS),
+      description:
+        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
+    }),
+  }),
+})
+
+builder.mutationField('defineNamespace', (t) =>
+  t.field({
+    type: Namespace,
+    nullable: true,
+    description: 'Sets the defaults for new counters and sequences in a namespace.',
+    args: {
+      name: t.arg.string(namespaceNameArgument),
+      definition: t.arg({
+        type: NamespaceDefinition,
+        required: true,
+        description: 'The changes.',
+        validate: checks.namespaceDefinition,
+      }),
+    },
+    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+  }),
+)
