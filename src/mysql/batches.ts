@@ -30,7 +30,6 @@ export async function deleteEach(connection: Connection, statements: readonly st
   return statements.length
 }
 
-/** Runs statements one after the other. */
 export async function executeEach(connection: Connection, statements: readonly string[]): Promise<void> {
   for (const statement of statements) await connection.query(statement)
 }

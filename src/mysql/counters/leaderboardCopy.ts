@@ -5,12 +5,10 @@ import { select } from '../select.ts'
 import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
 import { BEGINNING } from './update.ts'
 
-/** Rows per copy. */
 const BATCH = 1000
 /** Ids per statement of a scan: takes about 20 ms. */
 const PAGE = 10_000
 
-/** Copies counters to the leaderboard. */
 export async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
   const ordered = ids.toSorted((a, b) => a - b)
   for (let from = 0; from < ordered.length; from += BATCH) {

@@ -5,7 +5,6 @@ import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { PERIOD_CODES } from './retention.ts'
 
-/** A row of a period's total. */
 interface TotalRow {
   counter_id: number
   starts_at: Date
