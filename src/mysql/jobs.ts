@@ -6,7 +6,7 @@ import { withTimeout } from './connections/timeout.ts'
 import { sweepPeriods } from './counters/cleanup.ts'
 import { scanLeaderboard } from './counters/leaderboardCopy.ts'
 import { BEGINNING } from './counters/update.ts'
-import { sweepKeys } from './flush/idempotencyKeys.ts'
+import { sweepKeys } from './flush/cleanup.ts'
 import { bytes, integer } from './literals.ts'
 import { select } from './select.ts'
 import { sweepSequences } from './sequences/cleanup.ts'
@@ -25,7 +25,7 @@ export interface ScheduledJob {
 /** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
 export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
   return [
-    { name: 'sweep keys', everyS: 60, run: ({ database }) => sweepKeys(database, keyTtlMs) },
+    { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
     { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
     // At start, as the process that this one replaces may have been killed.
