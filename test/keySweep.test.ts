@@ -1,13 +1,16 @@
 import { expect, it } from 'vitest'
 import { claimOf } from '../src/core/idempotency.ts'
 import type { Database } from '../src/mysql/connections/database.ts'
-import { sweepKeys } from '../src/mysql/flush/idempotencyKeys.ts'
+import { sweepKeys } from '../src/mysql/flush/cleanup.ts'
 import { inParallel } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { collectStatements } from './support/statements.ts'
 
 const DAY_MS = 86_400_000
+
+const sweep = (database: Database, ageMs: number) =>
+  sweepKeys({ database, shouldContinue: () => true }, ageMs)
 
 it('counts anew when a key is older than it lives', async () => {
   const target = await freshDatabase()
@@ -33,7 +36,7 @@ it('sweeps old keys in batches, while others are written', async () => {
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
   const statements = collectStatements()
   const [removed] = await Promise.all([
-    sweepKeys(database, DAY_MS),
+    sweep(database, DAY_MS),
     inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
   ])
   expect(removed).toBe(1200)
@@ -59,7 +62,7 @@ it.each([
     // What was claimed by a clock that is behind is as young as all else.
     const late = { claim: claimOf('n', 'late', []) }
     await other.counters.incrementBy(key, 1, late)
-    expect(await sweepKeys(openTestDatabase(target), keyTtlMs)).toBe(0)
+    expect(await sweep(openTestDatabase(target), keyTtlMs)).toBe(0)
     expect(await counters.incrementBy(key, 1, late)).toMatchObject({ value: 2, isReplayed: true })
     // What callers are told is the instant of the process that did it.
     expect((await other.counters.incrementBy(key, 1, { claim })).at).toEqual(first.at)
@@ -87,6 +90,6 @@ it('does not sweep a key that is used anew after it was found old', async () => 
         )
       }),
   }
-  await sweepKeys(meanwhile, DAY_MS)
+  await sweep(meanwhile, DAY_MS)
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })

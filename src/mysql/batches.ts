@@ -12,12 +12,18 @@ export interface JobContext {
 /** Rows that one transaction of a sweep changes: takes a few milliseconds. */
 export const BATCH = 500
 
-/** Repeats work until it finds less than a full batch. */
+/** Repeats work until it finds less than a full batch. Returns the number of rows. */
 export async function inBatches(
-  { database, shouldContinue }: JobContext,
+  { database, shouldContinue }: Omit<JobContext, 'now'>,
   work: (connection: Connection) => Promise<number>,
-): Promise<void> {
-  while (shouldContinue()) if ((await database.withRetry(work)) < BATCH) return
+): Promise<number> {
+  let total = 0
+  while (shouldContinue()) {
+    const found = await database.withRetry(work)
+    total += found
+    if (found < BATCH) break
+  }
+  return total
 }
 
 /**
@@ -30,7 +36,6 @@ export async function deleteEach(connection: Connection, statements: readonly st
   return statements.length
 }
 
-/** Runs statements one after the other. */
 export async function executeEach(connection: Connection, statements: readonly string[]): Promise<void> {
   for (const statement of statements) await connection.query(statement)
 }

@@ -4,9 +4,9 @@ import type { JobContext } from './batches.ts'
 import type { Database } from './connections/database.ts'
 import { withTimeout } from './connections/timeout.ts'
 import { sweepPeriods } from './counters/cleanup.ts'
-import { scanLeaderboard } from './counters/leaderboardSync.ts'
+import { scanLeaderboard } from './counters/leaderboardCopy.ts'
 import { BEGINNING } from './counters/update.ts'
-import { sweepKeys } from './flush/idempotencyKeys.ts'
+import { sweepKeys } from './flush/cleanup.ts'
 import { bytes, integer } from './literals.ts'
 import { select } from './select.ts'
 import { sweepSequences } from './sequences/cleanup.ts'
@@ -25,7 +25,7 @@ export interface ScheduledJob {
 /** @param keyTtlMs age at which results under idempotency keys are deleted, in milliseconds */
 export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
   return [
-    { name: 'sweep keys', everyS: 60, run: ({ database }) => sweepKeys(database, keyTtlMs) },
+    { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
     { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
     // At start, as the process that this one replaces may have been killed.
@@ -54,7 +54,14 @@ export function openJobs(
   const running = new Map<ScheduledJob, Promise<void>>()
   let isFirst = true
   let isClosed = false
-  let timer = setTimeout(check, Math.random() * FIRST_CHECK_WITHIN_MS).unref()
+  let checking: Promise<void> | undefined
+  let timer = checkAfter(Math.random() * FIRST_CHECK_WITHIN_MS)
+
+  function checkAfter(delayMs: number): NodeJS.Timeout {
+    return setTimeout(() => {
+      checking = check()
+    }, delayMs).unref()
+  }
 
   async function check(): Promise<void> {
     const idle = jobs.filter((job) => !running.has(job))
@@ -72,7 +79,7 @@ export function openJobs(
       // An unreachable database is reported elsewhere.
       if (!isClosed && !(error instanceof NthError)) onFault(error)
     }
-    if (!isClosed) timer = setTimeout(check, CHECK_EVERY_MS * (0.5 + Math.random())).unref()
+    if (!isClosed) timer = checkAfter(CHECK_EVERY_MS * (0.5 + Math.random()))
   }
 
   function start(job: ScheduledJob): void {
@@ -91,7 +98,7 @@ export function openJobs(
     async close() {
       isClosed = true
       clearTimeout(timer)
-      await withTimeout(CLOSE_TIMEOUT_MS, Promise.all(running.values())).catch(() => undefined)
+      await withTimeout(CLOSE_TIMEOUT_MS, Promise.all([checking, ...running.values()])).catch(() => undefined)
     },
   }
 }

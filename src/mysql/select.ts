@@ -30,7 +30,6 @@ export function onPage(column: string, { prefix, after, before }: PageByName): s
   ]
 }
 
-/** Order and limit of a page. */
 export function pageOf(column: string, { limit, fromEnd }: PageByName): string {
   return `order by ${column} ${fromEnd ? 'desc' : 'asc'}
       limit ${integer(limit)}`

@@ -14,7 +14,6 @@ import { openSequenceStore } from './sequences/store.ts'
 const IDLE_LIMIT_S = 3
 /** Time limit of a round trip: twice the longest lock wait, as InnoDB checks its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
-/** Maximum concurrent changes of sequence and namespace definitions. */
 const DEFINITIONS_AT_ONCE = 2
 
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {

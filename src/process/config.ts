@@ -6,7 +6,6 @@ import { parseTarget, type Target } from '../mysql/connections/target.ts'
 export interface Config {
   host: string
   port: number
-  /** Number of processes that serve. */
   workers: number
   /** The database to use; without one, Nth runs a private server on `dataDir`. */
   target?: Target
@@ -14,7 +13,6 @@ export interface Config {
   allowedOrigins: string[]
   /** Maximum wait of a caller for its change, in milliseconds. */
   writeTimeoutMs: number
-  /** Maximum waiting changes per process. */
   maxPending: number
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number

@@ -19,7 +19,6 @@ export interface Worker {
   serve(target: Target): Promise<void>
   /** Makes it accept no more connections, finish its requests and end. Kills it if it doesn't. */
   end(): Promise<void>
-  /** Kills it at once. */
   kill(): void
   /** Resolves with the reason when it has ended. */
   ended: Promise<string>

@@ -32,9 +32,7 @@ export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  /** Maximum connections. */
   connections?: number
-  /** Whether all its work makes changes. */
   isForChanges?: boolean
 }
 
@@ -108,7 +106,15 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   }
 }
 
-/** Runs work in its own transaction, and rolls it back if it fails. */
+/** Binds a function of a connection to a database: it takes the other arguments, and runs as `withRetry` does. */
+export function retried<Args extends unknown[], T>(
+  database: Database,
+  work: (connection: Connection, ...args: Args) => Promise<T>,
+): (...args: Args) => Promise<T> {
+  return (...args) => database.withRetry((connection) => work(connection, ...args))
+}
+
+/** Rolls back if the work fails. */
 export async function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
   await connection.query(`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`)
   await connection.query('start transaction')

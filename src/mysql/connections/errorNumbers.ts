@@ -119,7 +119,6 @@ export const CLASSES = {
   },
 } as const
 
-/** All named error numbers. */
 export const ER = {
   ...CLASSES.CONFLICTS,
   ...CLASSES.SWITCHOVERS,

@@ -27,7 +27,6 @@ export interface Variable {
   Value: string
 }
 
-/** Parses the answers to `READ_IDENTITY`. */
 export function identityIn(
   connection: { id: number; now: string } | undefined,
   variables: readonly Variable[],

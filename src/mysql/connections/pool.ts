@@ -20,7 +20,6 @@ export interface Pool {
 }
 
 export interface PoolOptions {
-  /** Maximum connections. */
   connections: number
   connectTimeoutMs: number
   health: Health
@@ -37,7 +36,6 @@ export function openPool(
   { connections, connectTimeoutMs, health, failover }: PoolOptions,
 ): Pool {
   const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
-  /** When each connection last answered. */
   const answeredAt = new WeakMap<object, number>()
   /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
   const openedIn = new WeakMap<object, number>()

@@ -15,7 +15,6 @@ import { withTimeout } from './timeout.ts'
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
 
-/** A connection that is not shared. */
 export interface Session {
   identity: SessionIdentity
   /** Whether the server is one node of a Galera cluster. */
@@ -42,10 +41,8 @@ export interface SessionOptions {
   idleLimitS: number
 }
 
-/** The error of one of several statements. */
 export class FailedStatement extends Error {
   override readonly name = 'FailedStatement'
-  /** Index of the statement. */
   readonly index: number
   override readonly cause: Error
 
@@ -120,7 +117,6 @@ export function rowsOf<Row = RowDataPacket>(answer: Answer | undefined): Row[] {
   return Array.isArray(answer) ? (answer as Row[]) : []
 }
 
-/** The first row that a select found. */
 export function firstRow<Row = RowDataPacket>(answer: Answer | undefined): Row | undefined {
   return rowsOf<Row>(answer)[0]
 }

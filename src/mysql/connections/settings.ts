@@ -21,7 +21,6 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
 /** Idle time after which TCP probes the peer, which also keeps routers from dropping the connection. */
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-/** Options of every connection. */
 export function connectionOptions(target: Target, connectTimeoutMs: number) {
   return {
     ...target,

@@ -1,10 +1,11 @@
 import type { TrackedPeriod } from '../../core/counters/definition.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
-import { BATCH, deleteEach, executeEach, inBatches, type JobContext } from '../batches.ts'
-import { type Connection, inTransaction } from '../connections/database.ts'
-import { instant, integer, list } from '../literals.ts'
+import { executeEach, inBatches, type JobContext } from '../batches.ts'
+import type { Connection } from '../connections/database.ts'
+import { instant, integer } from '../literals.ts'
 import { select } from '../select.ts'
-import { PERIOD_CODES, retentionIn } from './retention.ts'
+import { deleteTotals, foldSlots } from './pastTotals.ts'
+import { retentionIn } from './retention.ts'
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
@@ -94,7 +95,7 @@ async function sweepGroup(context: JobContext, { ids, periods, hadSlots }: Reten
     const keepDays = kept ? kept.keepDays : 1
     if (keepDays !== null) {
       const before = endedBefore(period, now, keepDays)
-      await inBatches(context, (connection) => removeOld(connection, ids, period, before))
+      await inBatches(context, (connection) => deleteTotals(connection, ids, period, before))
     }
     if (kept && hadSlots) {
       const before = endedBefore(period, now, 1)
@@ -102,7 +103,7 @@ async function sweepGroup(context: JobContext, { ids, periods, hadSlots }: Reten
       const from = endedBefore(period, now, days)
       let left: readonly number[] = ids
       await inBatches(context, async (connection) => {
-        const { count, last } = await fold(connection, left, period, { from, before })
+        const { count, last } = await foldSlots(connection, left, period, { from, before })
         left = left.filter((id) => id >= last)
         return count
       })
@@ -115,78 +116,6 @@ function endedBefore(period: Period, now: Date, days: number): string {
   return instant(new Date(Math.max(0, now.getTime() - days * DAY_MS - LONGEST_MS[period])))
 }
 
-/** A row of a period's total. */
-interface TotalRow {
-  counter_id: number
-  starts_at: Date
-  slot: number
-}
-
-async function removeOld(
-  connection: Connection,
-  ids: readonly number[],
-  period: Period,
-  before: string,
-): Promise<number> {
-  const rows = await select<TotalRow>(
-    connection,
-    `select counter_id, starts_at, slot
-       from counter_value force index (primary)
-      where counter_id in (${list(ids, integer)})
-        and period = ${PERIOD_CODES[period]} and starts_at < ${before}
-      limit ${integer(BATCH)}`,
-  )
-  return deleteEach(connection, rows.map(removal(period)))
-}
-
-function removal(period: Period): (row: TotalRow) => string {
-  return ({ counter_id, starts_at, slot }) =>
-    `delete from counter_value
-      where counter_id = ${integer(counter_id)} and period = ${PERIOD_CODES[period]}
-        and starts_at = ${instant(starts_at)} and slot = ${integer(slot)}`
-}
-
-/**
- * Adds the other slots of past periods to slot 0, and deletes them. If a very late writer adds to another slot of such
- * a period, the next sweep folds that.
- *
- * @returns the number of rows folded, and the counter of the last one
- */
-async function fold(
-  connection: Connection,
-  ids: readonly number[],
-  period: Period,
-  { from, before }: { from: string; before: string },
-): Promise<{ count: number; last: number }> {
-  return inTransaction(connection, async () => {
-    const rows = await select<TotalRow & { value: number | string }>(
-      connection,
-      `select counter_id, starts_at, slot, value
-         from counter_value force index (primary)
-        where counter_id in (${list(ids, integer)})
-          and period = ${PERIOD_CODES[period]} and starts_at >= ${from} and starts_at < ${before}
-          and slot > 0
-        order by counter_id, starts_at, slot
-        limit ${integer(BATCH)}
-          for update`,
-    )
-    const last = rows.at(-1)
-    if (!last) return { count: 0, last: 0 }
-    const moved = list(
-      rows,
-      ({ counter_id, starts_at, value }) =>
-        `(${integer(counter_id)}, ${PERIOD_CODES[period]}, ${instant(starts_at)}, 0, 0, ${BigInt(value)})`,
-    )
-    await connection.query(
-      `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-       values ${moved}
-       on duplicate key update value = value + values(value)`,
-    )
-    await executeEach(connection, rows.map(removal(period)))
-    return { count: rows.length, last: last.counter_id }
-  })
-}
-
 /** Deletes the totals of deleted counters. Nobody writes them: ids are not reused. */
 async function sweepDeleted(context: JobContext): Promise<void> {
   const { database, shouldContinue } = context
@@ -197,7 +126,7 @@ async function sweepDeleted(context: JobContext): Promise<void> {
     if (deleted.length === 0) return
     const ids = deleted.map(({ id }) => id)
     for (const period of PERIODS) {
-      await inBatches(context, (connection) => removeOld(connection, ids, period, END_OF_TIME))
+      await inBatches(context, (connection) => deleteTotals(connection, ids, period, END_OF_TIME))
     }
     if (!shouldContinue()) return
     await database.withRetry((connection) =>

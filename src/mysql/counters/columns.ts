@@ -46,7 +46,6 @@ export interface StateRow extends DefinitionRow {
   slotted: string | null
 }
 
-/** Parses a row with the columns of STATE. */
 export function stateIn(row: StateRow): CounterState {
   const namespace = row.namespace.toString()
   const name = row.name.toString()

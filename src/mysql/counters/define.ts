@@ -91,7 +91,6 @@ function carryOver(
   })
 }
 
-/** An instant in milliseconds, as a literal. */
 function literal(at: number): string {
   return instant(new Date(at))
 }

@@ -1,11 +1,8 @@
 import { NthError } from '../../core/errors.ts'
-import type { JobContext } from '../batches.ts'
-import type { Connection, Database } from '../connections/database.ts'
+import type { Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
-import { integer, list } from '../literals.ts'
-import { select } from '../select.ts'
-import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
-import { BEGINNING, type CounterRecord } from './update.ts'
+import { copyToLeaderboard } from './leaderboardCopy.ts'
+import type { CounterRecord } from './update.ts'
 
 /**
  * Keeps the table `leaderboard` up to date, which holds counters sorted by value and by last change. Changed rows are
@@ -25,10 +22,6 @@ export interface LeaderboardSync {
 const DELAY_MS = 1000
 /** Maximum wait for a copy, on reading and on closing. */
 const COPY_TIMEOUT_MS = 1000
-/** Rows per copy. */
-const BATCH = 1000
-/** Ids per statement of a scan: takes about 20 ms. */
-const PAGE = 10_000
 
 /** @param onFault called with failures that an operator should see */
 export function openLeaderboardSync(database: Database, onFault: (error: unknown) => void): LeaderboardSync {
@@ -44,7 +37,7 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
     const ids = marked
     marked = new Set()
     try {
-      await copyAll(database, [...ids])
+      await copyToLeaderboard(database, [...ids])
     } catch (error) {
       for (const id of ids) marked.add(id)
       copyLater()
@@ -93,87 +86,5 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
       clearTimeout(timer)
       await withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
     },
-  }
-}
-
-/**
- * Scans all counters for rows that were not copied, and for copies of deleted counters. After a failure it continues
- * with the next page.
- *
- * @throws the first failure, at the end
- */
-export async function scanLeaderboard({ database, shouldContinue }: JobContext): Promise<void> {
-  const failures: unknown[] = []
-  const last = await database.withRetry(lastId)
-  for (let from = 0; from < last && shouldContinue(); from += PAGE) {
-    await scanPage(database, from, from + PAGE).catch((error) => failures.push(error))
-  }
-  if (failures.length > 0) throw failures[0]
-}
-
-async function scanPage(database: Database, from: number, to: number): Promise<void> {
-  await copyAll(database, await database.withRetry((connection) => staleIds(connection, from, to)))
-  await database.withRetry((connection) => removeOrphans(connection, from, to))
-}
-
-async function copyAll(database: Database, ids: readonly number[]): Promise<void> {
-  const ordered = ids.toSorted((a, b) => a - b)
-  for (let from = 0; from < ordered.length; from += BATCH) {
-    await database.withRetry((connection) => copy(connection, ordered.slice(from, from + BATCH)))
-  }
-}
-
-/**
- * Copies counters' rows. If two copies run at once, the newer state wins; for equal states the later `updated_at`, as a
- * change by 0 does not raise the revision.
- */
-async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
-  await connection.query(
-    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
-     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
-       from counter c
-       join counter_value v on ${JOIN_ALL_TIME}
-      where c.id in (${list(ids, integer)}) and ${COUNTER_EXISTS}
-     on duplicate key update
-       value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
-       updated_at = case
-         when values(revision) > leaderboard.revision then values(updated_at)
-         when values(revision) = leaderboard.revision then greatest(values(updated_at), leaderboard.updated_at)
-         else leaderboard.updated_at
-       end,
-       revision = greatest(values(revision), leaderboard.revision)`,
-  )
-}
-
-async function lastId(connection: Connection): Promise<number> {
-  const [row] = await select<{ id: number | null }>(connection, 'select max(id) as id from counter')
-  return row?.id ?? 0
-}
-
-/** Ids above `from` and up to `to` whose copy is missing or outdated. */
-async function staleIds(connection: Connection, from: number, to: number): Promise<number[]> {
-  const rows = await select<{ id: number }>(
-    connection,
-    `select c.id
-       from counter c
-       join counter_value v on ${JOIN_ALL_TIME}
-       left join leaderboard r on r.counter_id = c.id
-      where c.id > ${integer(from)} and c.id <= ${integer(to)}
-        and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
-  )
-  return rows.map(({ id }) => id)
-}
-
-/** Removes copies of deleted counters: a copy that runs during the delete may recreate them. */
-async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
-  const rows = await select<{ id: number }>(
-    connection,
-    `select r.counter_id as id
-       from leaderboard r
-       left join counter c on c.id = r.counter_id
-      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`,
-  )
-  for (const { id } of rows) {
-    await connection.query(`delete from leaderboard where counter_id = ${integer(id)}`)
   }
 }

@@ -1,7 +1,7 @@
 import type { PageByName } from '../../core/counters/pages.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
-import type { Connection, Database } from '../connections/database.ts'
+import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { groupBy } from '../groupBy.ts'
 import { bytes, integer, list } from '../literals.ts'
@@ -31,14 +31,14 @@ export function openCounterStore(
 ): CounterStore {
   return {
     rows: createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters }),
-    read: (keys) => database.withRetry((connection) => readCounters(connection, keys)),
-    list: (namespace, page) => database.withRetry((connection) => listCounters(connection, namespace, page)),
+    read: retried(database, readCounters),
+    list: retried(database, listCounters),
     async listLeaderboard(namespace, page) {
       const deadline = database.deadline()
       await sync.refresh()
       return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
     },
-    readHistory: (stretches) => database.withRetry((connection) => readHistory(connection, stretches)),
+    readHistory: retried(database, readHistory),
   }
 }
 

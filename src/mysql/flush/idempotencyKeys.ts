@@ -3,8 +3,7 @@ import type { PeriodValues } from '../../core/counters/apply.ts'
 import type { Claim, EarlierResults, StoredResults } from '../../core/idempotency.ts'
 import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
-import type { Database } from '../connections/database.ts'
-import { bytes, digest, instant, integer } from '../literals.ts'
+import { bytes, digest, instant } from '../literals.ts'
 
 /** Claims unused keys. Waits for a transaction that has claimed one of them. */
 export function claim(claims: readonly Claim[], at: Date): string {
@@ -78,41 +77,6 @@ function written(result: OperationResult): Written {
 /** Releases a key without a result. One per statement: with several, the server may scan all keys. */
 export function releaseKey({ hash }: Claim): string {
   return `delete from idempotency_key where hash = ${digest(hash)}`
-}
-
-/** Keys that one transaction of the sweep deletes: takes a few milliseconds. */
-const BATCH = 500
-
-/**
- * Deletes, in batches, the keys older than `ageMs` by the database's clock. A writer only waits for one if it reuses an
- * old key at that moment.
- *
- * @returns the number of deleted keys
- */
-export async function sweepKeys(database: Database, ageMs: number): Promise<number> {
-  const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
-  for (let removed = 0; ; ) {
-    const batch = await database.withRetry(async (connection) => {
-      const [rows] = await connection.query<RowDataPacket[]>(
-        `select hash from idempotency_key
-          where claimed_at < ${before}
-          order by claimed_at
-          limit ${integer(BATCH)}`,
-      )
-      if (rows.length === 0) return 0
-      // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
-      await connection.query(
-        `delete from idempotency_key
-          where hash in (${rows.map(({ hash }) => digest(hash.toString('hex'))).join(', ')})
-            and claimed_at < ${before}
-          order by hash
-          limit ${integer(BATCH)}`,
-      )
-      return rows.length
-    })
-    removed += batch
-    if (batch < BATCH) return removed
-  }
 }
 
 /** The order in which every process claims keys, so that they don't deadlock. */

@@ -12,7 +12,6 @@ export interface ServerProgram {
   path: string
   /** The command that runs it; options follow. */
   command: [string, ...string[]]
-  /** Options with the locations of its own files. */
   options: string[]
   /** SQL files that create MariaDB's system tables, in order; empty if none were found. MySQL needs none. */
   systemTables: string[]

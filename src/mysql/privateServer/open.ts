@@ -10,7 +10,6 @@ import { startPrivateServer } from './server.ts'
 
 export interface PrivateDatabase {
   target: Target
-  /** The program of its server. */
   program: ServerProgram
   close(): Promise<void>
 }

@@ -15,7 +15,6 @@ import { makeSocketFolder } from './socket.ts'
 /** A database server that runs as a child of this process. */
 export interface PrivateServer {
   target: Omit<Target, 'database'>
-  /** Stops it, and waits until it has exited. */
   stop(): Promise<void>
 }
 

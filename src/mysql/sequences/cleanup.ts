@@ -67,8 +67,7 @@ async function removeSequenceGroups(context: JobContext, sequenceId: number): Pr
   }
 }
 
-/** Deletes the rows that a statement finds. */
-function removeAll<Row>(context: JobContext, find: string, removal: (row: Row) => string): Promise<void> {
+function removeAll<Row>(context: JobContext, find: string, removal: (row: Row) => string): Promise<number> {
   return inBatches(context, async (connection) =>
     deleteEach(connection, (await select<Row>(connection, find)).map(removal)),
   )

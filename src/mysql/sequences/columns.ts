@@ -20,7 +20,6 @@ export interface SequenceDefinitionRow {
   gapless: number
 }
 
-/** The sequence definition in a row. */
 export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefinition {
   return {
     startValue: row.start_value,

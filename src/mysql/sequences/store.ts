@@ -1,12 +1,13 @@
 import { NthError } from '../../core/errors.ts'
 import type { Rows } from '../../core/rows.ts'
+import type { Reservation } from '../../core/sequences/state.ts'
 import {
   type SequenceGroupKey,
   type SequenceStore,
   sequenceGroupKeyText,
   sequenceKeyText,
 } from '../../core/sequences/store.ts'
-import type { Connection, Database } from '../connections/database.ts'
+import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { loadInBatches } from '../loadInBatches.ts'
@@ -34,25 +35,25 @@ export function openSequenceStore(
   return {
     rows,
     rowsOfReservations: reservationRows(database, failover, rows),
-    readSequences: (keys) => database.withRetry((connection) => readSequences(connection, keys)),
-    readSequenceGroups: (keys, now) =>
-      database.withRetry((connection) => readSequenceGroups(connection, keys, now)),
-    list: (namespace, page) => database.withRetry((connection) => listSequences(connection, namespace, page)),
-    listSequenceGroups: (sequence, page, now) =>
-      database.withRetry((connection) => listSequenceGroups(connection, sequence, page, now)),
-    async readReservations(tokens) {
-      const found = await database.withRetry((connection) =>
-        select<ReservationRow>(connection, readPresent(tokens)),
-      )
-      return found.map(reservationIn)
-    },
-    async readReservationSequenceGroups(tokens) {
-      const found = await database.withRetry((connection) => readByToken(connection, tokens))
-      return found.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
-    },
+    readSequences: retried(database, readSequences),
+    readSequenceGroups: retried(database, readSequenceGroups),
+    list: retried(database, listSequences),
+    listSequenceGroups: retried(database, listSequenceGroups),
+    readReservations: retried(database, readReservations),
+    readReservationSequenceGroups: retried(database, readReservationSequenceGroups),
     define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
+}
+
+async function readReservations(connection: Connection, tokens: readonly string[]): Promise<Reservation[]> {
+  const rows = await select<ReservationRow>(connection, readPresent(tokens))
+  return rows.map(reservationIn)
+}
+
+async function readReservationSequenceGroups(connection: Connection, tokens: readonly string[]) {
+  const rows = await readByToken(connection, tokens)
+  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
 }
 
 const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,

@@ -61,7 +61,6 @@ function statementsOf(text: string): string[] {
   return text.split(/;$/m).filter((statement) => statement.trim() !== '')
 }
 
-/** The names of the migrations that a database has. */
 async function appliedTo(connection: Connection): Promise<string[]> {
   try {
     const rows = await select<{ name: Buffer }>(connection, 'select name from migration order by name')

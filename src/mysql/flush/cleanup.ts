@@ -1,0 +1,32 @@
+import { BATCH, inBatches, type JobContext } from '../batches.ts'
+import { digest, integer, list } from '../literals.ts'
+import { select } from '../select.ts'
+
+/**
+ * Deletes the idempotency keys older than `ageMs` by the database's clock. A writer only waits for one if it reuses an
+ * old key at that moment.
+ *
+ * @returns the number of deleted keys
+ */
+export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Promise<number> {
+  const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`
+  return inBatches(context, async (connection) => {
+    const rows = await select<{ hash: Buffer }>(
+      connection,
+      `select hash from idempotency_key
+        where claimed_at < ${before}
+        order by claimed_at
+        limit ${integer(BATCH)}`,
+    )
+    if (rows.length === 0) return 0
+    // In the order of the primary key, so that the server uses it. A key reused in the meantime is younger.
+    await connection.query(
+      `delete from idempotency_key
+        where hash in (${list(rows, ({ hash }) => digest(hash.toString('hex')))})
+          and claimed_at < ${before}
+        order by hash
+        limit ${integer(BATCH)}`,
+    )
+    return rows.length
+  })
+}
