@@ -5,7 +5,7 @@ import type { Connections } from './connections.ts'
 import { overloaded } from './sendError.ts'
 
 /** Maximum request body, in bytes: enough for 1 000 names of any length. */
-export const MAX_BODY_BYTES = 1_000_000
+const MAX_BODY_BYTES = 1_000_000
 
 /** Heap that a byte of JSON may need, in bytes. Measured on Node 20: 21, in a list of empty objects. */
 const HEAP_BYTES_A_BYTE = 24
