@@ -19,7 +19,7 @@ export interface PageBounds<Position> {
 }
 
 /** An ordered list, and the encoding of its cursors. */
-export interface OrderedList<Item, Position> {
+interface OrderedList<Item, Position> {
   list: (bounds: PageBounds<Position>) => Promise<Item[]>
   toCursor: (item: Item) => string
   /** @throws {NthError} BAD_USER_INPUT for a cursor that `toCursor` can't have created */

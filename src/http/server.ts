@@ -109,7 +109,7 @@ export async function listen({
       const reserve = (request: IncomingMessage, { length }: string) =>
         connections.reserve(request, length * HEAP_BYTES_A_CHARACTER)
       const graphql = createGraphqlHandler(createApi({ ...options, reserve }), connections)
-      const pages = await readPages({ isBook: (title) => isBook(title, options.nth) })
+      const pages = await readPages((title) => isBook(title, options.nth))
       onFault = options.onFault
       handle = createRouter({ pages, checkHost: createHostCheck(access), graphql })
     },

@@ -26,18 +26,15 @@ const TOO_LONG = 4000
 
 /** Why a text is not an ID, which means that `encodeId` did not create it; undefined: it is one. */
 export function idFault(text: string): Fault | undefined {
-  const isRight = text.length < TOO_LONG && isId(text)
-  return isRight ? undefined : { message: 'is not an id; use an id that the API returned' }
+  const isValid = text.length < TOO_LONG && isId(text)
+  return isValid ? undefined : { message: 'is not an id; use an id that the API returned' }
 }
 
 function isId(text: string): boolean {
-  const { typename, id: names } = decodeId(text)
+  const { typename, id } = decodeId(text)
   // Decoding ignores invalid characters and incomplete code points, but an object must have only one ID.
-  const isCanonical = encodeId(typename, names) === text
-  return isCanonical && hasNames(typename, splitNames(names))
-}
-
-function hasNames(typename: string, names: string[]): boolean {
+  if (encodeId(typename, id) !== text) return false
+  const names = splitNames(id)
   const faults = Object.hasOwn(types, typename) ? types[typename] : undefined
   return faults?.length === names.length && faults.every((fault, index) => !fault(names[index] ?? ''))
 }

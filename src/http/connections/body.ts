@@ -5,7 +5,7 @@ import type { Connections } from './connections.ts'
 import { overloaded } from './sendError.ts'
 
 /** Maximum request body, in bytes: enough for 1 000 names of any length. */
-export const MAX_BODY_BYTES = 1_000_000
+const MAX_BODY_BYTES = 1_000_000
 
 /** Heap that a byte of JSON may need, in bytes. Measured on Node 20: 21, in a list of empty objects. */
 const HEAP_BYTES_A_BYTE = 24
@@ -34,7 +34,10 @@ export function readBody(
 ): Promise<Buffer | BodyError | undefined> {
   return new Promise((resolve) => {
     const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
-    if (encoding && encoding.toLowerCase() !== 'identity') return resolve(compressed())
+    if (encoding && encoding.toLowerCase() !== 'identity') {
+      const message = 'Send the body uncompressed, without content-encoding.'
+      return resolve(new BodyError(415, 'BAD_REQUEST', message))
+    }
     if (Number(announced) > MAX_BODY_BYTES) return resolve(tooLong())
     const chunks: Buffer[] = []
     let length = 0
@@ -52,7 +55,8 @@ export function readBody(
     request.on('data', onData)
     request.on('end', () => {
       const bytes = Buffer.concat(chunks)
-      resolve(isUtf8(bytes) ? bytes : notUtf8())
+      // Decoding would replace invalid bytes with U+FFFD, and so make two names equal.
+      resolve(isUtf8(bytes) ? bytes : new BodyError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.'))
     })
     request.on('close', () => resolve(undefined))
   })
@@ -66,13 +70,4 @@ function tooLong(): BodyError {
 function noMemory(): BodyError {
   const { code, message, details } = overloaded()
   return new BodyError(503, code, message, details)
-}
-
-function compressed(): BodyError {
-  return new BodyError(415, 'BAD_REQUEST', 'Send the body uncompressed, without content-encoding.')
-}
-
-/** Decoding would replace invalid bytes with U+FFFD, and so make two names equal. */
-function notUtf8(): BodyError {
-  return new BodyError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.')
 }

@@ -14,7 +14,7 @@ export interface Connections {
   release(socket: Socket): void
 }
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
   maxBytes: number
   /** Answers a request, or rejects it for lack of memory; returns when its work is done. */

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Connections } from './connections.ts'
 
-export interface SlowReadersOptions {
+interface SlowReadersOptions {
   connections: Pick<Connections, 'sockets' | 'release'>
   /** How long a client may read nothing of its response, in milliseconds. */
   stallMs: number

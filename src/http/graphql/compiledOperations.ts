@@ -5,7 +5,7 @@ import { type CompiledOperation, compileOperation } from './compileOperation.ts'
 import type { DocumentCache } from './documentCache.ts'
 import { idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 
-export interface CompiledOperationsOptions {
+interface CompiledOperationsOptions {
   schema: GraphQLSchema
   cache: DocumentCache
   /** Creates the context of resolvers. */

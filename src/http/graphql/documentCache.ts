@@ -6,7 +6,7 @@ import { type CompiledOperation, compilableFields } from './compileOperation.ts'
 import { parseBounded, validateBounded } from './documentLimits.ts'
 
 /** A document that passed validation. */
-export interface CachedDocument {
+interface CachedDocument {
   document: DocumentNode
   /** It is compiled when it is used for the second time, if it can be. */
   operation: CompiledOperation | 'uncompiled' | 'uncompilable'

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type DocumentNode,
+  type ExecutionArgs,
   type FieldNode,
-  type GraphQLSchema,
   getOperationAST,
   Kind,
   type OperationDefinitionNode,
@@ -55,52 +55,39 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
     const fault =
       times > 1
         ? { message: 'The header Idempotency-Key was sent more than once.' }
-        : (faultOf(key, operation, document, variableValues) ?? keylessFault(schema, operation, document))
+        : faultOf(key, operation, { schema, document, variableValues })
     if (!fault) return
     const { message, ...details } = fault
     throw requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
   },
 }
 
-/** As sent, not coerced. */
-type Variables = Record<string, unknown> | null | undefined
+/** Variables are as sent, not coerced. */
+type Execution = Pick<ExecutionArgs, 'schema' | 'document' | 'variableValues'>
 
 function faultOf(
   key: string,
   operation: OperationDefinitionNode,
-  document: DocumentNode,
-  variables: Variables,
+  { schema, document, variableValues }: Execution,
 ): Fault | undefined {
   const fault = keyFault(key)
   if (fault) return { ...fault, message: `The header Idempotency-Key ${fault.message}.` }
   const fields = rootFields(operation.selectionSet, document)
   if (new Set(fields.map(responseName)).size !== 1) {
+    const advice = 'Use the argument idempotencyKey of each field.'
+    return { message: `The header Idempotency-Key requires an operation with one field. ${advice}` }
+  }
+  if (fields.some((field) => (argumentOf(field, operation, variableValues) ?? key) !== key)) {
     return {
-      message:
-        'The header Idempotency-Key requires an operation with one field. Use the argument idempotencyKey of each field.',
+      message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.',
     }
   }
-  const keys = fields.map((field) => argumentOf(field, operation, variables) ?? key)
-  return keys.every((other) => other === key)
-    ? undefined
-    : { message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.' }
-}
-
-/** A key that is ignored must not seem to make a retry safe. */
-function keylessFault(
-  schema: GraphQLSchema,
-  { selectionSet }: OperationDefinitionNode,
-  document: DocumentNode,
-): Fault | undefined {
+  // A key that is ignored must not seem to make a retry safe.
   const mutations = schema.getMutationType()?.getFields() ?? {}
-  const keyless = rootFields(selectionSet, document).find(
-    ({ name }) => !mutations[name.value]?.args.some((argument) => argument.name === ARGUMENT),
-  )
-  return (
-    keyless && {
-      message: `${keyless.name.value} takes no idempotency key; send it without the header Idempotency-Key.`,
-    }
-  )
+  const keyless = fields.find(({ name }) => !mutations[name.value]?.args.some((arg) => arg.name === ARGUMENT))
+  if (!keyless) return undefined
+  const { value } = keyless.name
+  return { message: `${value} takes no idempotency key; send it without the header Idempotency-Key.` }
 }
 
 function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
@@ -116,7 +103,7 @@ function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): Fie
 function argumentOf(
   { arguments: given = [] }: FieldNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
-  variables: Variables,
+  variables: Execution['variableValues'],
 ): unknown {
   const argument = given.find(({ name }) => name.value === ARGUMENT)
   if (!argument) return undefined

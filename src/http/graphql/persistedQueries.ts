@@ -43,7 +43,11 @@ export function persistedQueries(
   /** Replaces a hash by the text of its document, or stores the text that was sent with it. */
   async function exchange(payload: Parameters<NonNullable<typeof onParams>>[0], request?: IncomingMessage) {
     const setParams = (params: GraphQLParams) => {
-      if (request && !reserve(request, params.query ?? '')) throw noMemory()
+      if (request && !reserve(request, params.query ?? '')) {
+        const { message, extensions } = overloaded()
+        const http = { status: 503, headers: { 'retry-after': '1' } }
+        throw new GraphQLError(message, { extensions: { ...extensions, http } })
+      }
       payload.setParams(params)
     }
     try {
@@ -69,10 +73,4 @@ function withoutCaching(error: unknown): unknown {
   if (!(error instanceof GraphQLError) || error.extensions.code === 'UNAVAILABLE') return error
   const http = { spec: true, status: 400, headers: { 'cache-control': 'no-store' } }
   return new GraphQLError(error.message, { extensions: { code: error.extensions.code, http } })
-}
-
-function noMemory(): GraphQLError {
-  const { message, extensions } = overloaded()
-  const http = { status: 503, headers: { 'retry-after': '1' } }
-  return new GraphQLError(message, { extensions: { ...extensions, http } })
 }

@@ -4,7 +4,7 @@ import type { ErrorCode, ErrorDetails } from '../../core/errors.ts'
 
 /**
  * Rejects requests that are not GraphQL. A browser sends forms and plain text to any origin without a preflight
- * request: if they were acceptedTypes, any page could write.
+ * request: if they were accepted, any page could write.
  */
 export const requests: Plugin = {
   onRequestParse({ request, requestParser, setRequestParser, endResponse, fetchAPI }) {
@@ -14,15 +14,10 @@ export const requests: Plugin = {
       const error = new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' satisfies ErrorCode } })
       return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
     }
-    if (
-      request.method === 'POST' &&
-      !requestTypes.has(mediaType(request.headers.get('content-type') ?? ''))
-    ) {
-      throw requestError(
-        415,
-        'BAD_REQUEST',
-        'Send the request as application/json, with a body such as {"query": "…"}.',
-      )
+    const requestType = mediaType(request.headers.get('content-type') ?? '')
+    if (request.method === 'POST' && !requestTypes.has(requestType)) {
+      const message = 'Send the request as application/json, with a body such as {"query": "…"}.'
+      throw requestError(415, 'BAD_REQUEST', message)
     }
     if (requestParser) setRequestParser((request) => parse(requestParser, request))
   },
@@ -51,13 +46,8 @@ export const requests: Plugin = {
 
 const responseTypes = ['application/json', 'application/graphql-response+json']
 
-const acceptedTypes = new Set([
-  ...responseTypes,
-  'text/event-stream',
-  'multipart/mixed',
-  'application/*',
-  '*/*',
-])
+const otherTypes = ['text/event-stream', 'multipart/mixed', 'application/*', '*/*']
+const acceptedTypes = new Set([...responseTypes, ...otherTypes])
 
 function accepts(header: string): boolean {
   if (header.trim() === '') return true

@@ -35,7 +35,7 @@ interface Fault {
 }
 
 /** Returns the first error in the variables of an operation. */
-export type VariableCheck = (
+type VariableCheck = (
   variables: Readonly<Record<string, unknown>> | null | undefined,
 ) => VariableFault | undefined
 

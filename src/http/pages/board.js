@@ -1,8 +1,8 @@
 // Two boards with numbered tickets: one sequence, with a sequence group for each board.
 
 import { ask, askOnce, isInDoubt } from './api.js'
-import { keepFresh } from './fresh.js'
-import { say, withProgress } from './messages.js'
+import { setText, withProgress } from './messages.js'
+import { refreshPeriodically } from './refresh.js'
 
 /** How many tickets of a board a window lists. */
 const LISTED = 50
@@ -12,7 +12,7 @@ const boards = ['NINJA', 'ROCK'].map(openBoard)
 function openBoard(name) {
   const section = document.querySelector('#board').content.cloneNode(true).firstElementChild
   const find = (selector) => section.querySelector(selector)
-  const [input, result, trouble, list] = ['input', '.result', '.trouble', 'ol'].map(find)
+  const [input, result, problem, list] = ['input', '.result', '.problem', 'ol'].map(find)
   let issued = 0
   let isWriting = false
 
@@ -30,19 +30,19 @@ function openBoard(name) {
 
   async function write(text) {
     isWriting = true
-    say(trouble, '')
+    setText(problem, '')
     try {
       const { value, formatted } = await withProgress(result, 'Taking a number…', () => takeNumber(name))
       const ticket = { formatted, text }
       list.prepend(itemOf(ticket))
       setListed(name, [ticket, ...listed(name)].slice(0, LISTED))
-      say(result, `Your ticket is ${formatted}.`)
+      setText(result, `Your ticket is ${formatted}.`)
       // Text typed in the meantime belongs to the next ticket.
       if (input.value.trim() === text) input.value = ''
       show(value)
     } catch (error) {
-      say(result, '')
-      say(trouble, troubleText(error))
+      setText(result, '')
+      setText(problem, problemText(error))
     }
     isWriting = false
   }
@@ -50,7 +50,7 @@ function openBoard(name) {
   /** Shows how many tickets the board has. Never fewer than before: answers may arrive out of order. */
   function show(count) {
     issued = Math.max(issued, count)
-    say(find('.count'), issued === 1 ? '1 ticket' : `${issued} tickets`)
+    setText(find('.count'), issued === 1 ? '1 ticket' : `${issued} tickets`)
   }
 
   return { name, show }
@@ -67,7 +67,7 @@ async function takeNumber(board) {
   return nextInSequence
 }
 
-function troubleText(error) {
+function problemText(error) {
   return isInDoubt(error)
     ? 'The connection broke: this ticket may have a number that nobody knows.'
     : `No ticket: ${error.message}`
@@ -101,4 +101,4 @@ async function showCounts() {
   for (const { name, show } of boards) show(sequence[name].lastValue ?? 0)
 }
 
-keepFresh(showCounts, document.querySelector('#freshness'))
+refreshPeriodically(showCounts, document.querySelector('#freshness'))

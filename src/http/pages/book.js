@@ -3,8 +3,8 @@
 import { ask } from './api.js'
 import { titles } from './books.js'
 import { bars } from './chart.js'
-import { keepFresh } from './fresh.js'
-import { say } from './messages.js'
+import { setText } from './messages.js'
+import { refreshPeriodically } from './refresh.js'
 import { copiesText, openSale } from './sales.js'
 
 const title = new URLSearchParams(location.search).get('title') || titles[0]
@@ -44,10 +44,10 @@ async function showSales() {
   const counter = await readSales()
   if (!showSale(counter)) return
   const { valueIn, timeZone, hours, days } = counter
-  say(find('.month'), valueIn === null ? '' : copiesText(valueIn, 'this month'))
+  setText(find('.month'), valueIn === null ? '' : copiesText(valueIn, 'this month'))
   charts.hours.show(hours, timeZone)
   charts.days.show(days, timeZone)
-  say(find('.zone'), `Hours and days of the time zone ${timeZone}.`)
+  setText(find('.zone'), `Hours and days of the time zone ${timeZone}.`)
 }
 
-const refresh = keepFresh(showSales, find('#freshness'))
+const refresh = refreshPeriodically(showSales, find('#freshness'))

@@ -1,13 +1,13 @@
 // Bar charts of a counter's history, drawn by uPlot. A slider selects a bar by touch or keyboard; its value is shown.
 
-import { say } from './messages.js'
+import { setText } from './messages.js'
 import uPlot from './uplot.js'
 
 const HEIGHT = 200
 
 /** Creates the chart of a figure; `labels` is the format of its buckets' names. */
 export function bars(figure, labels) {
-  const [place, empty, reading, slider] = ['.chart', '.empty', '.reading', '.slider'].map((selector) =>
+  const [element, empty, reading, slider] = ['.chart', '.empty', '.reading', '.slider'].map((selector) =>
     figure.querySelector(selector),
   )
   let plot
@@ -20,7 +20,7 @@ export function bars(figure, labels) {
   function draw() {
     if (!buckets) return
     plot?.destroy()
-    plot = new uPlot(optionsFor(place, nameAt, onCursor), dataOf(buckets), place)
+    plot = new uPlot(optionsFor(element, nameAt, onCursor), dataOf(buckets), element)
   }
 
   /** Selects the bar under the pointer. */
@@ -44,7 +44,7 @@ export function bars(figure, labels) {
     slider.max = buckets.length - 1
     slider.value = index
     slider.setAttribute('aria-valuetext', text)
-    say(reading, text)
+    setText(reading, text)
   }
 
   /** Moves the chart's line to the selected bar. */
@@ -60,7 +60,7 @@ export function bars(figure, labels) {
     choose(Number(slider.value))
     pointAtChosen()
   })
-  new ResizeObserver(() => plot?.setSize({ width: place.clientWidth, height: HEIGHT })).observe(place)
+  new ResizeObserver(() => plot?.setSize({ width: element.clientWidth, height: HEIGHT })).observe(element)
   for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)']) {
     matchMedia(query).addEventListener('change', draw)
   }
@@ -80,11 +80,11 @@ export function bars(figure, labels) {
       }
       const sold = buckets.flatMap(({ value }, index) => (value === 0 ? [] : `${nameAt(index)}: ${value}`))
       const isEmpty = sold.length === 0
-      say(empty, isEmpty ? emptyText(read) : '')
+      setText(empty, isEmpty ? emptyText(read) : '')
       for (const part of [reading, slider]) part.hidden = isEmpty
       if (!isEmpty) showReading()
       // The same as text.
-      place.setAttribute('aria-label', isEmpty ? empty.textContent : sold.join('; '))
+      element.setAttribute('aria-label', isEmpty ? empty.textContent : sold.join('; '))
     },
   }
 }
@@ -98,7 +98,7 @@ function dataOf(buckets) {
   return [buckets.map((_, index) => index), buckets.map(({ value }) => value)]
 }
 
-function optionsFor(place, nameAt, onCursor) {
+function optionsFor(element, nameAt, onCursor) {
   const style = getComputedStyle(document.documentElement)
   const color = (name) => style.getPropertyValue(name)
   const axis = {
@@ -107,7 +107,7 @@ function optionsFor(place, nameAt, onCursor) {
     ticks: { stroke: color('--chart-line'), width: 1 },
   }
   return {
-    width: place.clientWidth,
+    width: element.clientWidth,
     height: HEIGHT,
     legend: { show: false },
     hooks: { setCursor: [onCursor] },

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 
 /** A file of the repository that the server serves as text. */
-export interface Doc {
+interface Doc {
   /** Its path in the repository and on the server: `/docs/periods.md`. */
   path: string
   /** Its first heading. */

@@ -7,7 +7,7 @@
 // EXPIRED.
 
 import { ask, askOnce, isInDoubt, newKey } from './api.js'
-import { say, setEnabled, withProgress } from './messages.js'
+import { setEnabled, setText, withProgress } from './messages.js'
 
 const TTL_SECONDS = 900
 
@@ -17,7 +17,7 @@ const ASK_AGAIN_MS = 5000
 const FIELDS = 'id formatted state expiresAt'
 
 const find = (selector) => document.querySelector(selector)
-const [number, statusText, progress, trouble] = ['.number', '.status', '.progress', '.trouble'].map(find)
+const [number, statusText, progress, problem] = ['.number', '.status', '.progress', '.problem'].map(find)
 const [customer, issue, discard, begin] = ['#customer', '[type=submit]', '#discard', '#begin'].map(find)
 const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 
@@ -50,15 +50,15 @@ function beginInvoice() {
 /** Gets the reservation by `reserve` or `look`. */
 async function get(way) {
   enter('getting')
-  say(number, '…')
-  for (const place of [statusText, trouble]) say(place, '')
+  setText(number, '…')
+  for (const element of [statusText, problem]) setText(element, '')
   try {
     show(await withProgress(progress, 'Getting the number…', way))
   } catch (error) {
     retry = way
     enter('failed')
-    say(number, '–')
-    say(trouble, `There is no number now: ${error.message}`)
+    setText(number, '–')
+    setText(problem, `There is no number now: ${error.message}`)
   }
 }
 
@@ -100,7 +100,7 @@ async function look() {
 async function settle(field, progressText) {
   if (state !== 'RESERVED') return
   enter('settling')
-  say(trouble, '')
+  setText(problem, '')
   try {
     const settled = await withProgress(progress, progressText, () =>
       askOnce(`mutation Settle($id: ID!) { ${field}(id: $id) { ${FIELDS} } }`, { id: reservation.id }, null),
@@ -109,7 +109,7 @@ async function settle(field, progressText) {
   } catch (error) {
     if (error.code === 'RESERVATION_CLOSED') return show({ ...reservation, state: error.state })
     show(reservation)
-    say(trouble, isInDoubt(error) ? DOUBT : `Not done: ${error.message}`)
+    setText(problem, isInDoubt(error) ? DOUBT : `Not done: ${error.message}`)
   }
 }
 
@@ -124,8 +124,8 @@ function show(found) {
     RELEASED: () => 'Discarded: the next invoice gets this number.',
     EXPIRED: () => 'The time is over: another invoice may have this number.',
   }
-  say(number, formatted)
-  say(statusText, texts[found.state]())
+  setText(number, formatted)
+  setText(statusText, texts[found.state]())
   enter(found.state)
   clearTimeout(expiry)
   if (found.state === 'RESERVED') {
@@ -146,7 +146,7 @@ function enter(next) {
   customer.readOnly = !['getting', 'failed', 'RESERVED'].includes(state)
   for (const button of [issue, discard]) setEnabled(button, state === 'RESERVED')
   begin.hidden = ['getting', 'settling', 'RESERVED'].includes(state)
-  say(begin, state === 'failed' ? 'Try again' : 'Next invoice')
+  setText(begin, state === 'failed' ? 'Try again' : 'Next invoice')
 }
 
 customer.value = sessionStorage.getItem('customer') ?? ''

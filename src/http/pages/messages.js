@@ -4,18 +4,18 @@
 const PROGRESS_AFTER_MS = 300
 
 /** Sets a text only if it differs: screen readers announce a live region on every write, even of the same text. */
-export function say(place, text) {
-  if (place.textContent !== text) place.textContent = text
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text
 }
 
-/** Runs a task, and shows `text` in `place` if it takes longer than that. */
-export async function withProgress(place, text, task) {
-  const timer = setTimeout(() => say(place, text), PROGRESS_AFTER_MS)
+/** Runs a task, and shows `text` in `element` if it takes longer than that. */
+export async function withProgress(element, text, task) {
+  const timer = setTimeout(() => setText(element, text), PROGRESS_AFTER_MS)
   try {
     return await task()
   } finally {
     clearTimeout(timer)
-    if (place.textContent === text) say(place, '')
+    if (element.textContent === text) setText(element, '')
   }
 }
 

@@ -56,12 +56,8 @@ const headers = {
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 }
 
-export interface PagesOptions {
-  /** Whether there is a book with this title. */
-  isBook: (title: string) => Promise<boolean>
-}
-
-export async function readPages({ isBook }: PagesOptions): Promise<Pages> {
+/** @param isBook whether there is a book with this title */
+export async function readPages(isBook: (title: string) => Promise<boolean>): Promise<Pages> {
   const docs = await readDocs()
   const files = Object.entries(await filesByPath()).map(
     async ([path, url]) => [path, await readPage(url)] as const,

@@ -1,7 +1,7 @@
 // What the pages of the shop share: buying a book, and texts about its numbers.
 
 import { askOnce, isInDoubt } from './api.js'
-import { say, setEnabled, withProgress } from './messages.js'
+import { setEnabled, setText, withProgress } from './messages.js'
 
 /** If no more copies than this are left, buyers see how many. */
 const FEW = 10
@@ -15,9 +15,9 @@ const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
  * once the numbers are known, while copies are left. `refresh` reads the numbers of the page, after each purchase.
  * Returns a function that shows a state of the book's counter.
  */
-export function openSale(place, title, refresh) {
-  const [button, sold, fewLeft, result, trouble] = ['button', '.sold', '.left', '.result', '.trouble'].map(
-    (selector) => place.querySelector(selector),
+export function openSale(element, title, refresh) {
+  const [button, sold, fewLeft, result, problem] = ['button', '.sold', '.left', '.result', '.problem'].map(
+    (selector) => element.querySelector(selector),
   )
   /** Copies left; undefined: not known yet. */
   let left
@@ -33,15 +33,15 @@ export function openSale(place, title, refresh) {
 
   async function sell() {
     isBuying = true
-    say(trouble, '')
+    setText(problem, '')
     try {
       const purchase = await withProgress(result, 'Buying…', () => buy(title))
-      say(result, boughtText(title, purchase))
+      setText(result, boughtText(title, purchase))
       // Null if only reading it failed.
       if (purchase.counter) show(purchase.counter)
     } catch (error) {
-      say(result, '')
-      say(trouble, troubleText(title, error))
+      setText(result, '')
+      setText(problem, problemText(title, error))
     }
     isBuying = false
     refresh()
@@ -54,17 +54,17 @@ export function openSale(place, title, refresh) {
     const wasSoldOut = left <= 0
     left = leftOf(counter)
     const isSoldOut = left <= 0
-    say(sold, soldText(counter))
-    say(fewLeft, leftText(left))
+    setText(sold, soldText(counter))
+    setText(fewLeft, leftText(left))
     nameButton(isSoldOut ? 'Sold out' : 'Buy')
     setEnabled(button, !isSoldOut)
     // Copies are available again, so that message is outdated.
-    if (wasSoldOut && !isSoldOut && trouble.textContent === soldOutText(title)) say(trouble, '')
+    if (wasSoldOut && !isSoldOut && problem.textContent === soldOutText(title)) setText(problem, '')
     return true
   }
 
   function nameButton(text) {
-    say(button, text)
+    setText(button, text)
     button.setAttribute('aria-label', `${text} ${title}`)
   }
 
@@ -94,7 +94,7 @@ function boughtText(title, { value, valueIn }) {
   return `You just bought copy ${numbers.format(value)} of ${title}${month}.`
 }
 
-function troubleText(title, error) {
+function problemText(title, error) {
   if (error.code === 'LIMIT_REACHED') return soldOutText(title)
   if (isInDoubt(error)) return 'The connection broke: this copy may or may not have been sold.'
   return `Not sold: ${error.message}`

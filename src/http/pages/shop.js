@@ -2,7 +2,7 @@
 
 import { ask } from './api.js'
 import { edition, titles } from './books.js'
-import { keepFresh } from './fresh.js'
+import { refreshPeriodically } from './refresh.js'
 import { openSale } from './sales.js'
 
 const template = document.querySelector('#book')
@@ -54,4 +54,4 @@ async function showSales() {
   shelf.forEach((showSale, index) => void showSale(counters[index]))
 }
 
-const refresh = keepFresh(showSales, document.querySelector('#freshness'))
+const refresh = refreshPeriodically(showSales, document.querySelector('#freshness'))
