@@ -8,8 +8,10 @@ async function startWithoutReads() {
   let isReading = true
   const target = await startProxy(await freshDatabase(), (statement) =>
     !isReading &&
-    /created_at|as its_group|n\.time_zone|^select time_zone/.test(statement) &&
-    /^\(?select/.test(statement)
+    /created_at|as its_group|n\.time_zone/.test(statement) &&
+    /^\(?select/.test(statement) &&
+    // A change of a namespace begins by reading its row.
+    !/where n\.name = /.test(statement)
       ? 'is cut off'
       : 'passes',
   )

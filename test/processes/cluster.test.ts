@@ -7,16 +7,20 @@ import { filledUp, query } from '../support/database.ts'
 import { startCluster } from '../support/galera.ts'
 import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
+import { openOnce } from '../support/openOnce.ts'
 import { PATIENCE } from '../support/privateServer.ts'
+import { runSize } from '../support/random.ts'
 
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
-const ANSWERS = Number(process.env.NTH_TEST_CLUSTER_ANSWERS ?? 3000)
+const ANSWERS = runSize({ fast: 300, normal: 1000, long: 20_000 })
 
-/** A cluster with the tables, reached at two of its nodes. */
+let databases = 0
+
+/** A database with the tables, in the cluster of this file, reached at two of its nodes. */
 async function cluster(): Promise<[Target, Target]> {
-  const nodes = await startCluster()
-  const database = 'nth'
+  const nodes = await openOnce(startCluster)
+  const database = `nth${++databases}`
   await query(nodes[0], `create database ${database}`)
   const [first, second] = [
     { ...nodes[0], database },
@@ -137,7 +141,7 @@ it('leaves no transaction open at a node while nobody counts', async () => {
       `select t.trx_id
          from information_schema.innodb_trx t
          join information_schema.processlist p on p.id = t.trx_mysql_thread_id
-        where p.db = 'nth' and p.id <> connection_id()`,
+        where p.db = '${target.database}' and p.id <> connection_id()`,
     ),
   ).toEqual([])
 })

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { type Client, inParallel, sorted, upTo } from '../support/client.ts'
 import { freshDatabase, urlOf } from '../support/database.ts'
 import { startNth } from '../support/nthProcess.ts'
+import { runSize } from '../support/random.ts'
 
 /** Two server processes on one database. */
 async function twoServers(): Promise<[Client, Client]> {
@@ -10,9 +11,10 @@ async function twoServers(): Promise<[Client, Client]> {
   return Promise.all([startNth({ DATABASE_URL }), startNth({ DATABASE_URL })])
 }
 
-it('gives 2 boards x 10 callers x 1 000 tickets exactly the numbers 1 to 10 000 each, through one server or two', {
-  timeout: 180_000,
-}, async () => {
+const TICKETS = 10 * runSize({ fast: 20, normal: 100, long: 1000 })
+const ROUNDS = runSize({ fast: 10, normal: 50, long: 200 })
+
+it(`gives 2 boards x 10 callers exactly the numbers 1 to ${TICKETS} each, through one server or two`, async () => {
   const servers = await twoServers()
   for (const [sequence, clients] of [
     ['one', servers.slice(0, 1)],
@@ -20,7 +22,7 @@ it('gives 2 boards x 10 callers x 1 000 tickets exactly the numbers 1 to 10 000 
   ] as const) {
     const boards = await Promise.all(
       ['NINJA', 'ROCK'].map((group) =>
-        inParallel(10, 10_000, async (index) => {
+        inParallel(10, TICKETS, async (index) => {
           const client = clients[index % clients.length] as Client
           const { nextInSequence } = await client.ask(
             `mutation { nextInSequence(name: "${sequence}", group: "${group}") { value formatted } }`,
@@ -30,13 +32,13 @@ it('gives 2 boards x 10 callers x 1 000 tickets exactly the numbers 1 to 10 000 
         }),
       ),
     )
-    for (const numbers of boards) expect(sorted(numbers)).toEqual(upTo(10_000))
+    for (const numbers of boards) expect(sorted(numbers)).toEqual(upTo(TICKETS))
   }
 })
 
-it('makes a counter that 20 callers hit at once, 200 times over, without a failure or a lost hit', async () => {
+it(`makes a counter that 20 callers hit at once, ${ROUNDS} times over, without a failure or a lost hit`, async () => {
   const [first, second] = await twoServers()
-  for (let round = 0; round < 200; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const clients = round % 2 ? [first, second] : [first]
     const values = await Promise.all(
       upTo(20).map(async (caller) => {

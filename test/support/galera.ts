@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
-import { expect, onTestFinished } from 'vitest'
+import { expect } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
 import { exists } from '../../src/mysql/privateServer/files.ts'
@@ -13,12 +13,13 @@ import { serverProgram } from '../../src/mysql/privateServer/open.ts'
 import { endProcess } from '../../src/mysql/privateServer/processes.ts'
 import { query } from './database.ts'
 import { temporaryDirectory } from './nthProcess.ts'
+import { onFinished } from './openOnce.ts'
 import { PATIENCE } from './privateServer.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth')
 const { signal } = new AbortController()
 
-/** A Galera cluster of two nodes, which ends with the test. */
+/** A Galera cluster of two nodes. */
 export async function startCluster(): Promise<[Target, Target]> {
   const program = await serverProgram({
     root: join(PROGRAMS, 'server'),
@@ -122,7 +123,7 @@ async function startNode(options: NodeOptions, ...more: string[]): Promise<Targe
     { stdio: 'ignore', env: { ...process.env, PATH: `${dirname(directory)}:${process.env.PATH}` } },
   )
   const exited = once(child, 'exit')
-  onTestFinished(async () => {
+  onFinished(async () => {
     if (child.pid && child.exitCode === null && child.signalCode === null) await endProcess(child.pid, 20_000)
     await exited
   })
