@@ -22,9 +22,9 @@ export default defineConfig(({ mode }) => ({
     include: ['test/**/*.test.ts'],
     // Without a browser the rest runs; `npm test` says so before it starts.
     exclude: [
-      ...(chromium && mode !== 'fast' ? [] : ['test/browser/**']),
+      ...(chromium ? [] : ['test/browser/**']),
       ...(hasGalera ? [] : ['test/processes/cluster.test.ts']),
-      ...(mode === 'fast' ? ['test/processes/**'] : []),
+      ...(mode === 'fast' ? ['test/browser/**', 'test/processes/**', 'test/faults/**'] : []),
     ],
     globalSetup: ['test/support/globalSetup.ts'],
     setupFiles: ['test/support/setup.ts'],

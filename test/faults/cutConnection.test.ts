@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { claimOf } from '../src/core/idempotency.ts'
-import { CLASSES } from '../src/mysql/connections/errorNumbers.ts'
-import { freshDatabase, query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { type Fate, startProxy } from './support/proxy.ts'
+import { claimOf } from '../../src/core/idempotency.ts'
+import { CLASSES } from '../../src/mysql/connections/errorNumbers.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { type Fate, startProxy } from '../support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 

@@ -1,11 +1,11 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { claimOf } from '../src/core/idempotency.ts'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { PATIENCE } from './support/privateServer.ts'
+import { claimOf } from '../../src/core/idempotency.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
+import { upTo } from '../support/client.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { PATIENCE } from '../support/privateServer.ts'
 
 /** So many locks, each waited for, take longer than this deadline. */
 const HELD = 15

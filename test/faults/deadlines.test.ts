@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { freshDatabase } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { startProxy } from './support/proxy.ts'
-import { soon } from './support/soon.ts'
+import { freshDatabase } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { startProxy } from '../support/proxy.ts'
+import { soon } from '../support/soon.ts'
 
 const key = { namespace: 'n', name: 'c' }
 const CONFLICT = { errno: 1213 }

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { upTo } from './support/client.ts'
-import { freshDatabase } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
-import { startProxy } from './support/proxy.ts'
+import { upTo } from '../support/client.ts'
+import { freshDatabase } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { startProxy } from '../support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
 const group = { namespace: 'n', sequence: 'c', group: '' }
