@@ -48,7 +48,8 @@ const MAX_SCHEMA_VALUES = 20_000
 
 /** Parses a document unless it is too large. */
 export function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
-  if (hasTooManyLines(typeof source === 'string' ? source : source.body)) {
+  const text = typeof source === 'string' ? source : source.body
+  if (text.split(/\r\n|[\n\r]/, MAX_LINES + 1).length > MAX_LINES) {
     throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
   }
   try {
@@ -62,13 +63,6 @@ export function parseBounded(source: string | Source, options?: ParseOptions): D
     // The parser is recursive.
     throw new GraphQLError('Syntax Error: Document is nested too deeply.')
   }
-}
-
-function hasTooManyLines(text: string): boolean {
-  const lineEnd = /\r\n|[\n\r]/g
-  let lines = 1
-  while (lines <= MAX_LINES && lineEnd.test(text)) lines += 1
-  return lines > MAX_LINES
 }
 
 /** Validates a document unless it is too large: some rules take time proportional to a product of counts. */
