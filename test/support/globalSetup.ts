@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { TestProject } from 'vitest/node'
 import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
 import type { RunLength } from './random.ts'
+import { makeTemporaryDirectory } from './temporary.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -34,7 +34,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide('server', server)
     return () => dropDatabases(server, prefix)
   }
-  const directory = await mkdtemp(join(tmpdir(), 'nth-test-'))
+  const directory = await makeTemporaryDirectory()
   const database = await openPrivateDatabase({
     directory,
     // Shared with `npm start`, so that it is fetched once.

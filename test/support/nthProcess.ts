@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Client, clientOf } from './client.ts'
 import { onFinished } from './openOnce.ts'
+import { makeTemporaryDirectory } from './temporary.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -79,7 +79,7 @@ export async function dataDirectory(): Promise<string> {
 
 /** A directory that is removed when the test has finished. */
 export async function temporaryDirectory(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'nth-test-'))
+  const path = await makeTemporaryDirectory()
   onFinished(() => rm(path, { recursive: true, force: true }))
   return path
 }
