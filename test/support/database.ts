@@ -16,8 +16,8 @@ const NUMBERED = ['namespace', 'counter', 'sequence', 'sequence_group']
 /** Migrated, empty databases that no test uses now. */
 const unused: Target[] = []
 
-/** The names of the tables that such a database has. */
-let migratedTables: string[] = []
+/** What such a database consists of. */
+let migratedSchema: string[] = []
 
 /**
  * An empty database, which no other test uses meanwhile. It is emptied for the next test when this one has finished:
@@ -68,15 +68,16 @@ async function createDatabase(migrated: boolean): Promise<Target> {
   await runStatement(server, `create database ${target.database}`)
   if (!migrated) return target
   await migrate(target)
-  if (migratedTables.length === 0) migratedTables = await tablesAndTriggers(target)
+  if (migratedSchema.length === 0) migratedSchema = await schemaOf(target)
   return target
 }
 
-/** Empties a database for the next test, or drops it where a test has left a table or a trigger of its own. */
+/** Empties a database for the next test, or drops it where a test has left a table, trigger or migration of its own. */
 async function recycle(target: Target): Promise<void> {
   await killConnections(target)
-  if (`${await tablesAndTriggers(target)}` !== `${migratedTables}`) return drop(target)
-  const emptied = migratedTables.filter((table) => table !== 'migration')
+  if (`${await schemaOf(target)}` !== `${migratedSchema}`) return drop(target)
+  const tables = migratedSchema.flatMap((part) => /^table (.*)/.exec(part)?.[1] ?? [])
+  const emptied = tables.filter((table) => table !== 'migration')
   await query(
     target,
     ...emptied.map((table) => `delete from ${table}`),
@@ -102,14 +103,17 @@ function unlessGone(error: NodeJS.ErrnoException): void {
   if (error.errno !== NO_SUCH_THREAD) throw error
 }
 
-async function tablesAndTriggers(target: Target): Promise<string[]> {
+/** Its tables, triggers and migrations, each with its kind. */
+async function schemaOf(target: Target): Promise<string[]> {
   const rows = await query(
     target,
-    `select table_name as name from information_schema.tables where table_schema = database()
+    `select concat('table ', table_name) as part from information_schema.tables where table_schema = database()
      union all
-     select trigger_name from information_schema.triggers where trigger_schema = database()`,
+     select concat('trigger ', trigger_name) from information_schema.triggers where trigger_schema = database()
+     union all
+     select concat('migration ', convert(name using utf8mb4)) from migration`,
   )
-  return rows.map(({ name }) => String(name)).toSorted()
+  return rows.map(({ part }) => String(part)).toSorted()
 }
 
 function drop({ database, ...server }: Target): Promise<void> {
