@@ -28,7 +28,7 @@ interface NamespaceSource {
 type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
 
 /** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
-function ranked(
+function withRanks(
   counters: readonly LeaderboardEntry[],
   { after, before, fromEnd }: PageBounds<LeaderboardPosition>,
 ): ListedCounter[] {
@@ -98,7 +98,7 @@ builder.node(Namespace, {
           }
           return connectionOf<ListedCounter, LeaderboardPosition>(args, context, info, {
             list: async (bounds) =>
-              ranked(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
+              withRanks(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
             toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.position),
             fromCursor: (argument, cursor) => decodeLeaderboardCursor(argument, orderBy, cursor),
           })

@@ -3,7 +3,7 @@
 // What survives a reload: first a key, for which the API returns the same reservation again, then the reservation's id.
 //
 // States of the page: `none` (no invoice begun), `getting` (waiting for the reservation), `failed` (didn't get it),
-// `settling` (waiting for it to be confirmed or released), and those of the reservation: RESERVED, CONFIRMED, RELEASED,
+// `closing` (waiting for it to be confirmed or released), and those of the reservation: RESERVED, CONFIRMED, RELEASED,
 // EXPIRED.
 
 import { ask, askOnce, isInDoubt, newKey } from './api.js'
@@ -99,7 +99,7 @@ async function look() {
 /** Confirms or releases the reservation. Repeating either changes nothing, so neither needs a key. */
 async function settle(field, progressText) {
   if (state !== 'RESERVED') return
-  enter('settling')
+  enter('closing')
   setText(problem, '')
   try {
     const settled = await withProgress(progress, progressText, () =>
@@ -145,7 +145,7 @@ function enter(next) {
   find('#invoice').hidden = state === 'none'
   customer.readOnly = !['getting', 'failed', 'RESERVED'].includes(state)
   for (const button of [issue, discard]) setEnabled(button, state === 'RESERVED')
-  begin.hidden = ['getting', 'settling', 'RESERVED'].includes(state)
+  begin.hidden = ['getting', 'closing', 'RESERVED'].includes(state)
   setText(begin, state === 'failed' ? 'Try again' : 'Next invoice')
 }
 
