@@ -63,7 +63,8 @@ export async function query(target: Target, ...statements: string[]): Promise<Ro
 }
 
 async function createDatabase(migrated: boolean): Promise<Target> {
-  const server = inject('server')
+  // The database of TEST_DATABASE_URL need not exist.
+  const { database: _, ...server } = inject('server')
   const target = { ...server, database: `${inject('databasePrefix')}${randomBytes(6).toString('hex')}` }
   await runStatement(server, `create database ${target.database}`)
   if (!migrated) return target
