@@ -1,7 +1,7 @@
 /*
  * A second way into Yoga's pipeline, beside its own request and response. Processor time of a server in memory, by
- * `process.cpuUsage`, at 64 connections: an `increment` took 47 µs instead of 147, a read of 100 counters 0.70 ms instead of
- * 0.82 (medians of five alternating runs on two cores, Node 20). To repeat it, compare
+ * `process.cpuUsage`, at 64 connections: an `increment` took 47 µs instead of 147, a read of 100 counters 0.70 ms
+ * instead of 0.82 (medians of five alternating runs on two cores, Node 20). To repeat it, compare
  * `npm run bench -- --only ceiling,hot@64,reads@64` with and without the fast path below.
  */
 
@@ -98,8 +98,8 @@ export function createGraphqlHandler(api: Api, connections: Pick<Connections, 'r
       return api(Object.assign(request, { body: Readable.from([body]) }), withHeaders(response, headers))
     }
     const result = await resultOf(params, request, response)
-    // Responses are written together, after all requests that were ready have been read. Written between one request and
-    // the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
+    // Responses are written together, after all requests that were ready have been read. Written between one request
+    // and the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
     // with 64 connections, two cores, Node 20). An idle server loses nothing: its tick ends at once.
     await endOfTick()
     if (!isSuccess(result)) return sendProcessed(result, type, response, headers)
