@@ -139,7 +139,7 @@ async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults:
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
   const handle = createGraphqlHandler(new Proxy(api, handler), { reserve: () => true })
-  const server = createServer(handle)
+  const server = createServer((request, response) => handle(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
   // It listens at a port.

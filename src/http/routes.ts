@@ -1,4 +1,5 @@
 import { NthError } from '../core/errors.ts'
+import { withHeaders } from './connections/cors.ts'
 import type { HostError } from './connections/hosts.ts'
 import { pathOf, queryOf } from './connections/path.ts'
 import { sendError } from './connections/sendError.ts'
@@ -16,18 +17,19 @@ export interface Routes {
 
 /** Routes requests to the API, to GraphiQL at the same path, or to a page. */
 export function createRouter({ pages, checkHost, graphql }: Routes): Handler {
-  return async (request, response) => {
+  return async (request, response, headers) => {
     const path = pathOf(request)
+    const isGet = request.method === 'GET' || request.method === 'HEAD'
+    const isPage = isGet && wantsHtml(request.headers)
+    const isGraphql = path === '/graphql' || path === '/graphql/'
+    const hostError = checkHost(request.headers.host ?? 'localhost')
+    if (isGraphql && !isPage && !hostError) return graphql(request, response, headers)
+    withHeaders(response, headers)
     if (path === undefined) {
       return sendError(response, 400, new NthError('BAD_REQUEST', 'The URL of the request is malformed.'))
     }
-    const hostError = checkHost(request.headers.host ?? 'localhost')
-    const isGet = request.method === 'GET' || request.method === 'HEAD'
-    if (path === '/graphql' || path === '/graphql/') {
-      if (isGet && wantsHtml(request.headers)) return sendPage(request, response, await graphiqlPage())
-      if (hostError) return sendError(response, hostError.status, hostError.error)
-      return graphql(request, response)
-    }
+    if (isGraphql && isPage) return sendPage(request, response, await graphiqlPage())
+    if (isGraphql && hostError) return sendError(response, hostError.status, hostError.error)
     const page = pages.at(path)
     if (page && !isGet) {
       response.setHeader('allow', 'GET, HEAD')
@@ -37,7 +39,7 @@ export function createRouter({ pages, checkHost, graphql }: Routes): Handler {
     const exists = hostError ? undefined : page?.exists
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
-    if (isGet && wantsHtml(request.headers)) return sendPage(request, response, pages.notFound, 404)
+    if (isPage) return sendPage(request, response, pages.notFound, 404)
     const message = 'Not found. The API is at /graphql, the shop at /.'
     return sendError(response, 404, new NthError('BAD_REQUEST', message))
   }

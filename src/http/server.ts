@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { type NthError, unavailable } from '../core/errors.ts'
 import { openConnections } from './connections/connections.ts'
-import { createCors } from './connections/cors.ts'
+import { createCors, withHeaders } from './connections/cors.ts'
 import { type Access, createHostCheck, isLoopback } from './connections/hosts.ts'
 import { overloaded, sendError } from './connections/sendError.ts'
 import { closeSlowReaders } from './connections/slowReaders.ts'
@@ -83,15 +83,16 @@ export async function listen({
   }
   let handle = rejectWith(unavailable('Nth is starting; try again in a moment.'))
   let onFault: ApiOptions['onFault'] = () => undefined
-  const setCorsHeaders = createCors(access, (origin) =>
+  const corsHeaders = createCors(access, (origin) =>
     warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`),
   )
   const connections = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     handle(request, response, hasMemory) {
-      setCorsHeaders(request, response)
-      if (request.method === 'OPTIONS') return response.writeHead(204).end()
-      return hasMemory ? handle(request, response) : sendError(response, 503, overloaded())
+      const headers = corsHeaders(request)
+      if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
+      if (hasMemory) return handle(request, response, headers)
+      return sendError(withHeaders(response, headers), 503, overloaded())
     },
     onFault: (error) => onFault(error),
   })
@@ -143,8 +144,8 @@ function urlOf({ address, family, port }: AddressInfo): string {
 
 /** Answers every request with an error, and closes the connection. */
 function rejectWith(error: NthError): Handler {
-  return (_, response) => {
+  return (_, response, headers) => {
     response.setHeader('connection', 'close')
-    sendError(response, 503, error)
+    sendError(withHeaders(response, headers), 503, error)
   }
 }

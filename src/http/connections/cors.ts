@@ -7,15 +7,18 @@ const MAX_AGE_S = '7200'
 /** Maximum number of rejected origins that are reported. */
 const MAX_REPORTED = 20
 
+/** Names and values of headers, alternating. */
+export type HeaderList = readonly string[]
+
 /**
- * Creates a function that sets the CORS headers of a response: without credentials, and without access for other
+ * Creates a function that returns the CORS headers of a response: without credentials, and without access for other
  * origins. They are on every response of the server, so that its errors can be read as well.
  */
 export function createCors(
   access: Access,
   /** Called once for each origin that was rejected. */
   onRejected: (origin: string) => void,
-): (request: IncomingMessage, response: ServerResponse) => void {
+): (request: IncomingMessage) => HeaderList {
   const reported = new Set<string>()
 
   function report(origin: string): void {
@@ -24,22 +27,29 @@ export function createCors(
     onRejected(origin)
   }
 
-  return ({ method, headers }, response) => {
-    const { origin, host, 'access-control-request-headers': requested = '' } = headers
-    response.setHeader('vary', 'Origin')
-    if (!origin) return
+  return ({ method, headers: { origin, host, 'access-control-request-headers': requested = '' } }) => {
+    if (!origin) return VARY
     if (!isAllowed(origin, access)) {
       // Clients choose `origin`, so it may be malformed. The server's own pages are not rejected.
       const originHost = hostOf(origin)
       if (originHost !== undefined && originHost !== host) report(origin)
-      return
+      return VARY
     }
-    response.setHeader('access-control-allow-origin', origin)
-    if (method !== 'OPTIONS') return
-    response.setHeader('access-control-allow-methods', 'GET, POST')
-    response.setHeader('access-control-allow-headers', requested)
-    response.setHeader('access-control-max-age', MAX_AGE_S)
+    const allowed = [...VARY, 'access-control-allow-origin', origin]
+    if (method !== 'OPTIONS') return allowed
+    const methods = ['access-control-allow-methods', 'GET, POST', 'access-control-max-age', MAX_AGE_S]
+    return [...allowed, ...methods, 'access-control-allow-headers', requested]
   }
+}
+
+const VARY: HeaderList = ['vary', 'Origin']
+
+/** Sets headers for code that doesn't get them as a list. */
+export function withHeaders(response: ServerResponse, headers: HeaderList): ServerResponse {
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    response.setHeader(String(headers[index]), String(headers[index + 1]))
+  }
+  return response
 }
 
 /** The host and port of an origin; undefined: it isn't one. */

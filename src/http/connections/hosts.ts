@@ -1,7 +1,11 @@
+import { LRUCache } from 'lru-cache'
 import { NthError } from '../../core/errors.ts'
 
 /** Loopback names of this machine. */
 export const LOOPBACK_NAMES: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
+
+/** Maximum cached hosts: clients choose them, and Node accepts headers of 16 kB. */
+const MAX_CACHED = 256
 
 /** Which pages may call from a browser. */
 export interface Access {
@@ -30,7 +34,7 @@ export function createHostCheck({
   const origins = isAnyAllowed ? [] : allowedOrigins
   const names = new Set([...LOOPBACK_NAMES, ...origins.map((origin) => new URL(origin).hostname)])
 
-  return (host) => {
+  function errorOf(host: string): HostError | undefined {
     const hostname = hostnameOf(host)
     // Yoga creates a URL from it, and returns a stack trace if that fails.
     if (hostname === undefined) {
@@ -40,6 +44,12 @@ export function createHostCheck({
     const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
     return { status: 403, error: new NthError('FORBIDDEN', message) }
   }
+
+  const results = new LRUCache<string, { error: HostError | undefined }>({
+    max: MAX_CACHED,
+    memoMethod: (host) => ({ error: errorOf(host) }),
+  })
+  return (host) => results.memo(host).error
 }
 
 /** Whether a server that listens on a host is reachable from this machine only. */

@@ -1,3 +1,10 @@
+/*
+ * A second way beside Yoga's parsing, validation and execution, for cached documents. Processor time of a server in
+ * memory, by `process.cpuUsage`, at 64 connections: an `increment` took 47 µs instead of 91, a read of 100 counters
+ * 0.70 ms instead of 1.05 (medians of five alternating runs on two cores, Node 20). To repeat it, compare
+ * `npm run bench -- --only ceiling,hot@64,reads@64` with and without this plugin.
+ */
+
 import { type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { hasRoom, untilRoom } from '../../core/eventLoop/ticks.ts'
@@ -13,7 +20,7 @@ interface CompiledOperationsOptions {
 }
 
 /**
- * Executes operations of cached documents as compiled code, instead of Yoga's parsing, validation and execution.
+ * Executes operations of cached documents as compiled code.
  *
  * Only if there are no errors: a result with errors also goes through Yoga, as the result of its executor. So plugins
  * see every error, and every document before it is cached; of the rest they see the parameters and the result
