@@ -1,9 +1,8 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { inParallel, sorted, upTo } from './support/client.ts'
-import { freshDatabase, urlOf } from './support/database.ts'
+import { sorted, upTo } from './support/client.ts'
+import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
-import { startNth } from './support/nthProcess.ts'
 import { startService } from './support/service.ts'
 
 const key = { namespace: 'n', name: 'c' }
@@ -214,21 +213,4 @@ it('changes bounds under load of two processes without a number beyond them', as
   isOver = true
   await Promise.all(buyers)
   expect(sorted(sold)).toEqual(upTo(1000))
-})
-
-it('sells exactly 100 of an edition of 100 to 500 buyers who come at once to two processes', async () => {
-  const DATABASE_URL = urlOf(await freshDatabase())
-  const processes = [await startNth({ DATABASE_URL }), await startNth({ DATABASE_URL })]
-  const [first] = processes
-  await first?.ask('mutation { defineCounter(name: "edition", definition: { maxValue: 100 }) { maxValue } }')
-  const answers = await inParallel(500, 500, async (buyer) =>
-    processes[buyer % 2]?.send('mutation { increment(name: "edition") { value } }'),
-  )
-  const numbers = answers.flatMap((answer) => answer?.data.increment?.value ?? [])
-  const refused = answers.flatMap((answer) => answer?.errors ?? [])
-  expect(sorted(numbers)).toEqual(upTo(100))
-  expect(refused.map(({ extensions }) => extensions)).toEqual(
-    upTo(400).map(() => ({ code: 'LIMIT_REACHED', limit: 100, value: 100 })),
-  )
-  expect(await first?.ask('{ counter(name: "edition") { value } }')).toEqual({ counter: { value: 100 } })
 })

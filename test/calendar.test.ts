@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../src/core/time/calendar.ts'
+import { runSize } from './support/random.ts'
 
 const ZONES = [
   'UTC',
@@ -30,7 +31,7 @@ it('has periods follow one another without a gap, each instant in one of them', 
       expect(bucketAt(period, end).start).toBe(end)
       expect(bucketAt(period, start - 1).end).toBe(start)
     }),
-    { numRuns: 5000 },
+    { numRuns: runSize({ fast: 500, normal: 2000, long: 5000 }) },
   )
 })
 
@@ -47,7 +48,7 @@ it('has each period begin where one of the finer ones does that it consists of',
       const { start } = bucketAt(coarse, at)
       expect(bucketAt(fine, start).start).toBe(start)
     }),
-    { numRuns: 2000 },
+    { numRuns: runSize({ fast: 200, normal: 1000, long: 2000 }) },
   )
 })
 
@@ -69,7 +70,7 @@ it('begins days, weeks, months and years when Temporal does', () => {
       const isAgain = begins(date.add({ days: 1 })) <= at
       if (!isAgain) expect(starts).toEqual(expected)
     }),
-    { numRuns: 2000 },
+    { numRuns: runSize({ fast: 200, normal: 1000, long: 2000 }) },
   )
 })
 

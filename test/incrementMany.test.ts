@@ -1,5 +1,4 @@
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -121,39 +120,6 @@ it('counts exactly where many carts of two processes cross', async () => {
   const found = await processes[0]?.counters.readMany(names.map((name) => ({ namespace: 'n', name })))
   expect(found?.reduce((sum, { value }) => sum + value, 0)).toBe(20 * carts)
   expect(processes.flatMap(({ faults }) => faults)).toEqual([])
-})
-
-it('does not have a cart with a locked counter hold up the others of its counters', async () => {
-  const target = await freshDatabase()
-  const { counters } = openTestNth(target, { timeoutMs: 6000 })
-  await counters.incrementMany('n', [
-    { name: 'hot', delta: 1 },
-    { name: 'locked', delta: 1 },
-  ])
-  const locker = await createConnection(target)
-  onTestFinished(() => locker.end())
-  await locker.query('start transaction')
-  await locker.query(
-    'select * from counter_value where counter_id = (select id from counter where name = ?) for update',
-    [Buffer.from('locked')],
-  )
-  const cart = counters.incrementMany('n', [
-    { name: 'hot', delta: 1 },
-    { name: 'locked', delta: 1 },
-  ])
-  let isSettled = false
-  cart
-    .catch(() => undefined)
-    .finally(() => {
-      isSettled = true
-    })
-  for (const _ of upTo(200)) await counters.incrementBy({ namespace: 'n', name: 'hot' }, 1)
-  // If it held what it shares with them while it waits, a second at a time, it would be over long before.
-  expect(isSettled).toBe(false)
-  await expect(cart).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-  await locker.query('rollback')
-  const [hot, locked] = await counters.readMany(['hot', 'locked'].map((name) => ({ namespace: 'n', name })))
-  expect([hot?.value, locked?.value]).toEqual([201, 1])
 })
 
 it('has a trigger that refuses one counter refuse the cart, and nobody else', async () => {

@@ -5,6 +5,7 @@ import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { key, never, told, turnedClock, valueIn } from './support/periods.ts'
+import { runSize } from './support/random.ts'
 import { startService } from './support/service.ts'
 
 const HOUR_MS = 3_600_000
@@ -96,8 +97,9 @@ it('refuses what would lead a period out of the safe range, though the value has
   expect(faults).toEqual([])
 })
 
-it('loses no hit, and refuses none, when 40 callers meet a new hour in two processes, 500 times over', async () => {
-  const ROUNDS = 500
+const ROUNDS = runSize({ fast: 30, normal: 150, long: 500 })
+
+it(`loses no hit, and refuses none, when 40 callers meet a new hour in two processes, ${ROUNDS} times over`, async () => {
   const clock = turnedClock('2026-12-30T00:59:59.999Z')
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target, clock))

@@ -11,6 +11,7 @@ import type { Client } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { startFront } from './support/front.ts'
 import { openTestNth } from './support/nth.ts'
+import { runSize } from './support/random.ts'
 import { ACCEPTS, bodies, INCREMENT, texts } from './support/requests.ts'
 
 /** A parameter that means nothing, and so takes a request through Yoga as it is. */
@@ -46,7 +47,7 @@ function setterBack(ask: Client['ask']): (next: string) => Promise<void> {
   }
 }
 
-it.each(ACCEPTS)(
+it.each(ACCEPTS.slice(0, runSize({ fast: 2, normal: ACCEPTS.length, long: ACCEPTS.length })))(
   'answers the same by the shortest way and through Yoga, to the Accept %j',
   async (accept) => {
     const { url, ask, faults } = await startFront()
@@ -128,7 +129,7 @@ it('answers the same by both ways, whatever the parameters', async () => {
         )
       },
     ),
-    { numRuns: 300 },
+    { numRuns: runSize({ fast: 50, normal: 150, long: 300 }) },
   )
   expect(faults).toEqual([])
 })
