@@ -5,9 +5,9 @@ import { schema } from '../src/graphql/schema.ts'
 import { compilableFields } from '../src/http/graphql/compileOperation.ts'
 import { anyOperation, SET_BACK } from './support/anyOperation.ts'
 import { startFront } from './support/front.ts'
-import { runSize } from './support/random.ts'
+import { meetsRareCases, runSize } from './support/random.ts'
 
-const OPERATIONS = runSize({ fast: 30, normal: 75, long: 300 })
+const OPERATIONS = runSize({ fast: 30, normal: 100, long: 300 })
 
 it('answers any operation as the executor does, when it is compiled', async () => {
   const { post, ask, faults } = await startFront()
@@ -51,9 +51,10 @@ it('answers any operation as the executor does, when it is compiled', async () =
   )
 
   expect(faults).toEqual([])
-  expect(compiled).toBeGreaterThan(OPERATIONS / 3)
+  if (!meetsRareCases()) return
+  expect(compiled).toBeGreaterThan(OPERATIONS / 6)
   for (const [what, times] of Object.entries(seen)) {
-    expect([what, times > OPERATIONS / 3]).toEqual([what, true])
+    expect([what, times > OPERATIONS / 6]).toEqual([what, true])
   }
 })
 

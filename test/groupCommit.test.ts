@@ -5,7 +5,7 @@ import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
 import { courses, emptyTable, modelStore, modelWriter, openModel, turnsLater } from './support/modelStore.ts'
-import { runSize } from './support/random.ts'
+import { meetsRareCases, runSize } from './support/random.ts'
 
 const requests = fc.array(
   fc.record({ turns: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
@@ -42,7 +42,7 @@ it('tells every caller what happened, under random schedules and failures, in tw
         })
       expect(isExplained(events, emptyState, isFound)).toBe(true)
     }),
-    { numRuns: runSize({ fast: 50, normal: 250, long: 1000 }) },
+    { numRuns: runSize({ fast: 100, normal: 1000, long: 5000 }) },
   )
   const outcomes = [
     'done',
@@ -53,7 +53,8 @@ it('tells every caller what happened, under random schedules and failures, in tw
     'UNAVAILABLE',
     'OUTCOME_UNKNOWN',
   ]
-  for (const what of outcomes) expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
+  for (const what of meetsRareCases() ? outcomes : [])
+    expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
 
 it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {

@@ -97,7 +97,7 @@ it('refuses what would lead a period out of the safe range, though the value has
   expect(faults).toEqual([])
 })
 
-const ROUNDS = runSize({ fast: 30, normal: 150, long: 500 })
+const ROUNDS = runSize({ fast: 48, normal: 150, long: 500 })
 
 it(`loses no hit, and refuses none, when 40 callers meet a new hour in two processes, ${ROUNDS} times over`, async () => {
   const clock = turnedClock('2026-12-30T00:59:59.999Z')

@@ -12,7 +12,7 @@ import { freshDatabase } from './support/database.ts'
 import { type Event, isExplained } from './support/history.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
-import { createRandom, runSize } from './support/random.ts'
+import { createRandom, meetsRareCases, runSize } from './support/random.ts'
 import {
   emptySequence,
   forecast,
@@ -86,7 +86,7 @@ function repeats(before: SequenceModel, asked: SequenceOperation, told: Sequence
   return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
 }
 
-const SEQUENCES = runSize({ fast: 4, normal: 12, long: 50 })
+const SEQUENCES = runSize({ fast: 4, normal: 25, long: 50 })
 
 it('agrees with a model over random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
   const clock = { at: START }
@@ -141,7 +141,8 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
     'LIMIT_REACHED',
     'IDEMPOTENCY_KEY_REUSED',
   ]
-  for (const what of ['next', 'define', 'restart', 'delete', 'mayRepeat', ...codes]) {
+  const rare = meetsRareCases() ? ['mayRepeat', ...codes] : []
+  for (const what of ['next', 'define', 'restart', 'delete', ...rare]) {
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
   }
 })

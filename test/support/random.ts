@@ -8,6 +8,11 @@ export function runSize(sizes: Record<RunLength, number>): number {
   return sizes[inject('runLength')]
 }
 
+/** Whether random runs are long enough to meet what is rare, as tests expect of them. */
+export function meetsRareCases(): boolean {
+  return inject('runLength') !== 'fast'
+}
+
 export interface Random {
   /** From 0 up to 1, without 1. */
   fraction(): number

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { startFront } from './support/front.ts'
-import { createGate } from './support/gate.ts'
-import { connectionsAt } from './support/processes.ts'
-import { openWire, postHead } from './support/wire.ts'
+import { startFront } from '../support/front.ts'
+import { createGate } from '../support/gate.ts'
+import { connectionsAt } from '../support/processes.ts'
+import { openWire, postHead } from '../support/wire.ts'
 
 /** GraphiQL's page, of 9 MB where it isn't compressed: more than the system keeps for a caller. */
 const LARGE = 'GET /graphql HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n'

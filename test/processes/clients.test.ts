@@ -3,12 +3,12 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buildSchema, isEnumType, parse, print } from 'graphql'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { upTo } from './support/client.ts'
-import { CLIENTS, type Example, examples, startExamples, TITLE } from './support/clientExamples.ts'
-import { ARTIFACTS, importable } from './support/clientsPage.ts'
-import { holdAnswers } from './support/heldAnswers.ts'
+import { upTo } from '../support/client.ts'
+import { CLIENTS, type Example, examples, startExamples, TITLE } from '../support/clientExamples.ts'
+import { ARTIFACTS, importable } from '../support/clientsPage.ts'
+import { holdAnswers } from '../support/heldAnswers.ts'
 
-const SCHEMA = join(import.meta.dirname, '../schema/schema.graphql')
+const SCHEMA = join(import.meta.dirname, '../../schema/schema.graphql')
 it.each(CLIENTS)(
   'reports each buyer their own number with %s, once for each key, or a code',
   async (name) => {

@@ -9,9 +9,9 @@ import {
   getRequest,
 } from 'relay-runtime'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { CACHING, type CachingExample, startExamples, TITLE } from './support/clientExamples.ts'
-import type { Files } from './support/clientsPage.ts'
-import { holdAnswers } from './support/heldAnswers.ts'
+import { CACHING, type CachingExample, startExamples, TITLE } from '../support/clientExamples.ts'
+import type { Files } from '../support/clientsPage.ts'
+import { holdAnswers } from '../support/heldAnswers.ts'
 
 /** What the cache of a client has for the counter. */
 async function openCache(name: string, load: <T>(name: string) => Promise<T>): Promise<() => unknown> {

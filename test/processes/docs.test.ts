@@ -3,10 +3,10 @@ import { access, readdir, readFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { errorCodes } from '../src/core/errors.ts'
-import { startService } from './support/service.ts'
+import { errorCodes } from '../../src/core/errors.ts'
+import { startService } from '../support/service.ts'
 
-const ROOT = join(import.meta.dirname, '..')
+const ROOT = join(import.meta.dirname, '../..')
 const URL_OF_DOCS = 'http://127.0.0.1:4000'
 
 /** A fenced block of a file: its language, and its text. */
