@@ -25,17 +25,14 @@ locateErrors(schema)
  */
 const AT_ONCE = 200
 
-const started = new WeakMap<object, number>()
-
 // Otherwise hundreds of fields that fail without waiting for anything would run in one tick.
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {
     const { resolve } = field
     if (!resolve) continue
     field.resolve = (parent, args, context, info) => {
-      const count = (started.get(context) ?? 0) + 1
-      started.set(context, count)
-      if (count <= AT_ONCE || hasRoom(0)) return resolve(parent, args, context, info)
+      context.startedFields = (context.startedFields ?? 0) + 1
+      if (context.startedFields <= AT_ONCE || hasRoom(0)) return resolve(parent, args, context, info)
       return untilRoom(0).then(() => resolve(parent, args, context, info))
     }
   }

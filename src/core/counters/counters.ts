@@ -1,5 +1,5 @@
 import { batchReads } from '../eventLoop/batchReads.ts'
-import { type Applied, onCounter, type Request } from '../groupCommit/call.ts'
+import { type Applied, type NamedOperation, onCounter, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Claim } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
@@ -139,14 +139,12 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
       return change(key, { kind: 'define', change: { ...asked, ...kept } }, options)
     },
 
-    incrementMany(namespace, changes, options) {
-      const additions = changes.map(
-        ({ name, delta }): Change => ({
-          key: { namespace, name },
-          operation: { kind: 'add', delta },
-        }),
+    async incrementMany(namespace, changes, options) {
+      const operations = changes.map(({ name, delta }) =>
+        onCounter(store.rows, { namespace, name }, { kind: 'add', delta }),
       )
-      return changeAll(additions, 'all', options)
+      const applied = await apply(operations, 'all', options)
+      return changes.map(({ name }, index) => changeOf({ namespace, name }, applied.results[index], applied))
     },
 
     resetAll: (namespace, prefix, to) => resetAll({ store, groupCommit }, { namespace, prefix, to }),
@@ -157,25 +155,27 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
     operation: CounterOperation,
     options?: RequestOptions,
   ): Promise<CounterChange> {
-    const [only] = await changeAll([{ key, operation }], 'one', options)
-    if (!only) throw new Error('No result for an operation')
-    return only
+    const applied = await apply([onCounter(store.rows, key, operation)], 'one', options)
+    return changeOf(key, applied.results[0], applied)
   }
 
-  async function changeAll(
-    changes: readonly Change[],
+  function apply(
+    operations: readonly NamedOperation[],
     mode: Request['mode'],
-    options?: RequestOptions,
-  ): Promise<CounterChange[]> {
-    const operations = changes.map(({ key, operation }) => onCounter(store.rows, key, operation))
-    const applied = await groupCommit.change({ operations, mode, missingRows: 'create', ...options })
-    return changes.map(({ key }, index) => changeOf(key, applied.results[index], applied))
+    options: RequestOptions = {},
+  ): Promise<Applied> {
+    const { claim, wantsPeriodValues, withRevision, deadline } = options
+    // No spread: it is slow in code that every call runs.
+    return groupCommit.change({
+      operations,
+      mode,
+      missingRows: 'create',
+      claim,
+      wantsPeriodValues,
+      withRevision,
+      deadline,
+    })
   }
-}
-
-interface Change {
-  key: CounterKey
-  operation: CounterOperation
 }
 
 type RequestOptions = CallOptions & Pick<Request, 'deadline'>
@@ -187,7 +187,6 @@ function changeOf(
 ): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
   const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
-  // No spread: it is slow in code that every call runs.
   return {
     key,
     value,

@@ -170,7 +170,8 @@ export class Call {
 
   /** flushing → committing: COMMIT is sent now. */
   commit(): void {
-    if (this.#state.name === 'flushing') this.#enter({ ...this.#state, name: 'committing' })
+    const state = this.#state
+    if (state.name === 'flushing') this.#enter({ name: 'committing', flight: state.flight })
   }
 
   /** Any state → answered. Later answers are ignored. */
@@ -197,6 +198,9 @@ export class Call {
   }
 }
 
+/** Why a flight is no longer awaited. Without a reason, `abort` makes an exception with a stack, for every flush. */
+const ALL_ANSWERED = 'all answered'
+
 /** Counts the calls of a flush that are not answered. */
 export function openFlight(count: number): Flight {
   const controller = new AbortController()
@@ -205,7 +209,7 @@ export function openFlight(count: number): Flight {
     awaited: controller.signal,
     land() {
       open -= 1
-      if (open === 0) controller.abort()
+      if (open === 0) controller.abort(ALL_ANSWERED)
     },
   }
 }

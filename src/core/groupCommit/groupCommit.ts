@@ -83,13 +83,14 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
 
   return {
-    async change(request) {
-      pending.checkRoom()
-      return admit(request)
+    change(request) {
+      const refusal = pending.refusal()
+      return refusal ? Promise.reject(refusal) : admit(request)
     },
 
     async changeEach(operations) {
-      pending.checkRoom()
+      const refusal = pending.refusal()
+      if (refusal) throw refusal
       return Promise.all(
         operations.map((operation) =>
           admit({ operations: [operation], mode: 'one', missingRows: 'fail' }).then(
@@ -116,7 +117,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
     const before = call.operations
     if (before.length > 0) for (const named of call.request.operations) named.forget()
     try {
-      const resolved = resolveRows(call, now())
+      const resolved = resolveRows(call, now)
       call.operations = resolved instanceof Promise ? await resolved : resolved
       if (before.length > 0 && isSame(before, call.operations)) await waitForRows(call)
       enqueue(call)

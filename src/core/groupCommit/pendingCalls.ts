@@ -1,10 +1,10 @@
-import { unavailable } from '../errors.ts'
+import { type NthError, unavailable } from '../errors.ts'
 import { Call, expired, type Request } from './call.ts'
 
 /** All calls without an answer, with their limit and their deadlines. */
 export interface PendingCalls {
-  /** @throws {NthError} UNAVAILABLE if too many wait */
-  checkRoom(): void
+  /** The error of a call that arrives now; undefined: there is room for it. */
+  refusal(): NthError | undefined
   /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
   admit(request: Request): Call
   /** Answers those calls whose deadline has passed: the timer may be late. */
@@ -45,9 +45,9 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
   }
 
   return {
-    checkRoom() {
-      if (operations < maxPending) return
-      throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
+    refusal() {
+      if (operations < maxPending) return undefined
+      return unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
     admit(request) {

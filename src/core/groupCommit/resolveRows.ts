@@ -6,7 +6,10 @@ import { type Call, MissingRow, type NamedOperation, type RowOperation } from '.
  *
  * @throws {MissingRow} if a row doesn't exist and must not be created
  */
-export function resolveRows({ request }: Call, at: Date): readonly RowOperation[] | Promise<RowOperation[]> {
+export function resolveRows(
+  { request }: Call,
+  now: () => Date,
+): readonly RowOperation[] | Promise<RowOperation[]> {
   const { operations, missingRows } = request
   const cached: RowOperation[] = []
   for (const named of operations) {
@@ -18,7 +21,7 @@ export function resolveRows({ request }: Call, at: Date): readonly RowOperation[
 
   async function resolve(named: NamedOperation): Promise<RowOperation> {
     const operation =
-      named.cached() ?? (await (missingRows === 'create' ? named.loadOrCreate(at) : named.load()))
+      named.cached() ?? (await (missingRows === 'create' ? named.loadOrCreate(now()) : named.load()))
     if (!operation) throw new MissingRow()
     return operation
   }

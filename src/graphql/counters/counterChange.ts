@@ -75,7 +75,8 @@ const countValueIn = countSelected('valueIn')
 
 /** The options of a change, from its arguments and selection. */
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  return { ...callOptions(args, context, info), wantsPeriodValues: countValueIn(info) > 0 }
+  const { claim, withRevision } = callOptions(args, context, info)
+  return { claim, withRevision, wantsPeriodValues: countValueIn(info) > 0 }
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {
