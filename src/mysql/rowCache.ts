@@ -27,7 +27,8 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   failover: FailoverDetector,
   { textOf, read, create }: RowCacheOptions<Name, R>,
 ): Rows<Name, R> {
-  const cache = new LRUCache<string, R>({ max: MAX_CACHED })
+  // With `max`, space for all of them would be allocated at once.
+  const cache = new LRUCache<string, R>({ maxSize: MAX_CACHED, sizeCalculation: () => 1 })
   const load = loadInBatches<Name, R>(textOf, async (names) =>
     cacheAll(await database.withRetry((connection) => read(connection, names, failover.incarnation))),
   )
