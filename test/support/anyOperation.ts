@@ -101,7 +101,10 @@ export function literal(value: unknown, name: string): string {
     .join(', ')} }`
 }
 
-/** First what counters are made with, then the counters, and the sequences: what mutations may have changed. */
+/**
+ * First what counters are made with, then the counters, and the sequences: what mutations may have changed. Counters are
+ * made one after another, so that a list in order of their last change is the same each time.
+ */
 export const SET_BACK = [
   `mutation {
   ${['default', 'other', 'c', 'm']
@@ -115,8 +118,6 @@ export const SET_BACK = [
     `mutation {
   c: deleteCounter(name: "c", namespace: "${namespace}") { value }
   C: reset(name: "c", to: 3, namespace: "${namespace}") { value }
-}`,
-    `mutation {
   m: deleteCounter(name: "m", namespace: "${namespace}") { value }
   M: reset(name: "m", namespace: "${namespace}") { value }
 }`,
