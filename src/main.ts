@@ -1,10 +1,9 @@
 import cluster from 'node:cluster'
 import pino from 'pino'
-import { type App, startApp } from './app.ts'
+import type { App } from './app.ts'
 import { answerTo } from './process/commandLine.ts'
 import { readConfig } from './process/config.ts'
 import { keepRequestsYoung } from './process/heap.ts'
-import { runWorker } from './process/worker.ts'
 
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
 const ending = new AbortController()
@@ -24,8 +23,11 @@ async function start(): Promise<App | undefined> {
   try {
     const answer = answerTo(process.argv.slice(2))
     if (answer !== undefined) return void process.stdout.write(answer)
+    const config = readConfig()
+    // Imported now: it takes a second, which a mistake in the configuration need not wait for.
+    const { startApp } = await import('./app.ts')
     return await startApp({
-      config: readConfig(),
+      config,
       say: (message) => console.log(message),
       warn: (message) => console.error(message),
       onFault: (error) => log.error(error),
@@ -83,7 +85,8 @@ function explained(error: unknown): string {
   return message
 }
 
-function serveAsWorker(): Promise<void> {
+async function serveAsWorker(): Promise<void> {
+  const { runWorker } = await import('./process/worker.ts')
   return runWorker({
     // The primary has validated it.
     config: readConfig(),

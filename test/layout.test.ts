@@ -33,7 +33,7 @@ const allowed: Record<string, string[]> = {
 
 /** What belongs to one layer only. */
 const owned: Record<string, RegExp> = {
-  mysql: /^mysql2|^umzug$/,
+  mysql: /^mysql2/,
   graphql: /^@pothos\//,
   http: /^graphql-yoga$|^@graphql-yoga\/|^node:http$/,
 }

@@ -1,6 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { Connection } from 'mysql2/promise'
-import { Umzug } from 'umzug'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Target } from '../connections/target.ts'
 import { bytes } from '../literals.ts'
@@ -38,8 +37,10 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
            primary key (name)
          ) engine = InnoDB`,
       )
-      const applied = await migrator(connection, migrations).up()
-      return applied.map(({ name }) => name)
+      const applied = new Set(await appliedTo(connection))
+      const missing = migrations.filter(({ name }) => !applied.has(name))
+      for (const migration of missing) await apply(connection, migration)
+      return missing.map(({ name }) => name)
     })
   } finally {
     await connection.end()
@@ -79,25 +80,9 @@ function assertKnown(applied: readonly string[], migrations: readonly Migration[
   )
 }
 
-function migrator(connection: Connection, migrations: readonly Migration[]) {
-  return new Umzug({
-    migrations: migrations.map(({ name, statements }) => ({
-      name,
-      async up() {
-        for (const statement of statements) await connection.query(statement)
-      },
-    })),
-    storage: {
-      executed: () => appliedTo(connection),
-      async logMigration({ name }) {
-        await connection.query(
-          `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
-        )
-      },
-      async unlogMigration() {
-        throw new Error('Migrations are forward-only')
-      },
-    },
-    logger: undefined,
-  })
+async function apply(connection: Connection, { name, statements }: Migration): Promise<void> {
+  for (const statement of statements) await connection.query(statement)
+  await connection.query(
+    `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
+  )
 }
