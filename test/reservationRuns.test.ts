@@ -61,7 +61,7 @@ it('agrees with a model over random steps', async () => {
         expect(nextValue).toBe(Math.min(...free, highest + 1))
       }
     }),
-    { numRuns: runSize({ fast: 5, normal: 15, long: 50 }), endOnFailure: true },
+    { numRuns: runSize({ fast: 5, normal: 10, long: 50 }), endOnFailure: true },
   )
   await expectNoGap(target)
   await settleAll(target, sequences, KEY)
@@ -75,7 +75,7 @@ it('leaves no gap behind 40 callers in two processes who confirm, give back, for
   if (!first) throw new Error('There are two')
   await first.sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
   const random = createRandom()
-  const calls = runSize({ fast: 300, normal: 1000, long: 2000 })
+  const calls = runSize({ fast: 300, normal: 600, long: 2000 })
   await inParallel(40, calls, async (index) => {
     const { sequences } = processes[index % 2] ?? first
     const isKeyed = random.fraction() < 0.3

@@ -129,7 +129,7 @@ it('answers the same by both ways, whatever the parameters', async () => {
         )
       },
     ),
-    { numRuns: runSize({ fast: 50, normal: 150, long: 300 }) },
+    { numRuns: runSize({ fast: 50, normal: 100, long: 300 }) },
   )
   expect(faults).toEqual([])
 })

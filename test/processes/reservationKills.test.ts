@@ -35,7 +35,7 @@ it('leaves no gap behind 40 callers whose server is killed again and again', {
     // While the server is away there is nobody to ask; and a number may expire before it is confirmed.
     while (!isOver) await call().catch((error) => refused.add(codeIn(error)))
   })
-  const kills = runSize({ fast: 1, normal: 2, long: 4 })
+  const kills = runSize({ fast: 1, normal: 1, long: 4 })
   for (const kill of upTo(kills)) {
     await expect.poll(() => answers, { timeout: 30_000 }).toBeGreaterThan(kill * 400)
     server.child.kill('SIGKILL')
