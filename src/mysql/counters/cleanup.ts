@@ -1,11 +1,10 @@
 import type { TrackedPeriod } from '../../core/counters/definition.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
-import { executeEach, inBatches, type JobContext } from '../batches.ts'
-import type { Connection } from '../connections/database.ts'
-import { instant, integer } from '../literals.ts'
+import { deleteWithParts, type JobContext } from '../batches.ts'
+import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { deleteTotals, foldSlots } from './pastTotals.ts'
-import { retentionIn } from './retention.ts'
+import { periodsIn } from './retention.ts'
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
@@ -43,7 +42,16 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const failures: unknown[] = []
   const onFailure = (error: unknown) => void failures.push(error)
   for (let from = 0; shouldContinue(); ) {
-    const counters = await database.withRetry((connection) => countersAfter(connection, from))
+    const counters = await database.withRetry((connection) =>
+      select<CounterRow>(
+        connection,
+        `select id, periods, most_slots
+           from counter force index (primary)
+          where id > ${integer(from)}
+          order by id
+          limit ${integer(PAGE)}`,
+      ),
+    )
     for (const group of byRetention(counters, onFailure)) await sweepGroup(context, group).catch(onFailure)
     const last = counters.at(-1)
     if (!last) break
@@ -51,17 +59,6 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   }
   await sweepDeleted(context).catch(onFailure)
   if (failures.length > 0) throw failures[0]
-}
-
-function countersAfter(connection: Connection, id: number): Promise<CounterRow[]> {
-  return select(
-    connection,
-    `select id, periods, most_slots
-       from counter force index (primary)
-      where id > ${integer(id)}
-      order by id
-      limit ${integer(PAGE)}`,
-  )
 }
 
 /** Reports and skips counters whose periods can't be parsed. */
@@ -74,11 +71,7 @@ function byRetention(
     const hadSlots = most_slots > 1
     const text = `${periods} ${hadSlots}`
     try {
-      const group = groups.get(text) ?? {
-        ids: [],
-        periods: retentionIn('UTC', periods.toString('latin1')).periods,
-        hadSlots,
-      }
+      const group = groups.get(text) ?? { ids: [], hadSlots, periods: periodsIn(periods.toString('latin1')) }
       group.ids.push(id)
       groups.set(text, group)
     } catch (error) {
@@ -94,46 +87,25 @@ async function sweepGroup(context: JobContext, { ids, periods, hadSlots }: Reten
     const kept = periods.find((tracked) => tracked.period === period)
     const keepDays = kept ? kept.keepDays : 1
     if (keepDays !== null) {
-      const before = endedBefore(period, now, keepDays)
-      await inBatches(context, (connection) => deleteTotals(connection, ids, period, before))
+      await deleteTotals(context, list(ids, integer), period, endedBefore(period, now, keepDays))
     }
     if (kept && hadSlots) {
       const before = endedBefore(period, now, 1)
       const days = Math.max((FOLDED_PERIODS * LONGEST_MS[period]) / DAY_MS, FOLDED_DAYS)
-      const from = endedBefore(period, now, days)
-      let left: readonly number[] = ids
-      await inBatches(context, async (connection) => {
-        const { count, last } = await foldSlots(connection, left, period, { from, before })
-        left = left.filter((id) => id >= last)
-        return count
-      })
+      await foldSlots(context, ids, { period, from: endedBefore(period, now, days), before })
     }
   }
 }
 
 /** A period that began before this instant ended at least this many days ago, in any time zone. */
 function endedBefore(period: Period, now: Date, days: number): string {
-  return instant(new Date(Math.max(0, now.getTime() - days * DAY_MS - LONGEST_MS[period])))
+  return instant(Math.max(0, now.getTime() - days * DAY_MS - LONGEST_MS[period]))
 }
 
 /** Deletes the totals of deleted counters. Nobody writes them: ids are not reused. */
-async function sweepDeleted(context: JobContext): Promise<void> {
-  const { database, shouldContinue } = context
-  while (shouldContinue()) {
-    const deleted = await database.withRetry((connection) =>
-      select<{ id: number }>(connection, `select id from deleted_counter order by id limit ${integer(PAGE)}`),
-    )
-    if (deleted.length === 0) return
-    const ids = deleted.map(({ id }) => id)
-    for (const period of PERIODS) {
-      await inBatches(context, (connection) => deleteTotals(connection, ids, period, END_OF_TIME))
-    }
-    if (!shouldContinue()) return
-    await database.withRetry((connection) =>
-      executeEach(
-        connection,
-        ids.map((id) => `delete from deleted_counter where id = ${integer(id)}`),
-      ),
-    )
-  }
+function sweepDeleted(context: JobContext): Promise<void> {
+  const deleted = `select id from deleted_counter order by id limit ${integer(PAGE)}`
+  return deleteWithParts(context, { find: deleted, table: 'deleted_counter' }, async (ids) => {
+    for (const period of PERIODS) await deleteTotals(context, ids, period, END_OF_TIME)
+  })
 }

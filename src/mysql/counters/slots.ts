@@ -19,16 +19,11 @@ export function addToSlot(
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
-/** The rest of the primary key of a slot's all-time row, or of those of all slots. */
-export function ofSlot(slot: number | undefined): string {
-  return slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
-}
-
 /** Locks a slot of a counter, or all of them in order, and reads their values. */
 export function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
   return `select version, value, revision
   from counter_value force index (primary)
- where counter_id = ${integer(id)} and ${ofSlot(slot)}
+ where counter_id = ${integer(id)} and ${allTime(slot)}
  order by slot
    for update`
 }
@@ -37,7 +32,7 @@ export function lockSlots({ id }: CounterRecord, slot: number | undefined): stri
 export function sumSlots({ id }: CounterRecord): string {
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
- where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+ where counter_id = ${integer(id)} and ${allTime(undefined)}`
 }
 
 /** Sets the sum of a counter's locked slots. */
@@ -46,7 +41,7 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
    set revision = revision + if(slot = 0, ${raise}, 0),
        ${times(at)},
        value = if(slot = 0, ${integer(to)}, 0)
- where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+ where counter_id = ${integer(id)} and ${allTime(undefined)}`
 }
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */

@@ -1,7 +1,5 @@
 import type { ValueOperation } from '../../core/counters/apply.ts'
-import type { Definition } from '../../core/counters/definition.ts'
 import type { CounterRow } from '../../core/rows.ts'
-
 import { instant, integer } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 
@@ -17,17 +15,10 @@ export interface CounterRecord extends CounterRow {
   incarnation: number
 }
 
-/** The rest of the primary key of a counter's all-time row. */
-export function allTime(slot: number): string {
-  return `period = 0 and starts_at = ${BEGINNING} and slot = ${integer(slot)}`
-}
-
-/** A counter's row under one version of its definition. */
-export function counterRecord(
-  { id, version, incarnation }: Pick<CounterRecord, 'id' | 'version' | 'incarnation'>,
-  definition: Definition,
-): CounterRecord {
-  return { kind: 'counter', key: `counter ${id} ${version}`, id, version, incarnation, definition }
+/** The rest of the primary key of a counter's all-time row, or of those of all slots. */
+export function allTime(slot: number | undefined): string {
+  const ofAll = `period = 0 and starts_at = ${BEGINNING}`
+  return slot === undefined ? ofAll : `${ofAll} and slot = ${integer(slot)}`
 }
 
 /**

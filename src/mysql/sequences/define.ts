@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
 import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
@@ -14,8 +16,7 @@ import {
   sequenceDefinitionIn,
   sequenceDefinitionSet,
 } from './columns.ts'
-import { createdSequence, sequenceId } from './ids.ts'
-import { type Attempt, withKnownOutcome } from './outcome.ts'
+import { findOrCreateSequence, sequenceId } from './ids.ts'
 
 type Change = Parameters<SequenceStore['define']>[1]
 
@@ -101,6 +102,46 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
       })
     }),
   )
+}
+
+/** A sequence's id, created unless `check` throws. Undefined: another session created it. */
+async function createdSequence(
+  connection: Connection,
+  key: SequenceKey,
+  at: Date,
+  check: () => void,
+): Promise<number | undefined> {
+  const found = await sequenceId(connection, key)
+  if (found !== undefined) return found
+  check()
+  try {
+    return await inTransaction(connection, () => findOrCreateSequence(connection, key, at))
+  } catch (error) {
+    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
+    throw error
+  }
+}
+
+/** An attempt at a change that is not repeated blindly. */
+interface Attempt {
+  /** Whether a COMMIT may have been sent without an answer. */
+  isCommitting: boolean
+  /** The new state, if it may have been applied. */
+  state?: SequenceState
+}
+
+/** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
+async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Promise<T> {
+  const attempt: Attempt = { isCommitting: false }
+  try {
+    return await work(attempt)
+  } catch (cause) {
+    const isOpen = attempt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
+    if (!isOpen) throw cause
+    const message =
+      'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
+    throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
+  }
 }
 
 /** A sequence that does not exist. */

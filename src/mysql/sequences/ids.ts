@@ -1,7 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
 import type { SequenceKey } from '../../core/sequences/store.ts'
-import { type Connection, inTransaction } from '../connections/database.ts'
-import { ER, hasErrorNumber } from '../connections/errors.ts'
+import type { Connection } from '../connections/database.ts'
 import { findOrCreateNamespace } from '../counters/namespaces.ts'
 import { bytes, instant, integer } from '../literals.ts'
 import { firstVersion } from '../revisions.ts'
@@ -22,24 +21,6 @@ export async function findOrCreateSequence(
              x'${namespace.time_zone.toString('hex')}')`,
   )
   return insertId
-}
-
-/** A sequence's id, created unless `check` throws. Undefined: another session created it. */
-export async function createdSequence(
-  connection: Connection,
-  key: SequenceKey,
-  at: Date,
-  check: () => void,
-): Promise<number | undefined> {
-  const found = await sequenceId(connection, key)
-  if (found !== undefined) return found
-  check()
-  try {
-    return await inTransaction(connection, () => findOrCreateSequence(connection, key, at))
-  } catch (error) {
-    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
-    throw error
-  }
 }
 
 export async function sequenceId(

@@ -1,6 +1,7 @@
 import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
-import { type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
+import type { SequenceGroupKey } from '../../core/sequences/store.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 
 /** A sequence group, as a flush identifies it. */
 export interface SequenceGroupRecord extends SequenceGroupRow {
@@ -16,19 +17,38 @@ export interface SequenceGroupRecord extends SequenceGroupRow {
   issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
 
-/** A sequence group under one version of its sequence. */
-export function sequenceGroupRecord(
-  given: Pick<SequenceGroupRecord, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
-  group: string,
-  definition: SequenceDefinition,
-): SequenceGroupRecord {
+/** Columns of a sequence group's record. Table aliases: n, s and g. */
+export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
+
+export interface RecordRow extends SequenceDefinitionRow {
+  namespace: Buffer
+  sequence: Buffer
+  its_group: Buffer
+  id: number
+  identity: number
+  sequence_id: number
+  version: number
+}
+
+export function keyIn({ namespace, sequence, its_group }: RecordRow): SequenceGroupKey {
+  return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }
+}
+
+export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRecord {
+  const { id, identity, version, sequence_id: sequenceId } = row
+  const definition = sequenceDefinitionIn(row)
   return {
-    ...given,
     kind: 'sequenceGroup',
-    key: keyOf(given.id, given.version, definition),
-    sequenceKey: `sequence ${given.sequenceId}`,
-    group,
+    key: keyOf(id, version, definition),
+    sequenceKey: `sequence ${sequenceId}`,
+    group: row.its_group.toString(),
     definition,
+    id,
+    sequenceId,
+    identity,
+    incarnation,
+    version,
     issuedIn: undefined,
   }
 }
@@ -50,10 +70,9 @@ export function isRenewed(
   return true
 }
 
+type Member = { run: { periodKey: number }; row: SequenceGroupRecord }
+
 /** Lock order of the rows: by period, then by sequence group. */
-export function inLockOrder(
-  a: { run: { periodKey: number }; row: SequenceGroupRecord },
-  b: { run: { periodKey: number }; row: SequenceGroupRecord },
-): number {
+export function inLockOrder(a: Member, b: Member): number {
   return a.run.periodKey - b.run.periodKey || a.row.id - b.row.id
 }
