@@ -46,10 +46,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   }
 
   /** Creates missing rows, if all can be created at once. Returns those that exist afterwards. */
-  async function createMissing(
-    connection: Connection,
-    creations: readonly Creation<Name>[],
-  ): Promise<Map<string, R>> {
+  async function createMissing(connection: Connection, creations: readonly Creation<Name>[]) {
     const names = creations.map(({ name }) => name)
     while (true) {
       const found = await read(connection, names, failover.incarnation)

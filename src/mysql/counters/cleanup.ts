@@ -62,10 +62,7 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
 }
 
 /** Reports and skips counters whose periods can't be parsed. */
-function byRetention(
-  counters: readonly CounterRow[],
-  onFailure: (error: unknown) => void,
-): Iterable<RetentionGroup> {
+function byRetention(counters: readonly CounterRow[], onFailure: (error: unknown) => void) {
   const groups = new Map<string, RetentionGroup>()
   for (const { id, periods, most_slots } of counters) {
     const hadSlots = most_slots > 1

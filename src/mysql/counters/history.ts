@@ -1,4 +1,4 @@
-import type { HistoryRow, HistoryStretch } from '../../core/counters/history.ts'
+import type { HistoryStretch } from '../../core/counters/history.ts'
 import { joinNames } from '../../core/names.ts'
 import type { Connection } from '../connections/database.ts'
 import { groupBy } from '../groupBy.ts'
@@ -14,10 +14,7 @@ interface TotalRow {
 }
 
 /** Reads the totals of the periods that begin within stretches of time, in one statement. */
-export async function readHistory(
-  connection: Connection,
-  stretches: readonly HistoryStretch[],
-): Promise<HistoryRow[]> {
+export async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
   const families = [...groupBy(stretches, stretchText).values()]
   const rows = await select<TotalRow>(connection, families.map(selectTotals).join('\nunion all\n'))
   return rows.map(({ stretch, name, starts_at, value }) => {

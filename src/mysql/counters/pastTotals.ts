@@ -19,12 +19,7 @@ interface PastPeriods {
 }
 
 /** Deletes totals of periods that began before an instant. Both that and the counters' ids are literals. */
-export function deleteTotals(
-  context: JobContext,
-  ids: string,
-  period: Period,
-  before: string,
-): Promise<void> {
+export function deleteTotals(context: JobContext, ids: string, period: Period, before: string) {
   const past = `select counter_id, starts_at, slot
        from counter_value force index (primary)
       where counter_id in (${ids})
@@ -37,11 +32,7 @@ export function deleteTotals(
  * Adds the other slots of past periods to slot 0, and deletes them. If a very late writer adds to another slot of such
  * a period, the next sweep folds that.
  */
-export async function foldSlots(
-  context: JobContext,
-  ids: readonly number[],
-  past: PastPeriods,
-): Promise<void> {
+export async function foldSlots(context: JobContext, ids: readonly number[], past: PastPeriods) {
   let left = ids
   await inBatches(context, async (connection) => {
     const folded = await inTransaction(connection, () => foldBatch(connection, left, past))

@@ -6,12 +6,7 @@ import { allTime, BEGINNING, type CounterRecord, type Marks, times } from './upd
 const SPARE_SLOT = 65_535
 
 /** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */
-export function addToSlot(
-  { id, version }: CounterRecord,
-  slot: number,
-  delta: number,
-  { at, raise }: Marks,
-): string {
+export function addToSlot({ id, version }: CounterRecord, slot: number, delta: number, { at, raise }: Marks) {
   return `update counter_value
    set revision = revision + ${raise},
        ${times(at)},
@@ -45,12 +40,7 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
 }
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
-export function spread(
-  id: number,
-  slots: number,
-  version: number,
-  { at, first }: Omit<Marks, 'raise'>,
-): string[] {
+export function spread(id: number, slots: number, version: number, { at, first }: Omit<Marks, 'raise'>) {
   const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
   const rows = others.map(
     (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,

@@ -47,11 +47,7 @@ interface IdentifiedRow extends DefinitionRow, NamedRow {
   version: number
 }
 
-async function readRows(
-  connection: Connection,
-  keys: readonly CounterKey[],
-  incarnation: number,
-): Promise<Map<string, CounterRecord>> {
+async function readRows(connection: Connection, keys: readonly CounterKey[], incarnation: number) {
   const statement = selectByName(
     keys,
     'c.name',
@@ -62,7 +58,7 @@ async function readRows(
         where ${isNamed}`,
   )
   const rows = await select<IdentifiedRow>(connection, statement)
-  return new Map(
+  return new Map<string, CounterRecord>(
     rows.map((row) => {
       const { id, version } = row
       const key = `counter ${id} ${version}`
@@ -114,11 +110,7 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
   return [...found, ...missing.map((key) => unwritten(key, now))]
 }
 
-async function listCounters(
-  connection: Connection,
-  namespace: string,
-  page: PageByName,
-): Promise<CounterState[]> {
+async function listCounters(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
   const rows = await select<StateRow>(connection, `${SELECT_COUNTERS} ${pageBy('c.name', page, conditions)}`)
   return rows.map(stateIn)

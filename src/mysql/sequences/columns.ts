@@ -36,10 +36,7 @@ export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefini
 }
 
 /** The assignments that store a sequence definition. */
-export function sequenceDefinitionSet(
-  definition: SequenceDefinition,
-  formatHistory: readonly PastFormat[],
-): string {
+export function sequenceDefinitionSet(definition: SequenceDefinition, formatHistory: readonly PastFormat[]) {
   const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
   return `start_value = ${integer(startValue)},
        step = ${integer(step)},

@@ -47,11 +47,7 @@ export function defineSequence(
     }, deadline),
   )
 
-  async function define(
-    connection: Connection,
-    id: number,
-    attempt: Attempt,
-  ): Promise<SequenceState | undefined> {
+  async function define(connection: Connection, id: number, attempt: Attempt) {
     const [row] = await select<DefinedRow>(
       connection,
       `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
@@ -105,12 +101,7 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
 }
 
 /** A sequence's id, created unless `check` throws. Undefined: another session created it. */
-async function createdSequence(
-  connection: Connection,
-  key: SequenceKey,
-  at: Date,
-  check: () => void,
-): Promise<number | undefined> {
+async function createdSequence(connection: Connection, key: SequenceKey, at: Date, check: () => void) {
   const found = await sequenceId(connection, key)
   if (found !== undefined) return found
   check()

@@ -80,11 +80,7 @@ export async function listSequenceGroups(
   return sequenceGroupsFrom(connection, rows, now)
 }
 
-async function sequenceGroupsFrom(
-  connection: Connection,
-  rows: readonly SequenceGroupRow[],
-  now: Date,
-): Promise<StoredSequenceGroup[]> {
+async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
   const groups = rows.map((row) => storedIn(row, now))
   const used = groups.flatMap(({ id, ...group }): Used[] => (id === null ? [] : [{ id, ...group }]))
   await readPositions(connection, used)

@@ -7,11 +7,7 @@ import { firstVersion } from '../revisions.ts'
 import { select } from '../select.ts'
 
 /** A sequence's id, created if it doesn't exist. Runs within a transaction. */
-export async function findOrCreateSequence(
-  connection: Connection,
-  key: SequenceKey,
-  at: Date,
-): Promise<number> {
+export async function findOrCreateSequence(connection: Connection, key: SequenceKey, at: Date) {
   const found = await sequenceId(connection, key)
   if (found !== undefined) return found
   const namespace = await findOrCreateNamespace(connection, key.namespace)
@@ -23,10 +19,7 @@ export async function findOrCreateSequence(
   return insertId
 }
 
-export async function sequenceId(
-  connection: Connection,
-  { namespace, name }: SequenceKey,
-): Promise<number | undefined> {
+export async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
   const [row] = await select<{ id: number }>(
     connection,
     `select s.id

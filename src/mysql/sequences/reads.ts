@@ -15,10 +15,7 @@ const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SE
            from namespace n
            join sequence s on s.namespace_id = n.id`
 
-export function readSequences(
-  connection: Connection,
-  keys: readonly SequenceKey[],
-): Promise<SequenceState[]> {
+export function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
   const statement = selectByName(
     keys,
     's.name',
@@ -27,11 +24,7 @@ export function readSequences(
   return sequencesIn(connection, statement)
 }
 
-export function listSequences(
-  connection: Connection,
-  namespace: string,
-  page: PageByName,
-): Promise<SequenceState[]> {
+export function listSequences(connection: Connection, namespace: string, page: PageByName) {
   const conditions = [`n.name = ${bytes(namespace)}`, SEQUENCE_EXISTS]
   return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageBy('s.name', page, conditions)}`)
 }

@@ -59,10 +59,7 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
 }
 
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
-export function isRenewed(
-  group: SequenceGroupRecord,
-  found: SequenceDefinitionRow & { version: number },
-): boolean {
+export function isRenewed(group: SequenceGroupRecord, found: SequenceDefinitionRow & { version: number }) {
   const definition = sequenceDefinitionIn(found)
   if (keyOf(group.id, found.version, definition) !== group.key) return false
   group.definition = definition

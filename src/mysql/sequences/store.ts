@@ -55,11 +55,7 @@ async function readReservationSequenceGroups(connection: Connection, tokens: rea
   return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
 }
 
-async function readRows(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  incarnation: number,
-): Promise<Map<string, SequenceGroupRecord>> {
+async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
   const statement = selectByParent(
     keys,
     ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
@@ -76,11 +72,7 @@ async function readRows(
 }
 
 /** Creates sequence groups, and their sequences where missing. */
-async function createSequenceGroups(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  at: Date,
-): Promise<void> {
+async function createSequenceGroups(connection: Connection, keys: readonly SequenceGroupKey[], at: Date) {
   for (const { namespace, sequence, group } of keys) {
     const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
     await connection.query(
@@ -124,11 +116,8 @@ function reservationRows(
 }
 
 /** Reads the sequence groups of reservations. */
-function readByToken(
-  connection: Connection,
-  tokens: readonly string[],
-): Promise<(RecordRow & { token: Buffer })[]> {
-  return select(
+function readByToken(connection: Connection, tokens: readonly string[]) {
+  return select<RecordRow & { token: Buffer }>(
     connection,
     `select r.token, ${RECORD}
        from reservation r
