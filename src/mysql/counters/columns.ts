@@ -47,13 +47,12 @@ export interface StateRow extends DefinitionRow, NamedRow {
 
 export function stateIn(row: StateRow): CounterState {
   const key = nameIn(row)
-  const { value, revision, updatedAt } = row.slotted === null ? storedIn(row) : slottedIn(row.slotted)
+  const { value, revision, updatedAt } =
+    row.slotted === null
+      ? { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
+      : slottedIn(row.slotted)
   if (row.created_at === null) return unwritten(key, revision)
   return { ...key, value, definition: definitionIn(row), createdAt: row.created_at, updatedAt, revision }
-}
-
-function storedIn({ value, revision, updated_at }: StateRow) {
-  return { value, revision: Number(revision), updatedAt: updated_at }
 }
 
 function slottedIn(text: string) {

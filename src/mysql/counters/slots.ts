@@ -1,3 +1,6 @@
+import { firstRow, rowsOf } from '../connections/session.ts'
+import type { CounterMember } from '../flush/members.ts'
+import { type Step, select } from '../flush/steps.ts'
 import { instant, integer } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { allTime, BEGINNING, type CounterRecord, type Marks, times } from './update.ts'
@@ -14,8 +17,55 @@ export function addToSlot({ id, version }: CounterRecord, slot: number, delta: n
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
+interface SlotRow {
+  version: number
+  value: number | string
+  revision: number | string
+}
+
+/** Adds to a slot, or locks one or all of them, and reads their sum. */
+export function slotSteps(member: CounterMember, at: Date): Step[] {
+  const { row } = member
+  const { slot, coalesced, raise } = member.run
+  const owner = row.key
+  if (slot === undefined) {
+    return select(lockSlots(row, undefined), owner, (answer) => {
+      const slots = rowsOf<SlotRow>(answer)
+      const isThere = slots.length > 0 && slots.every(({ version }) => version === row.version)
+      member.before = isThere ? sumOf(slots.map(({ value }) => value)) : undefined
+      member.revision = sumOf(slots.map(({ revision }) => revision))
+    })
+  }
+  const added = coalesced?.kind === 'add' ? coalesced.delta : undefined
+  const change: Step[] =
+    added === undefined
+      ? select(lockSlots(row, slot), owner, (answer) => {
+          member.before = firstRow<SlotRow>(answer)?.version === row.version ? 0 : undefined
+        })
+      : [
+          {
+            statement: addToSlot(row, slot, added, { at, raise }),
+            owner,
+            read(answer) {
+              member.before = !Array.isArray(answer) && answer.affectedRows === 1 ? 0 : undefined
+            },
+          },
+        ]
+  const readSum = select(sumSlots(row), owner, (answer) => {
+    const sums = firstRow<Omit<SlotRow, 'version'>>(answer)
+    if (member.before !== undefined) member.before = Number(sums?.value) - (added ?? 0)
+    member.revision = Number(sums?.revision) - (coalesced ? raise : 0)
+  })
+  return [...change, ...readSum]
+}
+
+/** A slot may be beyond the safe range although the sum is not. */
+function sumOf(values: readonly (number | string)[]): number {
+  return Number(values.reduce((sum, value) => sum + BigInt(value), 0n))
+}
+
 /** Locks a slot of a counter, or all of them in order, and reads their values. */
-export function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
+function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
   return `select version, value, revision
   from counter_value force index (primary)
  where counter_id = ${integer(id)} and ${allTime(slot)}
@@ -24,7 +74,7 @@ export function lockSlots({ id }: CounterRecord, slot: number | undefined): stri
 }
 
 /** Reads the sum of all slots, as far as other sessions have committed it. */
-export function sumSlots({ id }: CounterRecord): string {
+function sumSlots({ id }: CounterRecord): string {
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
  where counter_id = ${integer(id)} and ${allTime(undefined)}`
