@@ -8,7 +8,7 @@ import { loadInBatches } from './loadInBatches.ts'
 /** Maximum cached rows of a process: about 30 MB. */
 const MAX_CACHED = 100_000
 
-export interface RowCacheOptions<Name, R> {
+interface RowCacheOptions<Name, R> {
   textOf: (name: Name) => string
   /** Reads the existing rows, by the text of their name, in an incarnation of the database. */
   read: (connection: Connection, names: readonly Name[], incarnation: number) => Promise<Map<string, R>>

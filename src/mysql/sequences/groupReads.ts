@@ -13,15 +13,13 @@ import { bytes, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { pageBy, select, selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
+import { type KeyRow, keyIn } from './record.ts'
 import { inOrder, type Place, readFirstFree } from './reservations.ts'
 
 const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
        v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
 
-interface SequenceGroupRow extends SequenceDefinitionRow {
-  namespace: Buffer
-  sequence: Buffer
-  its_group: Buffer
+interface SequenceGroupRow extends KeyRow, SequenceDefinitionRow {
   /** Null: the sequence group was never used. */
   id: number | null
   latest_period_key: number | null
@@ -99,9 +97,7 @@ function storedIn(row: SequenceGroupRow, now: Date) {
   const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
   const isInLatestPeriod = row.latest_period_key === periodKey
   const stored: StoredSequenceGroup = {
-    namespace: row.namespace.toString(),
-    sequence: row.sequence.toString(),
-    group: row.its_group.toString(),
+    ...keyIn(row),
     definition,
     latest:
       row.latest_period_key === null || row.value === null

@@ -21,17 +21,21 @@ export interface SequenceGroupRecord extends SequenceGroupRow {
 export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
        s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
 
-export interface RecordRow extends SequenceDefinitionRow {
+/** Columns of a key. */
+export interface KeyRow {
   namespace: Buffer
   sequence: Buffer
   its_group: Buffer
+}
+
+export interface RecordRow extends KeyRow, SequenceDefinitionRow {
   id: number
   identity: number
   sequence_id: number
   version: number
 }
 
-export function keyIn({ namespace, sequence, its_group }: RecordRow): SequenceGroupKey {
+export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroupKey {
   return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }
 }
 

@@ -14,9 +14,8 @@ import { loadInBatches } from '../loadInBatches.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
 import { select, selectByParent } from '../select.ts'
-import { defineSequence, deleteSequence } from './define.ts'
+import { defineSequence, deleteSequence, findOrCreateSequence } from './define.ts'
 import { listSequenceGroups, readSequenceGroups } from './groupReads.ts'
-import { findOrCreateSequence } from './ids.ts'
 import { listSequences, readSequences } from './reads.ts'
 import { keyIn, RECORD, type RecordRow, recordIn, type SequenceGroupRecord } from './record.ts'
 import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
@@ -115,7 +114,6 @@ function reservationRows(
   }
 }
 
-/** Reads the sequence groups of reservations. */
 function readByToken(connection: Connection, tokens: readonly string[]) {
   return select<RecordRow & { token: Buffer }>(
     connection,
