@@ -82,9 +82,8 @@ export function openJobs(
   }
 
   function start(job: ScheduledJob): void {
-    const run = async () =>
-      job.run({ database, now: await timeOf(database), shouldContinue: () => !isClosed })
-    const ended = run()
+    const ended = timeOf(database)
+      .then((now) => job.run({ database, now, shouldContinue: () => !isClosed }))
       .catch((error) => {
         // Including timeouts, which are reported nowhere else.
         if (!isClosed) onFault(error)

@@ -65,13 +65,10 @@ function slottedIn(text: string) {
 }
 
 /** Cached definitions without bounds. Most counters share a few. */
-const unbounded = new LRUCache<string, Definition>({ max: 1000 })
+const unbounded = new LRUCache<string, Definition>({ max: 1000, memoMethod: unboundedOf })
 
 export function definitionIn(row: DefinitionRow): Definition {
-  const text = row.kept.toString('latin1')
-  const cached = unbounded.get(text)
-  const definition = cached ?? unboundedOf(text)
-  if (!cached) unbounded.set(text, definition)
+  const definition = unbounded.memo(row.kept.toString('latin1'))
   const bounds = boundsIn(row)
   return bounds ? { ...definition, bounds } : definition
 }

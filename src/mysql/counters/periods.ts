@@ -15,9 +15,7 @@ interface Frame {
   startsAt: string
 }
 
-/**
- * Computes the keys of the periods that contain an instant, once for each definition, as most counters share theirs.
- */
+/** Computes the keys of the periods that contain an instant, once for each definition: most counters share theirs. */
 export function openFrames(at: Date): (row: CounterRecord) => Frame[] {
   const frames = new Map<Definition, Frame[]>()
   return ({ definition }) => {

@@ -1,7 +1,7 @@
 import { firstRow, rowsOf } from '../connections/session.ts'
 import type { CounterMember } from '../flush/members.ts'
 import { type Step, select } from '../flush/steps.ts'
-import { instant, integer } from '../literals.ts'
+import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { allTime, BEGINNING, type CounterRecord, type Marks, times } from './update.ts'
 
@@ -91,29 +91,26 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
 export function spread(id: number, slots: number, version: number, { at, first }: Omit<Marks, 'raise'>) {
-  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
-  const rows = others.map(
-    (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,
-  )
   return [
     ...replacedBySum(id, {
       period: 0,
       startsAt: BEGINNING,
-      from: [`period = 0 and starts_at = ${BEGINNING}`],
-      replaced: `period = 0 and starts_at = ${BEGINNING}`,
+      from: [allTime(undefined)],
+      replaced: allTime(undefined),
       version: integer(version),
       notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
     }),
-    ...(rows.length > 0
-      ? [
-          `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-values ${rows.join(', ')}`,
-        ]
-      : []),
+    ...(slots > 1 ? [insertOthers(id, slots, version)] : []),
   ]
 }
 
-export interface RowsToSum {
+function insertOthers(id: number, slots: number, version: number): string {
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  return `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${list(others, (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`)}`
+}
+
+interface RowsToSum {
   /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
   period: number
   startsAt: string

@@ -34,7 +34,7 @@ interface SequenceGroupRow extends KeyRow, SequenceDefinitionRow {
 
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
-/** Reads sequence groups by key, including missing ones of existing sequences. */
+/** Including missing ones of existing sequences. */
 export async function readSequenceGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],

@@ -4,7 +4,7 @@ import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '..
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
-import { isRenewed } from './record.ts'
+import { isIssuedIn, isRenewed } from './record.ts'
 import { inOrder, type ReservationRow, readFree, readTokens, reservationIn } from './reservations.ts'
 import { lockRevisions, raiseRevisions, readRaised } from './revisions.ts'
 
@@ -110,8 +110,8 @@ function lockGaplessGroups(some: readonly SequenceGroupMember[]): string {
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
 export function mayAdvance({ row, run }: SequenceGroupMember, { hidden }: FlushForm): boolean {
-  const { issuedIn, definition, id } = row
-  const isKnown = issuedIn?.periodKey === run.periodKey && issuedIn.definition === definition
+  const { definition, id } = row
+  const isKnown = isIssuedIn(row, run.periodKey, definition)
   return isKnown && run.advance !== undefined && !definition.gapless && !hidden.has(id)
 }
 

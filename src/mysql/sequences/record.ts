@@ -62,6 +62,15 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
   return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
 }
 
+/** Whether the row of a period is known to exist, and to be stored as the latest, with a definition. */
+export function isIssuedIn(
+  { issuedIn }: SequenceGroupRecord,
+  periodKey: number,
+  definition: SequenceDefinition,
+) {
+  return issuedIn?.periodKey === periodKey && issuedIn.definition === definition
+}
+
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
 export function isRenewed(group: SequenceGroupRecord, found: SequenceDefinitionRow & { version: number }) {
   const definition = sequenceDefinitionIn(found)

@@ -22,18 +22,18 @@ export interface Place {
  * Expired numbers are searched for among all open ones, in the order of the numbers, and only if there are any: so a
  * large number of them takes no longer than one.
  */
-export function readFree(place: Place, count: number): string[] {
+export function readFree(place: Place, count: number, lock = 'for update'): string[] {
   return [
-    freeIn(place, 'reservation_free', RELEASED, { count, lock: 'for update' }),
-    freeIn(place, 'reservation_held', expired(place), { count, lock: 'for update' }),
+    freeIn(place, 'reservation_free', RELEASED, { count, lock }),
+    freeIn(place, 'reservation_held', expired(place), { count, lock }),
   ]
 }
 
 /** Reads the same without locks: the first of each kind. */
 export function readFirstFree(place: Place): string {
-  return `(${freeIn(place, 'reservation_free', RELEASED, { count: 1, lock: '' })})
-union all
-(${freeIn(place, 'reservation_held', expired(place), { count: 1, lock: '' })})`
+  return readFree(place, 1, '')
+    .map((statement) => `(${statement})`)
+    .join('\nunion all\n')
 }
 
 /** Numbers in the order in which they are issued. */

@@ -4,17 +4,12 @@ import { ownerOf, type Step, select } from '../flush/steps.ts'
 import { integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 
-/** A sequence group whose revision is to be raised. */
 interface Raised {
   row: { id: number; key: string }
   raise: number
 }
 
-/**
- * Raises the revisions of sequence groups, after their numbers of the current period are locked or changed.
- *
- * @param first initial revision of an unused sequence group, if known
- */
+/** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
 export function raiseRevisions(raised: readonly Raised[], first?: number): Step {
   const ids = raised.map(({ row }) => integer(row.id))
   const [{ raise = 0 } = {}] = raised

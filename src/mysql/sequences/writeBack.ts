@@ -3,7 +3,7 @@ import type { SequenceGroupWrite } from '../../core/sequences/state.ts'
 import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
 import { bytes, bytesOrNull, instant, integer, integerOrNull } from '../literals.ts'
-import { inLockOrder } from './record.ts'
+import { inLockOrder, isIssuedIn } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
 import { raiseRevisions } from './revisions.ts'
 
@@ -29,8 +29,10 @@ export function writeSequenceGroups(
     })),
     ...together(raised, form).map((some) => raiseRevisions(some, first)),
     ...written.flatMap((one) => {
-      const statements = [...(isLatest(one) ? [] : [noteLatest(one)]), ...reservationWrites(one)]
-      return statements.map((statement) => ({ statement, owner: one.row.key }))
+      const { row, run, write } = one
+      const isLatest = !write.isIssued || isIssuedIn(row, run.periodKey, write.definition)
+      const statements = [...(isLatest ? [] : [noteLatest(one)]), ...reservationWrites(one)]
+      return statements.map((statement) => ({ statement, owner: row.key }))
     }),
   ]
 }
@@ -59,14 +61,6 @@ on duplicate key update
        generation = values(generation),
        created_at = coalesce(created_at, values(created_at)),
        updated_at = coalesce(values(updated_at), updated_at)`
-}
-
-/** Whether the row is known to have the period and definition of the numbers just issued. */
-function isLatest({ row, run, write }: Written): boolean {
-  const { issuedIn } = row
-  return (
-    !write.isIssued || (issuedIn?.periodKey === run.periodKey && issuedIn.definition === write.definition)
-  )
 }
 
 /** If this process's clock is behind another's, the later period stays the latest. */
