@@ -15,12 +15,8 @@ export function bytes(value: string | Buffer): string {
   return `x'${buffer.toString('hex')}'`
 }
 
-export function integerOrNull(value: number | null): string {
-  return value === null ? 'null' : integer(value)
-}
-
-export function bytesOrNull(text: string | null): string {
-  return text === null ? 'null' : bytes(text)
+export function orNull<Value>(value: Value | null, literalOf: (value: Value) => string): string {
+  return value === null ? 'null' : literalOf(value)
 }
 
 /** A list for `in (…)` or `values …`, of at least one item. */

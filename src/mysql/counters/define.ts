@@ -1,7 +1,7 @@
 import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
 import { historySourcesOf } from '../../core/counters/historySources.ts'
 import { calendarOf, HALF_MS } from '../../core/time/calendar.ts'
-import { bytes, instant, integer, integerOrNull } from '../literals.ts'
+import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './retention.ts'
 import { replacedBySum, spread } from './slots.ts'
@@ -23,8 +23,8 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
   const isSpread = slots !== present.slots
   return [
     `update counter
-   set min_value = ${integerOrNull(minValue)},
-       max_value = ${integerOrNull(maxValue)},
+   set min_value = ${orNull(minValue, integer)},
+       max_value = ${orNull(maxValue, integer)},
        saturates = ${overflow === 'SATURATE'},
        slots = ${integer(slots)},
        most_slots = greatest(most_slots, ${integer(slots)}),

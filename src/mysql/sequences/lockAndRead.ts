@@ -16,12 +16,8 @@ const MAX_HIDDEN = 10_000
  * don't change; the rows of gapless sequence groups, as their reservations of past periods may be closed as well; and
  * the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(
-  members: Members,
-  sequenceGroups: readonly SequenceGroupMember[],
-  at: Date,
-  form: FlushForm,
-): Step[] {
+export function lockSequenceGroups(members: Members, at: Date, form: FlushForm): Step[] {
+  const { sequenceGroups } = members
   if (sequenceGroups.length === 0) return []
   const gapless = sequenceGroups
     .filter(({ row }) => row.definition.gapless)

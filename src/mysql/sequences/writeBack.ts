@@ -2,7 +2,7 @@ import type { Decision } from '../../core/groupCommit/writer.ts'
 import type { SequenceGroupWrite } from '../../core/sequences/state.ts'
 import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
-import { bytes, bytesOrNull, instant, integer, integerOrNull } from '../literals.ts'
+import { bytes, instant, integer, orNull } from '../literals.ts'
 import { inLockOrder, isIssuedIn } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
 import { raiseRevisions } from './revisions.ts'
@@ -50,7 +50,7 @@ function writePositions(some: readonly Written[], at: Date): string {
     const { last, next, generation, isIssued } = write
     const key = `${integer(row.id)}, ${integer(run.periodKey)}`
     const issuedAt = isIssued ? instant(at) : 'null'
-    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
+    return `(${key}, ${orNull(last, integer)}, ${orNull(next, integer)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
   })
   return `insert into sequence_value
   (group_id, period_key, value, next_value, generation, created_at, updated_at)
@@ -68,7 +68,7 @@ function noteLatest({ row: { id, version }, run: { periodKey }, write: { definit
   return `update sequence_group
    set latest_period_key = if(version = ${integer(version)}, greatest(latest_period_key, ${integer(periodKey)}), ${integer(periodKey)}),
        version = ${integer(version)},
-       format = ${bytesOrNull(definition.format)},
+       format = ${orNull(definition.format, bytes)},
        time_zone = ${bytes(definition.timeZone)}
  where id = ${integer(id)}`
 }
