@@ -1,6 +1,6 @@
-import type { TrackedPeriod } from '../../core/counters/definition.ts'
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
 import { deleteWithParts, type JobContext } from '../batches.ts'
+import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { deleteTotals, foldSlots } from './pastTotals.ts'
@@ -17,16 +17,12 @@ const END_OF_TIME = '99991231000000'
 interface CounterRow {
   id: number
   periods: Buffer
+  /** The most that it ever had. */
   most_slots: number
 }
 
-/** Counters with the same retention. */
-interface RetentionGroup {
-  ids: number[]
-  periods: readonly TrackedPeriod[]
-  /** Whether they ever had more than one slot. */
-  hadSlots: boolean
-}
+/** Counters with the same periods, that all had several slots or never did. */
+type RetentionGroup = readonly [CounterRow, ...CounterRow[]]
 
 /**
  * Deletes totals of periods whose retention has ended, and folds the slots of past periods into one. Runs in batches,
@@ -52,7 +48,8 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
           limit ${integer(PAGE)}`,
       ),
     )
-    for (const group of byRetention(counters, onFailure)) await sweepGroup(context, group).catch(onFailure)
+    const groups = groupBy(counters, ({ periods, most_slots }) => `${periods} ${most_slots > 1}`)
+    for (const group of groups.values()) await sweepGroup(context, group).catch(onFailure)
     const last = counters.at(-1)
     if (!last) break
     from = last.id
@@ -61,24 +58,11 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   if (failures.length > 0) throw failures[0]
 }
 
-/** Reports and skips counters whose periods can't be parsed. */
-function byRetention(counters: readonly CounterRow[], onFailure: (error: unknown) => void) {
-  const groups = new Map<string, RetentionGroup>()
-  for (const { id, periods, most_slots } of counters) {
-    const hadSlots = most_slots > 1
-    const text = `${periods} ${hadSlots}`
-    try {
-      const group = groups.get(text) ?? { ids: [], hadSlots, periods: periodsIn(periods.toString('latin1')) }
-      group.ids.push(id)
-      groups.set(text, group)
-    } catch (error) {
-      onFailure(error)
-    }
-  }
-  return groups.values()
-}
-
-async function sweepGroup(context: JobContext, { ids, periods, hadSlots }: RetentionGroup): Promise<void> {
+/** @throws if their periods can't be parsed */
+async function sweepGroup(context: JobContext, counters: RetentionGroup): Promise<void> {
+  const [{ periods: text, most_slots }] = counters
+  const periods = periodsIn(text.toString('latin1'))
+  const ids = counters.map(({ id }) => id)
   const { now } = context
   for (const period of PERIODS) {
     const kept = periods.find((tracked) => tracked.period === period)
@@ -86,7 +70,7 @@ async function sweepGroup(context: JobContext, { ids, periods, hadSlots }: Reten
     if (keepDays !== null) {
       await deleteTotals(context, list(ids, integer), period, endedBefore(period, now, keepDays))
     }
-    if (kept && hadSlots) {
+    if (kept && most_slots > 1) {
       const before = endedBefore(period, now, 1)
       const days = Math.max((FOLDED_PERIODS * LONGEST_MS[period]) / DAY_MS, FOLDED_DAYS)
       await foldSlots(context, ids, { period, from: endedBefore(period, now, days), before })

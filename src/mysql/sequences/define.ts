@@ -62,10 +62,10 @@ export function defineSequence(
     if (!row) return undefined
     const before = sequenceDefinitionIn(row)
     if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
-    const { definition, formatHistory } = change(await historyIn(connection, id, row))
-    const isChanged =
-      JSON.stringify([definition, formatHistory]) !==
-      JSON.stringify([before, formatHistoryIn(row.format_history)])
+    const past = formatHistoryIn(row.format_history)
+    const usage = await usageOf(connection, id, row.version)
+    const { definition, formatHistory } = change({ definition: before, formatHistory: past, ...usage })
+    const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
     if (isChanged || row.is_defined !== 1) {
       await connection.query(
         `update sequence
@@ -176,15 +176,13 @@ interface DefinedRow extends SequenceDefinitionRow {
   format_history: Buffer | null
 }
 
-async function historyIn(connection: Connection, id: number, row: DefinedRow): Promise<History> {
+async function usageOf(connection: Connection, id: number, version: number) {
   return {
-    definition: sequenceDefinitionIn(row),
-    formatHistory: formatHistoryIn(row.format_history),
     used: {
       isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
       isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
     },
-    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(row.version)}`),
+    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(version)}`),
   }
 }
 

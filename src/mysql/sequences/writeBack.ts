@@ -2,6 +2,7 @@ import type { Decision } from '../../core/groupCommit/writer.ts'
 import type { SequenceGroupWrite } from '../../core/sequences/state.ts'
 import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
+import { groupBy } from '../groupBy.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { inLockOrder, isIssuedIn } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
@@ -76,10 +77,9 @@ function noteLatest({ row: { id, version }, run: { periodKey }, write: { definit
 function reservationWrites({ row, run: { periodKey }, write }: Written): string[] {
   const { taken, reserved, closed } = write
   const { id, definition } = row
-  const generations = [...new Set(taken.map(({ generation }) => generation))]
   return [
-    ...generations.map((generation) => {
-      const values = taken.filter((one) => one.generation === generation).map(({ value }) => value)
+    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, some]) => {
+      const values = some.map(({ value }) => value)
       return takeFree({ id, periodKey, definition }, generation, values)
     }),
     ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
