@@ -21,12 +21,7 @@ export interface SequenceGroupRecord extends SequenceGroupRow {
 export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
        s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
 
-/** Columns of a key. */
-export interface KeyRow {
-  namespace: Buffer
-  sequence: Buffer
-  its_group: Buffer
-}
+export type KeyRow = Record<'namespace' | 'sequence' | 'its_group', Buffer>
 
 export interface RecordRow extends KeyRow, SequenceDefinitionRow {
   id: number
@@ -63,12 +58,8 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
 }
 
 /** Whether the row of a period is known to exist, and to be stored as the latest, with a definition. */
-export function isIssuedIn(
-  { issuedIn }: SequenceGroupRecord,
-  periodKey: number,
-  definition: SequenceDefinition,
-) {
-  return issuedIn?.periodKey === periodKey && issuedIn.definition === definition
+export function isIssuedIn(row: SequenceGroupRecord, periodKey: number, definition: SequenceDefinition) {
+  return row.issuedIn?.periodKey === periodKey && row.issuedIn.definition === definition
 }
 
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
