@@ -42,7 +42,7 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
 export function remove({ id }: CounterRecord): string[] {
   return [
     `delete from counter_value
- where counter_id = ${integer(id)} and ${allTime(undefined)}`,
+ where counter_id = ${integer(id)} and ${allTime()}`,
     `delete from counter where id = ${integer(id)}`,
     `delete from leaderboard where counter_id = ${integer(id)}`,
     `insert ignore into deleted_counter (id) values (${integer(id)})`,
@@ -54,7 +54,7 @@ function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
    set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
        version = ${integer(version + 1)}
- where counter_id = ${integer(id)} and ${allTime(undefined)}`
+ where counter_id = ${integer(id)} and ${allTime()}`
 }
 
 /**

@@ -77,7 +77,7 @@ function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
 function sumSlots({ id }: CounterRecord): string {
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
- where counter_id = ${integer(id)} and ${allTime(undefined)}`
+ where counter_id = ${integer(id)} and ${allTime()}`
 }
 
 /** Sets the sum of a counter's locked slots. */
@@ -86,7 +86,7 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
    set revision = revision + if(slot = 0, ${raise}, 0),
        ${times(at)},
        value = if(slot = 0, ${integer(to)}, 0)
- where counter_id = ${integer(id)} and ${allTime(undefined)}`
+ where counter_id = ${integer(id)} and ${allTime()}`
 }
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
@@ -95,8 +95,8 @@ export function spread(id: number, slots: number, version: number, { at, first }
     ...replacedBySum(id, {
       period: 0,
       startsAt: BEGINNING,
-      from: [allTime(undefined)],
-      replaced: allTime(undefined),
+      from: [allTime()],
+      replaced: allTime(),
       version: integer(version),
       notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
     }),

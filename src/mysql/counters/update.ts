@@ -16,7 +16,7 @@ export interface CounterRecord extends CounterRow {
 }
 
 /** The rest of the primary key of a counter's all-time row, or of those of all slots. */
-export function allTime(slot: number | undefined): string {
+export function allTime(slot?: number): string {
   const ofAll = `period = 0 and starts_at = ${BEGINNING}`
   return slot === undefined ? ofAll : `${ofAll} and slot = ${integer(slot)}`
 }
