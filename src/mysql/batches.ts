@@ -1,4 +1,6 @@
 import { type Connection, type Database, inTransaction } from './connections/database.ts'
+import { integer, list } from './literals.ts'
+import { select } from './select.ts'
 
 /** What a scheduled job runs with. */
 export interface JobContext {
@@ -26,13 +28,44 @@ export async function inBatches(
   return total
 }
 
+/** Deletes the rows that a select of at most `BATCH` finds, until there are no more. */
+export async function deleteFound<Row>(
+  context: JobContext,
+  find: string,
+  removal: (row: Row) => string,
+): Promise<void> {
+  await inBatches(context, async (connection) =>
+    deleteEach(connection, (await select<Row>(connection, find)).map(removal)),
+  )
+}
+
+/** Deletes the rows whose ids a select finds, until there are no more: first what belongs to them, then themselves. */
+export async function deleteWithParts(
+  { database, shouldContinue }: JobContext,
+  { find, table }: { find: string; table: string },
+  deleteParts: (idList: string) => Promise<void>,
+): Promise<void> {
+  while (shouldContinue()) {
+    const found = await database.withRetry((connection) => select<{ id: number }>(connection, find))
+    if (found.length === 0) return
+    const ids = found.map(({ id }) => id)
+    await deleteParts(list(ids, integer))
+    if (!shouldContinue()) return
+    await database.withRetry((connection) =>
+      deleteEach(
+        connection,
+        ids.map((id) => `delete from ${table} where id = ${integer(id)}`),
+      ),
+    )
+  }
+}
+
 /**
  * Deletes rows in one transaction, each by a statement with its full primary key: otherwise a server may scan, and
  * lock, all of a small table. Returns the number of statements.
  */
-export async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
-  if (statements.length === 0) return 0
-  await inTransaction(connection, () => executeEach(connection, statements))
+async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
+  if (statements.length > 0) await inTransaction(connection, () => executeEach(connection, statements))
   return statements.length
 }
 

@@ -7,7 +7,7 @@ import { sweepPeriods } from './counters/cleanup.ts'
 import { scanLeaderboard } from './counters/leaderboardCopy.ts'
 import { BEGINNING } from './counters/update.ts'
 import { sweepKeys } from './flush/cleanup.ts'
-import { bytes, integer } from './literals.ts'
+import { bytes, integer, list } from './literals.ts'
 import { select } from './select.ts'
 import { sweepSequences } from './sequences/cleanup.ts'
 
@@ -49,7 +49,7 @@ export function openJobs(
   database: Database,
   jobs: readonly ScheduledJob[],
   onFault: (error: unknown) => void,
-): { close(): Promise<void> } {
+) {
   const openedAt = performance.now()
   const running = new Map<ScheduledJob, Promise<void>>()
   let isFirst = true
@@ -66,13 +66,12 @@ export function openJobs(
   async function check(): Promise<void> {
     const idle = jobs.filter((job) => !running.has(job))
     const ageS = Math.floor((performance.now() - openedAt) / 1000)
-    const dueAfterS = ({ everyS, isDueAtStart }: ScheduledJob) =>
-      isFirst && isDueAtStart ? Math.min(ageS, everyS) : everyS
+    const claims = idle.map(({ name, everyS, isDueAtStart }) => ({
+      name,
+      everyS: isFirst && isDueAtStart ? Math.min(ageS, everyS) : everyS,
+    }))
     try {
-      const due = await claimDue(
-        database,
-        idle.map((job) => ({ name: job.name, everyS: dueAfterS(job) })),
-      )
+      const due = await claimDue(database, claims)
       isFirst = false
       for (const job of idle) if (due.has(job.name) && !isClosed) start(job)
     } catch (error) {
@@ -83,9 +82,8 @@ export function openJobs(
   }
 
   function start(job: ScheduledJob): void {
-    const run = async () =>
-      job.run({ database, now: await timeOf(database), shouldContinue: () => !isClosed })
-    const ended = run()
+    const ended = timeOf(database)
+      .then((now) => job.run({ database, now, shouldContinue: () => !isClosed }))
       .catch((error) => {
         // Including timeouts, which are reported nowhere else.
         if (!isClosed) onFault(error)
@@ -95,7 +93,7 @@ export function openJobs(
   }
 
   return {
-    async close() {
+    async close(): Promise<void> {
       isClosed = true
       clearTimeout(timer)
       await withTimeout(CLOSE_TIMEOUT_MS, Promise.all([checking, ...running.values()])).catch(() => undefined)
@@ -113,7 +111,7 @@ export async function claimDue(
   await database.withRetry(async (connection) => {
     await connection.query(
       `insert ignore into scheduled_job (name, started_at)
-       values ${jobs.map(({ name }) => `(${bytes(name)}, ${BEGINNING})`).join(', ')}`,
+       values ${list(jobs, ({ name }) => `(${bytes(name)}, ${BEGINNING})`)}`,
     )
     for (const { name, everyS } of jobs) {
       const [{ affectedRows }] = await connection.query<ResultSetHeader>(

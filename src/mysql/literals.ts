@@ -9,17 +9,14 @@ export function integer(value: number): string {
   return String(value)
 }
 
-/** A text as its UTF-8 bytes. */
-export function bytes(text: string): string {
-  return `x'${Buffer.from(text, 'utf8').toString('hex')}'`
+/** Bytes, or a text as its UTF-8 bytes. */
+export function bytes(value: string | Buffer): string {
+  const buffer = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
+  return `x'${buffer.toString('hex')}'`
 }
 
-export function integerOrNull(value: number | null): string {
-  return value === null ? 'null' : integer(value)
-}
-
-export function bytesOrNull(text: string | null): string {
-  return text === null ? 'null' : bytes(text)
+export function orNull<Value>(value: Value | null, literalOf: (value: Value) => string): string {
+  return value === null ? 'null' : literalOf(value)
 }
 
 /** A list for `in (…)` or `values …`, of at least one item. */
@@ -35,8 +32,9 @@ export function digest(hash: string): string {
   return `x'${hash}'`
 }
 
-/** A UTC instant for a `datetime(3)`: `20261120230200.123`. */
-export function instant(at: Date): string {
-  const digits = at.toISOString().replace(/\D/g, '')
+/** A UTC instant, or milliseconds since 1970, for a `datetime(3)`: `20261120230200.123`. */
+export function instant(at: Date | number): string {
+  const date = typeof at === 'number' ? new Date(at) : at
+  const digits = date.toISOString().replace(/\D/g, '')
   return `${digits.slice(0, 14)}.${digits.slice(14)}`
 }

@@ -11,13 +11,7 @@ import { randomInt } from 'node:crypto'
  */
 export const REVISION_OF_NOW = "timestampdiff(microsecond, timestamp'2020-01-01 00:00:00', utc_timestamp(6))"
 
-/**
- * The assignment that raises the column `revision`.
- *
- * @param isNew condition: the row was never changed
- * @param raise a number or an expression
- * @param first initial revision of a row that was never changed
- */
+/** The assignment that raises `revision`, from `first` where the condition `isNew` says the row was never changed. */
 export function raisedRevision(
   isNew: string,
   raise: number | string,

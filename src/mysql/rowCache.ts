@@ -8,7 +8,7 @@ import { loadInBatches } from './loadInBatches.ts'
 /** Maximum cached rows of a process: about 30 MB. */
 const MAX_CACHED = 100_000
 
-export interface RowCacheOptions<Name, R> {
+interface RowCacheOptions<Name, R> {
   textOf: (name: Name) => string
   /** Reads the existing rows, by the text of their name, in an incarnation of the database. */
   read: (connection: Connection, names: readonly Name[], incarnation: number) => Promise<Map<string, R>>
@@ -46,10 +46,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   }
 
   /** Creates missing rows, if all can be created at once. Returns those that exist afterwards. */
-  async function createMissing(
-    connection: Connection,
-    creations: readonly Creation<Name>[],
-  ): Promise<Map<string, R>> {
+  async function createMissing(connection: Connection, creations: readonly Creation<Name>[]) {
     const names = creations.map(({ name }) => name)
     while (true) {
       const found = await read(connection, names, failover.incarnation)

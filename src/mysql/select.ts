@@ -1,12 +1,24 @@
 import type { Connection, RowDataPacket } from 'mysql2/promise'
 import type { PageByName } from '../core/counters/pages.ts'
 import { groupBy } from './groupBy.ts'
-import { bytes, integer } from './literals.ts'
+import { bytes, integer, list } from './literals.ts'
 
 /** Runs a select. `Row` has the types of its columns, as the driver doesn't know them. */
 export async function select<Row = unknown>(connection: Connection, statement: string): Promise<Row[]> {
   const [rows] = await connection.query<(Row & RowDataPacket)[]>(statement)
   return rows
+}
+
+/** A name in a namespace: of a counter or a sequence. */
+interface Named {
+  namespace: string
+  name: string
+}
+
+export type NamedRow = Record<keyof Named, Buffer>
+
+export function nameIn({ namespace, name }: NamedRow): Named {
+  return { namespace: namespace.toString(), name: name.toString() }
 }
 
 /**
@@ -21,17 +33,33 @@ export function selectByParent<Key>(
   return [...groupBy(keys, parentOf).values()].map(selectOf).join('\nunion all\n')
 }
 
-/** Conditions on the names of a page and those behind it. */
-export function onPage(column: string, { prefix, after, before }: PageByName): string[] {
-  return [
+/** The same for names in namespaces. The condition is for the table with alias n, and a column with the names. */
+export function selectByName(
+  names: readonly Named[],
+  column: string,
+  selectOf: (condition: string) => string,
+): string {
+  return selectByParent(
+    names,
+    ({ namespace }) => namespace,
+    (siblings) =>
+      selectOf(
+        `n.name = ${bytes(siblings[0].namespace)} and ${column} in (${list(siblings, ({ name }) => bytes(name))})`,
+      ),
+  )
+}
+
+/** The end of a select of a page by name. */
+export function pageBy(column: string, page: PageByName, conditions: readonly string[]): string {
+  const { prefix, after, before, limit, fromEnd } = page
+  const all = [
     ...(prefix === '' ? [] : [`${column} >= ${bytes(prefix)}`, `${column} < ${pastPrefix(prefix)}`]),
     ...(after === undefined ? [] : [`${column} > ${bytes(after)}`]),
     ...(before === undefined ? [] : [`${column} < ${bytes(before)}`]),
+    ...conditions,
   ]
-}
-
-export function pageOf(column: string, { limit, fromEnd }: PageByName): string {
-  return `order by ${column} ${fromEnd ? 'desc' : 'asc'}
+  return `where ${all.join(' and ')}
+      order by ${column} ${fromEnd ? 'desc' : 'asc'}
       limit ${integer(limit)}`
 }
 
@@ -39,5 +67,5 @@ export function pageOf(column: string, { limit, fromEnd }: PageByName): string {
 function pastPrefix(prefix: string): string {
   const end = Buffer.from(prefix, 'utf8')
   end[end.length - 1] = (end[end.length - 1] ?? 0) + 1
-  return `x'${end.toString('hex')}'`
+  return bytes(end)
 }

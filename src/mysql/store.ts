@@ -23,10 +23,7 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   onFault: (error: unknown) => void
   /** Age at which results under idempotency keys are swept, in milliseconds. */
   keyTtlMs: number
-  /**
-   * Whether this process runs scheduled jobs. They use the database's clock, so not for tests with another clock.
-   * Default: true.
-   */
+  /** Whether it runs scheduled jobs (default). They use the database's clock: not for tests with another clock. */
   runsJobs?: boolean | undefined
 }
 

@@ -2,7 +2,8 @@ import { LRUCache } from 'lru-cache'
 import type { Bounds } from '../../core/counters/bounds.ts'
 import type { Definition } from '../../core/counters/definition.ts'
 import { type CounterState, unwritten } from '../../core/counters/state.ts'
-import { retentionIn } from './retention.ts'
+import { type NamedRow, nameIn } from '../select.ts'
+import { periodsIn } from './retention.ts'
 import { BEGINNING } from './update.ts'
 
 /** Columns of a counter's definition. Table alias: c. */
@@ -35,9 +36,7 @@ export const STATE = `n.name as namespace, c.name, ${DEFINITION},
                 v.created_at, v.value, v.revision, v.updated_at,
                 ${overSlots("concat_ws(' ', sum(s.value), sum(s.revision), max(s.updated_at))", 'null')} as slotted`
 
-export interface StateRow extends DefinitionRow {
-  namespace: Buffer
-  name: Buffer
+export interface StateRow extends DefinitionRow, NamedRow {
   /** Null: created by a call that was refused, or is still in flight. */
   created_at: Date | null
   value: number
@@ -47,23 +46,13 @@ export interface StateRow extends DefinitionRow {
 }
 
 export function stateIn(row: StateRow): CounterState {
-  const namespace = row.namespace.toString()
-  const name = row.name.toString()
-  const { value, revision, updatedAt } = row.slotted === null ? storedIn(row) : slottedIn(row.slotted)
-  if (row.created_at === null) return unwritten({ namespace, name }, revision)
-  return {
-    namespace,
-    name,
-    value,
-    definition: definitionIn(row),
-    createdAt: row.created_at,
-    updatedAt,
-    revision,
-  }
-}
-
-function storedIn({ value, revision, updated_at }: StateRow) {
-  return { value, revision: Number(revision), updatedAt: updated_at }
+  const key = nameIn(row)
+  const { value, revision, updatedAt } =
+    row.slotted === null
+      ? { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
+      : slottedIn(row.slotted)
+  if (row.created_at === null) return unwritten(key, revision)
+  return { ...key, value, definition: definitionIn(row), createdAt: row.created_at, updatedAt, revision }
 }
 
 function slottedIn(text: string) {
@@ -76,20 +65,17 @@ function slottedIn(text: string) {
 }
 
 /** Cached definitions without bounds. Most counters share a few. */
-const unbounded = new LRUCache<string, Definition>({ max: 1000 })
+const unbounded = new LRUCache<string, Definition>({ max: 1000, memoMethod: unboundedOf })
 
 export function definitionIn(row: DefinitionRow): Definition {
-  const text = row.kept.toString('latin1')
-  const cached = unbounded.get(text)
-  const definition = cached ?? unboundedOf(text)
-  if (!cached) unbounded.set(text, definition)
+  const definition = unbounded.memo(row.kept.toString('latin1'))
   const bounds = boundsIn(row)
   return bounds ? { ...definition, bounds } : definition
 }
 
 function unboundedOf(text: string): Definition {
   const [slots, timeZone = '', periods = ''] = text.split(' ')
-  return { bounds: undefined, slots: Number(slots), ...retentionIn(timeZone, periods) }
+  return { bounds: undefined, slots: Number(slots), timeZone, periods: periodsIn(periods) }
 }
 
 /** The bounds of a counter, if it has a limit or its overflow was set. */

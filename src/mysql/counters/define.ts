@@ -1,11 +1,11 @@
 import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
 import { historySourcesOf } from '../../core/counters/historySources.ts'
 import { calendarOf, HALF_MS } from '../../core/time/calendar.ts'
-import { bytes, instant, integer, integerOrNull } from '../literals.ts'
+import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './retention.ts'
 import { replacedBySum, spread } from './slots.ts'
-import { BEGINNING, type CounterRecord, type Marks } from './update.ts'
+import { allTime, type CounterRecord, type Marks } from './update.ts'
 
 /** Locks a counter's definition and its leaderboard row, to change or delete them. */
 export function lockDefinition({ id }: CounterRecord): string[] {
@@ -23,8 +23,8 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
   const isSpread = slots !== present.slots
   return [
     `update counter
-   set min_value = ${integerOrNull(minValue)},
-       max_value = ${integerOrNull(maxValue)},
+   set min_value = ${orNull(minValue, integer)},
+       max_value = ${orNull(maxValue, integer)},
        saturates = ${overflow === 'SATURATE'},
        slots = ${integer(slots)},
        most_slots = greatest(most_slots, ${integer(slots)}),
@@ -42,7 +42,7 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
 export function remove({ id }: CounterRecord): string[] {
   return [
     `delete from counter_value
- where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`,
+ where counter_id = ${integer(id)} and ${allTime()}`,
     `delete from counter where id = ${integer(id)}`,
     `delete from leaderboard where counter_id = ${integer(id)}`,
     `insert ignore into deleted_counter (id) values (${integer(id)})`,
@@ -54,7 +54,7 @@ function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
    set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
        version = ${integer(version + 1)}
- where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+ where counter_id = ${integer(id)} and ${allTime()}`
 }
 
 /**
@@ -73,24 +73,20 @@ function carryOver(
   if (kept && next.slots === present.slots && start === before) return []
   const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
   const earliest = kept && start !== before ? start - HALF_MS[period] : start
-  const own = `period = ${code} and starts_at >= ${literal(Math.max(earliest, since))}`
+  const own = `period = ${code} and starts_at >= ${instant(Math.max(earliest, since))}`
   const stretch = { period, from: start, to: kept ? since : end }
   const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
   const parts = finer
     .filter((source) => source.period !== period)
     .map(
       ({ period, from, to }) =>
-        `period = ${PERIOD_CODES[period]} and starts_at >= ${literal(from)} and starts_at < ${literal(to)}`,
+        `period = ${PERIOD_CODES[period]} and starts_at >= ${instant(from)} and starts_at < ${instant(to)}`,
     )
   return replacedBySum(id, {
     period: code,
-    startsAt: literal(start),
+    startsAt: instant(start),
     from: kept ? [own, ...parts] : parts,
     // Including rows left from an earlier retention of this period, maybe in another time zone.
-    replaced: `period = ${code} and starts_at >= ${literal(earliest)}`,
+    replaced: `period = ${code} and starts_at >= ${instant(earliest)}`,
   })
-}
-
-function literal(at: number): string {
-  return instant(new Date(at))
 }

@@ -1,4 +1,4 @@
-import type { HistoryRow, HistoryStretch } from '../../core/counters/history.ts'
+import type { HistoryStretch } from '../../core/counters/history.ts'
 import { joinNames } from '../../core/names.ts'
 import type { Connection } from '../connections/database.ts'
 import { groupBy } from '../groupBy.ts'
@@ -6,20 +6,13 @@ import { bytes, instant, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { PERIOD_CODES } from './retention.ts'
 
-interface TotalRow {
-  stretch: number
-  name: Buffer
-  starts_at: Date
-  value: number | string
-}
-
 /** Reads the totals of the periods that begin within stretches of time, in one statement. */
-export async function readHistory(
-  connection: Connection,
-  stretches: readonly HistoryStretch[],
-): Promise<HistoryRow[]> {
+export async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
   const families = [...groupBy(stretches, stretchText).values()]
-  const rows = await select<TotalRow>(connection, families.map(selectTotals).join('\nunion all\n'))
+  const rows = await select<{ stretch: number; name: Buffer; starts_at: Date; value: number | string }>(
+    connection,
+    families.map(selectTotals).join('\nunion all\n'),
+  )
   return rows.map(({ stretch, name, starts_at, value }) => {
     const [first] = families[stretch] ?? []
     if (!first) throw new RangeError(`Unknown stretch ${stretch}`)
@@ -36,7 +29,7 @@ function selectTotals(siblings: readonly [HistoryStretch, ...HistoryStretch[]], 
            join counter_value v on v.counter_id = c.id and v.period = ${PERIOD_CODES[period]}
           where n.name = ${bytes(namespace)}
             and c.name in (${list(siblings, ({ name }) => bytes(name))})
-            and v.starts_at >= ${instant(new Date(Math.max(from, 0)))} and v.starts_at < ${instant(new Date(Math.max(to, 0)))}
+            and v.starts_at >= ${instant(Math.max(from, 0))} and v.starts_at < ${instant(Math.max(to, 0))}
           group by c.name, v.starts_at`
 }
 

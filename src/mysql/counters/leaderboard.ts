@@ -17,23 +17,12 @@ interface ListedRow extends StateRow {
   listed_at: Date | null
 }
 
-interface RankIndex {
-  name: string
-  column: string
-  isDescending: boolean
-  literal: (sortedBy: number) => string
-}
-
-const indexes: Record<LeaderboardOrder, RankIndex> = {
-  VALUE_DESC: { name: 'leaderboard_value', column: 'r.value', isDescending: true, literal: integer },
-  VALUE_ASC: { name: 'leaderboard_value', column: 'r.value', isDescending: false, literal: integer },
-  UPDATED_AT_DESC: {
-    name: 'leaderboard_updated_at',
-    column: 'r.updated_at',
-    isDescending: true,
-    literal: (sortedBy) => instant(new Date(sortedBy)),
-  },
-}
+/** The index of each order: its column, and how that is written. */
+const indexes = {
+  VALUE_DESC: { sortedBy: 'value', isDescending: true, literal: integer },
+  VALUE_ASC: { sortedBy: 'value', isDescending: false, literal: integer },
+  UPDATED_AT_DESC: { sortedBy: 'updated_at', isDescending: true, literal: instant },
+} satisfies Record<LeaderboardOrder, object>
 
 /**
  * Reads a page. The server starts at its position in the index and reads no further than the page. That takes both
@@ -45,7 +34,8 @@ export async function listLeaderboard(
   namespace: string,
   { order, after, before, limit, fromEnd }: LeaderboardPage,
 ): Promise<LeaderboardEntry[]> {
-  const { name, column, isDescending, literal } = indexes[order]
+  const { sortedBy, isDescending, literal } = indexes[order]
+  const column = `r.${sortedBy}`
   const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
   const direction = isDescending === fromEnd ? 'asc' : 'desc'
   const beyond = ({ sortedBy, id }: SortKey, side: string) => {
@@ -60,7 +50,7 @@ export async function listLeaderboard(
     `select ${STATE}, c.id,
             r.value as listed_value, nullif(r.updated_at, ${BEGINNING}) as listed_at
        from namespace n
-       join leaderboard r force index (${name}) on r.namespace_id = n.id
+       join leaderboard r force index (leaderboard_${sortedBy}) on r.namespace_id = n.id
        join counter c on c.id = r.counter_id
        join counter_value v on ${JOIN_ALL_TIME}
       where ${conditions.join(' and ')}

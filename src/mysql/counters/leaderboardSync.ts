@@ -4,27 +4,22 @@ import { withTimeout } from '../connections/timeout.ts'
 import { copyToLeaderboard } from './leaderboardCopy.ts'
 import type { CounterRecord } from './update.ts'
 
+export type LeaderboardSync = ReturnType<typeof openLeaderboardSync>
+
+const DELAY_MS = 1000
+/** Maximum wait for a copy, on reading and on closing. */
+const COPY_TIMEOUT_MS = 1000
+
 /**
  * Keeps the table `leaderboard` up to date, which holds counters sorted by value and by last change. Changed rows are
  * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make
  * each change 10 to 30 % more expensive. A scheduled job finds rows that a killed process did not copy.
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
+ *
+ * @param onFault called with failures that an operator should see
  */
-export interface LeaderboardSync {
-  /** Marks changed rows for the next copy. */
-  mark(rows: readonly CounterRecord[]): void
-  /** Copies the marked rows, if that takes less than a second. */
-  refresh(): Promise<void>
-  close(): Promise<void>
-}
-
-const DELAY_MS = 1000
-/** Maximum wait for a copy, on reading and on closing. */
-const COPY_TIMEOUT_MS = 1000
-
-/** @param onFault called with failures that an operator should see */
-export function openLeaderboardSync(database: Database, onFault: (error: unknown) => void): LeaderboardSync {
+export function openLeaderboardSync(database: Database, onFault: (error: unknown) => void) {
   let marked = new Set<number>()
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
@@ -73,18 +68,24 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
     }, DELAY_MS).unref()
   }
 
-  return {
-    refresh: () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined),
+  async function refreshInTime(): Promise<void> {
+    await withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
+  }
 
-    mark(rows) {
+  return {
+    /** Copies the marked rows, if that takes less than a second. */
+    refresh: refreshInTime,
+
+    /** Marks changed rows for the next copy. */
+    mark(rows: readonly CounterRecord[]): void {
       for (const { id } of rows) marked.add(id)
       if (marked.size > 0) copyLater()
     },
 
-    async close() {
+    async close(): Promise<void> {
       isClosed = true
       clearTimeout(timer)
-      await withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
+      await refreshInTime()
     },
   }
 }

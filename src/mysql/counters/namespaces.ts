@@ -2,10 +2,10 @@ import type { NamespaceState, NamespaceStore } from '../../core/counters/namespa
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { bytes, integer, list } from '../literals.ts'
-import { onPage, pageOf, select } from '../select.ts'
+import { pageBy, select } from '../select.ts'
 import { SEQUENCE_EXISTS } from '../sequences/reads.ts'
 import { COUNTER_EXISTS } from './columns.ts'
-import { periodsText, retentionIn } from './retention.ts'
+import { periodsIn, periodsText } from './retention.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (
@@ -25,8 +25,6 @@ interface NamespaceRow {
   periods: Buffer
 }
 
-const COLUMNS = 'n.id, n.name, n.time_zone, n.periods'
-
 export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
   const read = async (rest: string) => {
     const rows = await database.withRetry((connection) => readRows(connection, rest))
@@ -35,9 +33,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
   return {
     read: (names) => read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
 
-    list: (page) =>
-      read(`where ${[...onPage('n.name', page), HAS_CONTENT].join(' and ')}
-            ${pageOf('n.name', page)}`),
+    list: (page) => read(pageBy('n.name', page, [HAS_CONTENT])),
 
     define: (name, change) =>
       definitions.withRetry(async (connection) => {
@@ -73,12 +69,12 @@ export async function findOrCreateNamespace(connection: Connection, name: string
 }
 
 function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {
-  return select(connection, `select ${COLUMNS} from namespace n ${rest}`)
+  return select(connection, `select n.id, n.name, n.time_zone, n.periods from namespace n ${rest}`)
 }
 
 function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
   return {
     name: name.toString(),
-    retention: retentionIn(time_zone.toString('latin1'), periods.toString('latin1')),
+    retention: { timeZone: time_zone.toString('latin1'), periods: periodsIn(periods.toString('latin1')) },
   }
 }

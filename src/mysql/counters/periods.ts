@@ -1,29 +1,30 @@
-import { startsAt } from '../../core/counters/definition.ts'
+import { type Definition, startsAt } from '../../core/counters/definition.ts'
 import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/counterRun.ts'
-import type { CounterMember } from '../flush/members.ts'
-import { instant, integer } from '../literals.ts'
+import { rowsOf } from '../connections/session.ts'
+import { type CounterMember, hasSlots } from '../flush/members.ts'
+import { type FlushForm, ownerOf, type Step, select } from '../flush/steps.ts'
+import { groupBy } from '../groupBy.ts'
+import { instant, integer, list } from '../literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 import type { CounterRecord } from './update.ts'
 
 /** The primary key of a period's row, without the counter and the slot. */
-export interface Frame {
+interface Frame {
   period: number
   /** As a literal. */
   startsAt: string
 }
 
-/**
- * Computes the keys of the periods that contain an instant, once for each definition, as most counters share theirs.
- */
+/** Computes the keys of the periods that contain an instant, once for each definition: most counters share theirs. */
 export function openFrames(at: Date): (row: CounterRecord) => Frame[] {
-  const frames = new Map<unknown, Frame[]>()
+  const frames = new Map<Definition, Frame[]>()
   return ({ definition }) => {
     const known = frames.get(definition)
     if (known) return known
     const starts = startsAt(definition, at.getTime())
     const opened = definition.periods.map(({ period }, index) => ({
       period: PERIOD_CODES[period],
-      startsAt: instant(new Date(starts[index] ?? 0)),
+      startsAt: instant(starts[index] ?? 0),
     }))
     frames.set(definition, opened)
     return opened
@@ -46,11 +47,11 @@ export function guardOf({ wantsPeriodValues }: CounterRun): number | undefined {
  * without periods, 28 with this statement, and 20 with one UPDATE of rows that are known to exist.
  */
 export function addInPeriods(
-  [first, ...others]: readonly [CounterMember, ...CounterMember[]],
+  members: readonly [CounterMember, ...CounterMember[]],
   framesOf: (row: CounterRecord) => Frame[],
 ): string {
-  const guard = guardOf(first.run)
-  const rows = [first, ...others].flatMap(({ row, run: { slot = 0, added } }) =>
+  const guard = guardOf(members[0].run)
+  const rows = members.flatMap(({ row, run: { slot = 0, added } }) =>
     framesOf(row).map(
       ({ period, startsAt }) => `(${integer(row.id)},${period},${startsAt},${slot},0,${added})`,
     ),
@@ -61,16 +62,52 @@ values ${rows.join(',')}
 on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between ${-guard} and ${guard}, ${sum}, null)`}`
 }
 
-/** Locks and reads the totals of the current periods, for counters without slots that have the same ones. */
-export function readPeriods(rows: readonly CounterRecord[], frames: readonly Frame[]): string {
+interface TotalRow {
+  id: number
+  period: number
+  value: number | string
+}
+
+/** Reads the totals of the current periods, where wanted. */
+export function periodTotalSteps(
+  counters: readonly CounterMember[],
+  at: Date,
+  { onePerStatement }: FlushForm,
+): Step[] {
+  const wanted = counters.filter(({ run, row }) => run.wantsPeriodValues && row.definition.periods.length > 0)
+  if (wanted.length === 0) return []
+  const framesOf = openFrames(at)
+  const groups = groupBy(wanted, (member) =>
+    onePerStatement || hasSlots(member) ? member : framesOf(member.row),
+  )
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group
+    const frames = framesOf(first.row)
+    const statement = hasSlots(first)
+      ? sumPeriods(first.row, frames, first.run.slot === undefined)
+      : readPeriods(group, frames)
+    return select(statement, ownerOf(group), (answer) => {
+      const found = groupBy(rowsOf<TotalRow>(answer), ({ id }) => id)
+      for (const member of group) {
+        const own = found.get(member.row.id) ?? []
+        member.periodTotals = frames.map(({ period }) =>
+          Number(own.find((row) => row.period === period)?.value ?? 0),
+        )
+      }
+    })
+  })
+}
+
+/** Locks and reads the totals, for counters without slots that have the same periods. */
+function readPeriods(counters: readonly CounterMember[], frames: readonly Frame[]): string {
   return `select counter_id as id, period, value
   from counter_value force index (primary)
- where counter_id in (${rows.map(({ id }) => integer(id)).join(', ')}) and (${among(frames)}) and slot = 0
+ where counter_id in (${list(counters, ({ row }) => integer(row.id))}) and (${among(frames)}) and slot = 0
    for update`
 }
 
 /** The same for a counter with slots: the sum, either as committed by other sessions or under all locks. */
-export function sumPeriods({ id }: CounterRecord, frames: readonly Frame[], isLocked: boolean): string {
+function sumPeriods({ id }: CounterRecord, frames: readonly Frame[], isLocked: boolean): string {
   return `select counter_id as id, period, cast(sum(value) as signed) as value
   from counter_value force index (primary)
  where counter_id = ${integer(id)} and (${among(frames)})

@@ -1,12 +1,12 @@
-import type { Retention, TrackedPeriod } from '../../core/counters/definition.ts'
+import type { TrackedPeriod } from '../../core/counters/definition.ts'
 import { PERIODS, type Period } from '../../core/time/calendar.ts'
 
 /** Period codes in the database. 0 is all time. */
 export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
 
-/** Parses the columns `time_zone` and `periods`. */
-export function retentionIn(timeZone: string, periods: string): Retention {
-  return { timeZone, periods: periods === '' ? [] : periods.split(',').map(trackedIn) }
+/** Parses the column `periods`. */
+export function periodsIn(text: string): TrackedPeriod[] {
+  return text === '' ? [] : text.split(',').map(trackedIn)
 }
 
 /** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */

@@ -1,4 +1,7 @@
-import { instant, integer } from '../literals.ts'
+import { firstRow, rowsOf } from '../connections/session.ts'
+import type { CounterMember } from '../flush/members.ts'
+import { type Step, select } from '../flush/steps.ts'
+import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { allTime, BEGINNING, type CounterRecord, type Marks, times } from './update.ts'
 
@@ -6,12 +9,7 @@ import { allTime, BEGINNING, type CounterRecord, type Marks, times } from './upd
 const SPARE_SLOT = 65_535
 
 /** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */
-export function addToSlot(
-  { id, version }: CounterRecord,
-  slot: number,
-  delta: number,
-  { at, raise }: Marks,
-): string {
+export function addToSlot({ id, version }: CounterRecord, slot: number, delta: number, { at, raise }: Marks) {
   return `update counter_value
    set revision = revision + ${raise},
        ${times(at)},
@@ -19,25 +17,67 @@ export function addToSlot(
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
-/** The rest of the primary key of a slot's all-time row, or of those of all slots. */
-export function ofSlot(slot: number | undefined): string {
-  return slot === undefined ? `period = 0 and starts_at = ${BEGINNING}` : allTime(slot)
+interface SlotRow {
+  version: number
+  value: number | string
+  revision: number | string
+}
+
+/** Adds to a slot, or locks one or all of them, and reads their sum. */
+export function slotSteps(member: CounterMember, at: Date): Step[] {
+  const { row } = member
+  const { slot, coalesced, raise } = member.run
+  const owner = row.key
+  if (slot === undefined) {
+    return select(lockSlots(row, undefined), owner, (answer) => {
+      const slots = rowsOf<SlotRow>(answer)
+      const isThere = slots.length > 0 && slots.every(({ version }) => version === row.version)
+      member.before = isThere ? sumOf(slots.map(({ value }) => value)) : undefined
+      member.revision = sumOf(slots.map(({ revision }) => revision))
+    })
+  }
+  const added = coalesced?.kind === 'add' ? coalesced.delta : undefined
+  const change: Step[] =
+    added === undefined
+      ? select(lockSlots(row, slot), owner, (answer) => {
+          member.before = firstRow<SlotRow>(answer)?.version === row.version ? 0 : undefined
+        })
+      : [
+          {
+            statement: addToSlot(row, slot, added, { at, raise }),
+            owner,
+            read(answer) {
+              member.before = !Array.isArray(answer) && answer.affectedRows === 1 ? 0 : undefined
+            },
+          },
+        ]
+  const readSum = select(sumSlots(row), owner, (answer) => {
+    const sums = firstRow<Omit<SlotRow, 'version'>>(answer)
+    if (member.before !== undefined) member.before = Number(sums?.value) - (added ?? 0)
+    member.revision = Number(sums?.revision) - (coalesced ? raise : 0)
+  })
+  return [...change, ...readSum]
+}
+
+/** A slot may be beyond the safe range although the sum is not. */
+function sumOf(values: readonly (number | string)[]): number {
+  return Number(values.reduce((sum, value) => sum + BigInt(value), 0n))
 }
 
 /** Locks a slot of a counter, or all of them in order, and reads their values. */
-export function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
+function lockSlots({ id }: CounterRecord, slot: number | undefined): string {
   return `select version, value, revision
   from counter_value force index (primary)
- where counter_id = ${integer(id)} and ${ofSlot(slot)}
+ where counter_id = ${integer(id)} and ${allTime(slot)}
  order by slot
    for update`
 }
 
 /** Reads the sum of all slots, as far as other sessions have committed it. */
-export function sumSlots({ id }: CounterRecord): string {
+function sumSlots({ id }: CounterRecord): string {
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision
   from counter_value
- where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+ where counter_id = ${integer(id)} and ${allTime()}`
 }
 
 /** Sets the sum of a counter's locked slots. */
@@ -46,39 +86,31 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
    set revision = revision + if(slot = 0, ${raise}, 0),
        ${times(at)},
        value = if(slot = 0, ${integer(to)}, 0)
- where counter_id = ${integer(id)} and period = 0 and starts_at = ${BEGINNING}`
+ where counter_id = ${integer(id)} and ${allTime()}`
 }
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
-export function spread(
-  id: number,
-  slots: number,
-  version: number,
-  { at, first }: Omit<Marks, 'raise'>,
-): string[] {
-  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
-  const rows = others.map(
-    (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`,
-  )
+export function spread(id: number, slots: number, version: number, { at, first }: Omit<Marks, 'raise'>) {
   return [
     ...replacedBySum(id, {
       period: 0,
       startsAt: BEGINNING,
-      from: [`period = 0 and starts_at = ${BEGINNING}`],
-      replaced: `period = 0 and starts_at = ${BEGINNING}`,
+      from: [allTime()],
+      replaced: allTime(),
       version: integer(version),
       notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
     }),
-    ...(rows.length > 0
-      ? [
-          `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-values ${rows.join(', ')}`,
-        ]
-      : []),
+    ...(slots > 1 ? [insertOthers(id, slots, version)] : []),
   ]
 }
 
-export interface RowsToSum {
+function insertOthers(id: number, slots: number, version: number): string {
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  return `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${list(others, (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`)}`
+}
+
+interface RowsToSum {
   /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
   period: number
   startsAt: string

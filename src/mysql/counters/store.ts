@@ -7,7 +7,7 @@ import { groupBy } from '../groupBy.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
-import { onPage, pageOf, select, selectByParent } from '../select.ts'
+import { type NamedRow, nameIn, pageBy, select, selectByName } from '../select.ts'
 import {
   COUNTER_EXISTS,
   DEFINITION,
@@ -22,7 +22,7 @@ import { readHistory } from './history.ts'
 import { listLeaderboard } from './leaderboard.ts'
 import type { LeaderboardSync } from './leaderboardSync.ts'
 import { findOrCreateNamespace } from './namespaces.ts'
-import { BEGINNING, type CounterRecord, counterRecord } from './update.ts'
+import { BEGINNING, type CounterRecord } from './update.ts'
 
 export function openCounterStore(
   database: Database,
@@ -42,36 +42,29 @@ export function openCounterStore(
   }
 }
 
-interface IdentifiedRow extends DefinitionRow {
-  namespace: Buffer
-  name: Buffer
+interface IdentifiedRow extends DefinitionRow, NamedRow {
   id: number
   version: number
 }
 
-async function readRows(
-  connection: Connection,
-  keys: readonly CounterKey[],
-  incarnation: number,
-): Promise<Map<string, CounterRecord>> {
-  const rows = await select<IdentifiedRow>(
-    connection,
-    selectByParent(
-      keys,
-      ({ namespace }) => namespace,
-      (siblings) =>
-        `select n.name as namespace, c.name, c.id, c.version, ${DEFINITION}
-           from namespace n
-           join counter c on c.namespace_id = n.id
-          where n.name = ${bytes(siblings[0].namespace)}
-            and c.name in (${list(siblings, ({ name }) => bytes(name))})`,
-    ),
+async function readRows(connection: Connection, keys: readonly CounterKey[], incarnation: number) {
+  const statement = selectByName(
+    keys,
+    'c.name',
+    (isNamed) =>
+      `select n.name as namespace, c.name, c.id, c.version, ${DEFINITION}
+         from namespace n
+         join counter c on c.namespace_id = n.id
+        where ${isNamed}`,
   )
-  return new Map(
-    rows.map((row) => [
-      keyText({ namespace: row.namespace.toString(), name: row.name.toString() }),
-      counterRecord({ id: row.id, version: row.version, incarnation }, definitionIn(row)),
-    ]),
+  const rows = await select<IdentifiedRow>(connection, statement)
+  return new Map<string, CounterRecord>(
+    rows.map((row) => {
+      const { id, version } = row
+      const key = `counter ${id} ${version}`
+      const definition = definitionIn(row)
+      return [keyText(nameIn(row)), { kind: 'counter', key, id, version, incarnation, definition }]
+    }),
   )
 }
 
@@ -79,7 +72,7 @@ async function readRows(
 async function createCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
   for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
     const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
-    const rest = `x'${time_zone.toString('hex')}', x'${periods.toString('hex')}'`
+    const rest = `${bytes(time_zone)}, ${bytes(periods)}`
     await connection.query(
       `insert into counter (namespace_id, name, version, time_zone, periods)
        values ${list(siblings, ({ name }) => `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest})`)}`,
@@ -93,21 +86,21 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
   }
 }
 
+const SELECT_COUNTERS = `select ${STATE}
+           from namespace n
+           join counter c on c.namespace_id = n.id
+           join counter_value v on ${JOIN_ALL_TIME}`
+
 /** An extra row without a name, with the current time: the revision of counters without a row. */
 const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`
 
+interface TimeRow {
+  name: null
+  revision: number | string
+}
+
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
-  const statement = selectByParent(
-    keys,
-    ({ namespace }) => namespace,
-    (siblings) =>
-      `select ${STATE}
-           from namespace n
-           join counter c on c.namespace_id = n.id
-           join counter_value v on ${JOIN_ALL_TIME}
-          where n.name = ${bytes(siblings[0].namespace)}
-            and c.name in (${list(siblings, ({ name }) => bytes(name))})`,
-  )
+  const statement = selectByName(keys, 'c.name', (isNamed) => `${SELECT_COUNTERS} where ${isNamed}`)
   const rows = await select<StateRow | TimeRow>(connection, `${statement}\nunion all\n${READ_TIME}`)
   const found = rows.filter((row) => row.name !== null).map(stateIn)
   if (found.length === keys.length) return found
@@ -117,25 +110,8 @@ async function readCounters(connection: Connection, keys: readonly CounterKey[])
   return [...found, ...missing.map((key) => unwritten(key, now))]
 }
 
-interface TimeRow {
-  name: null
-  revision: number | string
-}
-
-async function listCounters(
-  connection: Connection,
-  namespace: string,
-  page: PageByName,
-): Promise<CounterState[]> {
-  const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS, ...onPage('c.name', page)]
-  const rows = await select<StateRow>(
-    connection,
-    `select ${STATE}
-       from namespace n
-       join counter c on c.namespace_id = n.id
-       join counter_value v on ${JOIN_ALL_TIME}
-      where ${conditions.join(' and ')}
-      ${pageOf('c.name', page)}`,
-  )
+async function listCounters(connection: Connection, namespace: string, page: PageByName) {
+  const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
+  const rows = await select<StateRow>(connection, `${SELECT_COUNTERS} ${pageBy('c.name', page, conditions)}`)
   return rows.map(stateIn)
 }

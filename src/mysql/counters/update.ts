@@ -1,8 +1,6 @@
 import type { ValueOperation } from '../../core/counters/apply.ts'
-import type { Definition } from '../../core/counters/definition.ts'
 import type { CounterRow } from '../../core/rows.ts'
-
-import { instant, integer } from '../literals.ts'
+import { instant, integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 
 /** `starts_at` of the rows of period 0, all time. */
@@ -17,17 +15,10 @@ export interface CounterRecord extends CounterRow {
   incarnation: number
 }
 
-/** The rest of the primary key of a counter's all-time row. */
-export function allTime(slot: number): string {
-  return `period = 0 and starts_at = ${BEGINNING} and slot = ${integer(slot)}`
-}
-
-/** A counter's row under one version of its definition. */
-export function counterRecord(
-  { id, version, incarnation }: Pick<CounterRecord, 'id' | 'version' | 'incarnation'>,
-  definition: Definition,
-): CounterRecord {
-  return { kind: 'counter', key: `counter ${id} ${version}`, id, version, incarnation, definition }
+/** The rest of the primary key of a counter's all-time row, or of those of all slots. */
+export function allTime(slot?: number): string {
+  const ofAll = `period = 0 and starts_at = ${BEGINNING}`
+  return slot === undefined ? ofAll : `${ofAll} and slot = ${integer(slot)}`
 }
 
 /**
@@ -37,13 +28,9 @@ export function counterRecord(
  * `affectedRows` shows whether the row exists. If `insertId` is 0, the value may have been 0, or the table may have a
  * trigger. (The function is unsigned, hence the cast.)
  */
-export function addReturningOld(
-  { id, version }: CounterRecord,
-  delta: number,
-  { at, raise }: Pick<Marks, 'at' | 'raise'>,
-): string {
+export function addReturningOld({ id, version }: CounterRecord, delta: number, noted: Marks): string {
   return `update counter_value
-   set ${marks({ at, raise })},
+   set ${marks(noted)},
        value = cast(last_insert_id(value) as signed) + ${integer(delta)}
  where counter_id = ${integer(id)} and ${allTime(0)} and version = ${integer(version)}`
 }
@@ -53,7 +40,7 @@ export function lock(ids: readonly number[]): string {
   // Without `force index`, a server may scan, and lock, all of a small table.
   return `select counter_id as id, version, value, if(created_at is null, null, revision) as revision
   from counter_value force index (primary)
- where counter_id in (${ids.map(integer).join(', ')}) and ${allTime(0)}
+ where counter_id in (${list(ids, integer)}) and ${allTime(0)}
  order by counter_id
    for update`
 }
@@ -62,7 +49,7 @@ export function lock(ids: readonly number[]): string {
 export function readRevisions(ids: readonly number[]): string {
   return `select counter_id as id, revision
   from counter_value force index (primary)
- where counter_id in (${ids.map(integer).join(', ')}) and ${allTime(0)}`
+ where counter_id in (${list(ids, integer)}) and ${allTime(0)}`
 }
 
 /** Applies one operation to each of several locked rows. */
@@ -71,7 +58,7 @@ export function change(ids: readonly number[], operation: ValueOperation, noted:
   return `update counter_value
    set ${marks(noted)},
        value = ${value}
- where counter_id in (${ids.map(integer).join(', ')}) and ${allTime(0)}`
+ where counter_id in (${list(ids, integer)}) and ${allTime(0)}`
 }
 
 /** What a change of a value also sets. */

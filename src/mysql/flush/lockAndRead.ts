@@ -2,8 +2,8 @@ import type { Flush } from '../../core/groupCommit/writer.ts'
 import type { Claim } from '../../core/idempotency.ts'
 import { firstRow, rowsOf, type Session } from '../connections/session.ts'
 import { lockDefinition } from '../counters/define.ts'
-import { periodTotalSteps } from '../counters/periodTotals.ts'
-import { slotSteps } from '../counters/slotSteps.ts'
+import { periodTotalSteps } from '../counters/periods.ts'
+import { slotSteps } from '../counters/slots.ts'
 import { addReturningOld, change, lock, readRevisions } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { READ_FIRST_REVISION } from '../revisions.ts'
@@ -17,7 +17,7 @@ import { type FlushForm, type FlushText, NARROW, ownerOf, type Step, select, tex
  * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
  */
 export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): FlushText {
-  const { counters, sequenceGroups } = members
+  const { counters } = members
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return textOf([
     ...claimSteps(members, claims, at, form),
@@ -25,7 +25,7 @@ export function lockAndRead(members: Members, { claims, at }: Flush, form: Flush
     ...changeSteps(members, single, at, form),
     ...revisionSteps(single),
     ...spread.flatMap((member) => slotSteps(member, at)),
-    ...lockSequenceGroups(members, sequenceGroups, at, form),
+    ...lockSequenceGroups(members, at, form),
     ...periodTotalSteps(counters, at, form),
     ...counters
       .filter(({ run }) => run.isForDefinition)

@@ -1,6 +1,5 @@
 import type { Claim } from '../../core/idempotency.ts'
 import { type Answer, rowsOf } from '../connections/session.ts'
-import { ofSlot } from '../counters/slots.ts'
 import { allTime } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
@@ -64,7 +63,7 @@ function skipLocked(counters: readonly CounterMember[]): string {
 }
 
 function skipLockedSlots({ row, run }: CounterMember): string {
-  return skippingLocked(`counter_id = ${integer(row.id)} and ${ofSlot(run.slot)}`)
+  return skippingLocked(`counter_id = ${integer(row.id)} and ${allTime(run.slot)}`)
 }
 
 function skippingLocked(which: string): string {

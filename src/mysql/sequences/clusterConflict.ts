@@ -12,7 +12,8 @@ const MOST_GROUPS = 10_000
  * effect: writes the rows in which they issue numbers.
  */
 export async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
-  if (!(await isClustered(connection))) return
+  const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
+  if (clustered?.Value !== 'ON') return
   const [counted] = await select<{ groups_found: number }>(
     connection,
     `select count(*) as groups_found
@@ -32,9 +33,4 @@ export async function conflictOnCluster(connection: Connection, id: number): Pro
       where g.sequence_id = ${integer(id)}
         and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
   )
-}
-
-async function isClustered(connection: Connection): Promise<boolean> {
-  const [row] = await select<Variable>(connection, "show variables like 'wsrep_on'")
-  return row?.Value === 'ON'
 }

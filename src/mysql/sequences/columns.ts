@@ -1,7 +1,7 @@
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
 import { PERIODS } from '../../core/time/calendar.ts'
 import { PERIOD_CODES } from '../counters/retention.ts'
-import { bytes, bytesOrNull, integer, integerOrNull } from '../literals.ts'
+import { bytes, integer, orNull } from '../literals.ts'
 
 /** The columns of a sequence definition, of the table with alias s. */
 export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
@@ -36,17 +36,14 @@ export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefini
 }
 
 /** The assignments that store a sequence definition. */
-export function sequenceDefinitionSet(
-  definition: SequenceDefinition,
-  formatHistory: readonly PastFormat[],
-): string {
+export function sequenceDefinitionSet(definition: SequenceDefinition, formatHistory: readonly PastFormat[]) {
   const { startValue, step, minValue, maxValue, cycle, format, restartEvery } = definition
   return `start_value = ${integer(startValue)},
        step = ${integer(step)},
-       min_value = ${integerOrNull(minValue)},
-       max_value = ${integerOrNull(maxValue)},
+       min_value = ${orNull(minValue, integer)},
+       max_value = ${orNull(maxValue, integer)},
        cycles = ${cycle},
-       format = ${bytesOrNull(format)},
+       format = ${orNull(format, bytes)},
        restart_every = ${restartEvery === null ? 'null' : PERIOD_CODES[restartEvery]},
        allow_repeats = ${definition.allowRepeats},
        time_zone = ${bytes(definition.timeZone)},

@@ -1,10 +1,15 @@
 import { randomUUID } from 'node:crypto'
+import type { ResultSetHeader } from 'mysql2'
+import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
 import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
+import { findOrCreateNamespace } from '../counters/namespaces.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
-import { integer } from '../literals.ts'
+import { bytes, instant, integer } from '../literals.ts'
+import { firstVersion } from '../revisions.ts'
 import { select } from '../select.ts'
 import { conflictOnCluster } from './clusterConflict.ts'
 import {
@@ -14,8 +19,6 @@ import {
   sequenceDefinitionIn,
   sequenceDefinitionSet,
 } from './columns.ts'
-import { createdSequence, sequenceId } from './ids.ts'
-import { type Attempt, withKnownOutcome } from './outcome.ts'
 
 type Change = Parameters<SequenceStore['define']>[1]
 
@@ -46,11 +49,7 @@ export function defineSequence(
     }, deadline),
   )
 
-  async function define(
-    connection: Connection,
-    id: number,
-    attempt: Attempt,
-  ): Promise<SequenceState | undefined> {
+  async function define(connection: Connection, id: number, attempt: Attempt) {
     const [row] = await select<DefinedRow>(
       connection,
       `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
@@ -63,10 +62,10 @@ export function defineSequence(
     if (!row) return undefined
     const before = sequenceDefinitionIn(row)
     if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
-    const { definition, formatHistory } = change(await historyIn(connection, id, row))
-    const isChanged =
-      JSON.stringify([definition, formatHistory]) !==
-      JSON.stringify([before, formatHistoryIn(row.format_history)])
+    const past = formatHistoryIn(row.format_history)
+    const usage = await usageOf(connection, id, row.version)
+    const { definition, formatHistory } = change({ definition: before, formatHistory: past, ...usage })
+    const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
     if (isChanged || row.is_defined !== 1) {
       await connection.query(
         `update sequence
@@ -103,6 +102,65 @@ export function deleteSequence(database: Database, key: SequenceKey): Promise<vo
   )
 }
 
+/** A sequence's id, created if it doesn't exist. Runs within a transaction. */
+export async function findOrCreateSequence(connection: Connection, key: SequenceKey, at: Date) {
+  const found = await sequenceId(connection, key)
+  if (found !== undefined) return found
+  const namespace = await findOrCreateNamespace(connection, key.namespace)
+  const [{ insertId }] = await connection.query<ResultSetHeader>(
+    `insert into sequence (namespace_id, name, version, created_at, time_zone)
+     values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
+             ${bytes(namespace.time_zone)})`,
+  )
+  return insertId
+}
+
+async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
+  const [row] = await select<{ id: number }>(
+    connection,
+    `select s.id
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+      where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
+  )
+  return row?.id
+}
+
+/** A sequence's id, created unless `check` throws. Undefined: another session created it. */
+async function createdSequence(connection: Connection, key: SequenceKey, at: Date, check: () => void) {
+  const found = await sequenceId(connection, key)
+  if (found !== undefined) return found
+  check()
+  try {
+    return await inTransaction(connection, () => findOrCreateSequence(connection, key, at))
+  } catch (error) {
+    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
+    throw error
+  }
+}
+
+/** An attempt at a change that is not repeated blindly. */
+interface Attempt {
+  /** Whether a COMMIT may have been sent without an answer. */
+  isCommitting: boolean
+  /** The new state, if it may have been applied. */
+  state?: SequenceState
+}
+
+/** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
+async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Promise<T> {
+  const attempt: Attempt = { isCommitting: false }
+  try {
+    return await work(attempt)
+  } catch (cause) {
+    const isOpen = attempt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
+    if (!isOpen) throw cause
+    const message =
+      'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
+    throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
+  }
+}
+
 /** A sequence that does not exist. */
 const UNUSED: History = {
   definition: defaultSequenceDefinition('UTC'),
@@ -118,15 +176,13 @@ interface DefinedRow extends SequenceDefinitionRow {
   format_history: Buffer | null
 }
 
-async function historyIn(connection: Connection, id: number, row: DefinedRow): Promise<History> {
+async function usageOf(connection: Connection, id: number, version: number) {
   return {
-    definition: sequenceDefinitionIn(row),
-    formatHistory: formatHistoryIn(row.format_history),
     used: {
       isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
       isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
     },
-    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(row.version)}`),
+    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(version)}`),
   }
 }
 

@@ -8,19 +8,18 @@ import {
 } from '../../core/sequences/store.ts'
 import { periodKeyOf } from '../../core/time/periodKey.ts'
 import type { Connection } from '../connections/database.ts'
+import { groupBy } from '../groupBy.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
-import { onPage, pageOf, select, selectByParent } from '../select.ts'
+import { pageBy, select, selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
-import { inOrder, readFirstFree } from './reservations.ts'
+import { type KeyRow, keyIn } from './record.ts'
+import { inOrder, type Place, readFirstFree } from './reservations.ts'
 
 const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
        v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
 
-interface SequenceGroupRow extends SequenceDefinitionRow {
-  namespace: Buffer
-  sequence: Buffer
-  its_group: Buffer
+interface SequenceGroupRow extends KeyRow, SequenceDefinitionRow {
   /** Null: the sequence group was never used. */
   id: number | null
   latest_period_key: number | null
@@ -35,7 +34,7 @@ interface SequenceGroupRow extends SequenceDefinitionRow {
 
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
-/** Reads sequence groups by key, including missing ones of existing sequences. */
+/** Including missing ones of existing sequences. */
 export async function readSequenceGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
@@ -66,12 +65,7 @@ export async function listSequenceGroups(
   page: PageByName,
   now: Date,
 ): Promise<StoredSequenceGroup[]> {
-  const conditions = [
-    `n.name = ${bytes(namespace)}`,
-    `s.name = ${bytes(name)}`,
-    ...onPage('g.name', page),
-    'g.version > 0',
-  ]
+  const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
   const rows = await select<SequenceGroupRow>(
     connection,
     `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
@@ -79,100 +73,75 @@ export async function listSequenceGroups(
        join sequence s on s.namespace_id = n.id
        join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
        join ${JOIN_LATEST}
-      where ${conditions.join(' and ')}
-      ${pageOf('g.name', page)}`,
+      ${pageBy('g.name', page, conditions)}`,
   )
   return sequenceGroupsFrom(connection, rows, now)
 }
 
-/** A sequence group as read, with its current and its latest period. */
-interface ReadSequenceGroup {
-  id: number | null
-  periodKey: number
-  latestPeriodKey: number | null
-  stored: StoredSequenceGroup
-}
-
-async function sequenceGroupsFrom(
-  connection: Connection,
-  rows: readonly SequenceGroupRow[],
-  now: Date,
-): Promise<StoredSequenceGroup[]> {
-  const groups = rows.map((row) => readSequenceGroupIn(row, now))
-  await readPositions(connection, groups)
-  await readFreeNumbers(connection, groups)
+async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
+  const groups = rows.map((row) => storedIn(row, now))
+  const used = groups.flatMap(({ id, ...group }): Used[] => (id === null ? [] : [{ id, ...group }]))
+  await readPositions(connection, used)
+  await readFreeNumbers(connection, used)
   return groups.map(({ stored }) => stored)
 }
 
-function readSequenceGroupIn(row: SequenceGroupRow, now: Date): ReadSequenceGroup {
-  const definition = sequenceDefinitionIn(row)
-  const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
-  const isRunning = row.latest_period_key === periodKey
-  return {
-    id: row.id,
-    periodKey,
-    latestPeriodKey: row.latest_period_key,
-    stored: {
-      namespace: row.namespace.toString(),
-      sequence: row.sequence.toString(),
-      group: row.its_group.toString(),
-      definition,
-      latest:
-        row.latest_period_key === null || row.value === null
-          ? undefined
-          : {
-              value: row.value,
-              at: row.updated_at,
-              format: row.latest_format?.toString() ?? null,
-              timeZone: row.latest_zone.toString('latin1'),
-            },
-      position: { last: isRunning ? row.value : null, next: isRunning ? row.next_value : null },
-      free: null,
-      revision: Number(row.revision),
-    },
-  }
+/** A sequence group with a row. */
+interface Used extends Place {
+  isInLatestPeriod: boolean
+  stored: StoredSequenceGroup
 }
 
-interface PositionRow {
-  group_id: number
-  value: number | null
-  next_value: number | null
+function storedIn(row: SequenceGroupRow, now: Date) {
+  const definition = sequenceDefinitionIn(row)
+  const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
+  const isInLatestPeriod = row.latest_period_key === periodKey
+  const stored: StoredSequenceGroup = {
+    ...keyIn(row),
+    definition,
+    latest:
+      row.latest_period_key === null || row.value === null
+        ? undefined
+        : {
+            value: row.value,
+            at: row.updated_at,
+            format: row.latest_format?.toString() ?? null,
+            timeZone: row.latest_zone.toString('latin1'),
+          },
+    position: isInLatestPeriod ? { last: row.value, next: row.next_value } : { last: null, next: null },
+    free: null,
+    revision: Number(row.revision),
+  }
+  return { id: row.id, periodKey, definition, isInLatestPeriod, stored }
 }
 
 /** For sequence groups whose latest number is of another period, or that were restarted before their first. */
-async function readPositions(connection: Connection, groups: readonly ReadSequenceGroup[]): Promise<void> {
-  const others = groups.filter(
-    ({ id, periodKey, latestPeriodKey }) => id !== null && periodKey !== latestPeriodKey,
-  )
-  for (const periodKey of new Set(others.map((one) => one.periodKey))) {
-    const same = others.filter((one) => one.periodKey === periodKey)
-    const rows = await select<PositionRow>(
+async function readPositions(connection: Connection, groups: readonly Used[]): Promise<void> {
+  const others = groups.filter(({ isInLatestPeriod }) => !isInLatestPeriod)
+  for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
+    const rows = await select<{ group_id: number; value: number | null; next_value: number | null }>(
       connection,
       `select group_id, value, next_value
          from sequence_value force index (primary)
-        where group_id in (${list(same, ({ id }) => integer(id ?? 0))}) and period_key = ${integer(periodKey)}`,
+        where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
     )
     const found = new Map(rows.map((row) => [row.group_id, row]))
     for (const { id, stored } of same) {
-      const row = id === null ? undefined : found.get(id)
+      const row = found.get(id)
       if (row) stored.position = { last: row.value, next: row.next_value }
     }
   }
 }
 
-async function readFreeNumbers(connection: Connection, groups: readonly ReadSequenceGroup[]): Promise<void> {
-  const gapless = groups.flatMap(({ id, periodKey, stored }) =>
-    id !== null && stored.definition.gapless ? [{ id, periodKey, stored }] : [],
-  )
+async function readFreeNumbers(connection: Connection, groups: readonly Used[]): Promise<void> {
+  const gapless = groups.filter(({ definition }) => definition.gapless)
   if (gapless.length === 0) return
   const rows = await select<{ group_id: number; value: number }>(
     connection,
-    gapless
-      .map(({ id, periodKey, stored }) => readFirstFree({ id, periodKey, definition: stored.definition }))
-      .join('\nunion all\n'),
+    gapless.map(readFirstFree).join('\nunion all\n'),
   )
-  for (const { id, stored } of gapless) {
+  for (const { id, definition, stored } of gapless) {
     const free = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
-    stored.free = inOrder(free, stored.definition)[0] ?? null
+    stored.free = inOrder(free, definition)[0] ?? null
   }
 }

@@ -1,12 +1,10 @@
-import type { RowDataPacket } from 'mysql2'
-import type { SequenceGroupFound } from '../../core/sequences/state.ts'
-import { firstRow, rowsOf } from '../connections/session.ts'
+import { rowsOf } from '../connections/session.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
-import { instant, integer } from '../literals.ts'
+import { instant, integer, list } from '../literals.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
-import { isRenewed } from './record.ts'
+import { isIssuedIn, isRenewed } from './record.ts'
 import { inOrder, type ReservationRow, readFree, readTokens, reservationIn } from './reservations.ts'
 import { lockRevisions, raiseRevisions, readRaised } from './revisions.ts'
 
@@ -18,12 +16,8 @@ const MAX_HIDDEN = 10_000
  * don't change; the rows of gapless sequence groups, as their reservations of past periods may be closed as well; and
  * the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(
-  members: Members,
-  sequenceGroups: readonly SequenceGroupMember[],
-  at: Date,
-  form: FlushForm,
-): Step[] {
+export function lockSequenceGroups(members: Members, at: Date, form: FlushForm): Step[] {
+  const { sequenceGroups } = members
   if (sequenceGroups.length === 0) return []
   const gapless = sequenceGroups
     .filter(({ row }) => row.definition.gapless)
@@ -31,9 +25,7 @@ export function lockSequenceGroups(
   const opened = form.isClustered ? sequenceGroups.filter((member) => !isOpen(member)) : []
   return [
     ...together(opened, form).map((some) => ({ statement: noteUse(some), owner: sequenceKeyOf(some) })),
-    ...together(sequenceGroups, form).flatMap((some) =>
-      select(lockSequences(some), sequenceKeyOf(some), (answer) => readDefinitions(some, rowsOf(answer))),
-    ),
+    ...together(sequenceGroups, form).flatMap(definitionSteps),
     ...(sequenceGroups.length <= NARROW && sequenceGroups.every((member) => mayAdvance(member, form))
       ? advanceSteps(sequenceGroups, at, form)
       : [
@@ -64,15 +56,7 @@ function isOpen({ row, run }: SequenceGroupMember): boolean {
 function noteUse(some: readonly SequenceGroupMember[]): string {
   return `update sequence force index (primary)
    set uses = uses + 1
- where id in (${idsOf(some.map(({ row }) => row.sequenceId))})`
-}
-
-function lockSequences(some: readonly SequenceGroupMember[]): string {
-  return `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
-  from sequence s force index (primary)
- where s.id in (${idsOf(some.map(({ row }) => row.sequenceId))})
- order by s.id
-  lock in share mode`
+ where id in (${sequenceIdsOf(some)})`
 }
 
 interface LockedSequence extends SequenceDefinitionRow {
@@ -82,41 +66,48 @@ interface LockedSequence extends SequenceDefinitionRow {
 }
 
 /**
- * Sets an empty position for each sequence group whose sequence exists; its own row is read later. If the sequence was
- * redefined in the meantime, its new definition is used, unless that needs other rows or statements: so repeated
- * redefinitions can't keep numbers from being issued.
+ * Locks the sequences, and sets an empty position for each sequence group whose sequence exists; its own row is read
+ * later. If the sequence was redefined in the meantime, its new definition is used, unless that needs other rows or
+ * statements: so repeated redefinitions can't keep numbers from being issued.
  */
-function readDefinitions(some: readonly SequenceGroupMember[], rows: readonly LockedSequence[]): void {
-  const found = new Map(rows.map((row) => [row.id, row]))
-  for (const member of some) {
-    const { run, row } = member
-    const sequence = found.get(row.sequenceId)
-    if (!sequence || (sequence.version !== row.version && !isRenewed(row, sequence))) continue
-    member.found = {
-      isAdvanced: false,
-      last: null,
-      next: null,
-      generation: 0,
-      now: 0,
-      free: [],
-      reservations: [],
-      revision: run.withRevision ? sequence.definitions : undefined,
+function definitionSteps(some: readonly SequenceGroupMember[]): Step[] {
+  const statement = `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
+  from sequence s force index (primary)
+ where s.id in (${sequenceIdsOf(some)})
+ order by s.id
+  lock in share mode`
+  return select(statement, sequenceKeyOf(some), (answer) => {
+    const sequences = new Map(rowsOf<LockedSequence>(answer).map((row) => [row.id, row]))
+    for (const member of some) {
+      const { run, row } = member
+      const sequence = sequences.get(row.sequenceId)
+      if (!sequence || (sequence.version !== row.version && !isRenewed(row, sequence))) continue
+      member.found = {
+        isAdvanced: false,
+        last: null,
+        next: null,
+        generation: 0,
+        now: 0,
+        free: [],
+        reservations: [],
+        revision: run.withRevision ? sequence.definitions : undefined,
+      }
     }
-  }
+  })
 }
 
 function lockGaplessGroups(some: readonly SequenceGroupMember[]): string {
   return `select id
   from sequence_group force index (primary)
- where id in (${idsOf(some.map(({ row }) => row.id))})
+ where id in (${groupIdsOf(some)})
  order by id
    for update`
 }
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
 export function mayAdvance({ row, run }: SequenceGroupMember, { hidden }: FlushForm): boolean {
-  const { issuedIn, definition, id } = row
-  const isKnown = issuedIn?.periodKey === run.periodKey && issuedIn.definition === definition
+  const { definition, id } = row
+  const isKnown = isIssuedIn(row, run.periodKey, definition)
   return isKnown && run.advance !== undefined && !definition.gapless && !hidden.has(id)
 }
 
@@ -163,42 +154,44 @@ function hide(id: number, hidden: Set<number>): void {
   hidden.add(id)
 }
 
+interface PositionRow {
+  group_id: number
+  identity: number
+  value: number | null
+  next_value: number | null
+  generation: number
+}
+
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
 function positionSteps(some: readonly SequenceGroupMember[]): Step[] {
   const isCreating = some.some((member) => !isOpen(member))
   const owner = ownerOf(some)
-  return [...groupBy(some, ({ run }) => run.periodKey)].flatMap(([periodKey, same]) => [
-    ...(isCreating ? [{ statement: createPositions(same, periodKey), owner }] : []),
-    ...select(lockPositions(same, periodKey), owner, (answer) => readPositions(same, rowsOf(answer))),
-  ])
-}
-
-function createPositions(some: readonly SequenceGroupMember[], periodKey: number): string {
-  return `insert into sequence_value (group_id, period_key, identity)
+  return [...groupBy(some, ({ run }) => run.periodKey)].flatMap(([periodKey, same]) => {
+    const create = `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
- where id in (${idsOf(some.map(({ row }) => row.id))})
+ where id in (${groupIdsOf(same)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
-}
-
-function lockPositions(some: readonly SequenceGroupMember[], periodKey: number): string {
-  return `select group_id, identity, value, next_value, generation
+    const lock = `select group_id, identity, value, next_value, generation
   from sequence_value force index (primary)
- where group_id in (${idsOf(some.map(({ row }) => row.id))}) and period_key = ${integer(periodKey)}
+ where group_id in (${groupIdsOf(same)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
+    const locked = select(lock, owner, (answer) => readPositions(same, rowsOf(answer)))
+    return isCreating ? [{ statement: create, owner }, ...locked] : locked
+  })
 }
 
-function readPositions(some: readonly SequenceGroupMember[], rows: readonly RowDataPacket[]): void {
+function readPositions(some: readonly SequenceGroupMember[], rows: readonly PositionRow[]): void {
   const positions = new Map(rows.map((row) => [row.group_id, row]))
   for (const member of some) {
     const row = positions.get(member.row.id)
     const { found } = member
-    const isThere = found && row?.identity === member.row.identity
-    member.found = isThere
-      ? { ...found, last: row.value, next: row.next_value, generation: row.generation }
-      : undefined
+    member.found =
+      found && row?.identity === member.row.identity
+        ? { ...found, last: row.value, next: row.next_value, generation: row.generation }
+        : undefined
   }
 }
 
@@ -207,29 +200,29 @@ function reservationSteps(member: SequenceGroupMember): Step[] {
   const { id, definition, key: owner } = row
   const free =
     run.reservations > 0 ? readFree({ id, periodKey: run.periodKey, definition }, run.reservations) : []
-  const note = (part: (found: SequenceGroupFound) => Partial<SequenceGroupFound>) => {
-    if (member.found) member.found = { ...member.found, ...part(member.found) }
-  }
   return [
-    ...select('select utc_timestamp(3) as now', owner, (answer) =>
-      note(() => ({ now: firstRow(answer)?.now.getTime() })),
-    ),
+    ...select('select utc_timestamp(3) as now', owner, (answer) => {
+      const [row] = rowsOf<{ now: Date }>(answer)
+      if (member.found && row) member.found.now = row.now.getTime()
+    }),
     ...free.flatMap((statement) =>
-      select(statement, owner, (answer) =>
-        note(({ free }) => {
-          const values = rowsOf(answer).map(({ value }): number => value)
-          return { free: inOrder([...free, ...values], definition) }
-        }),
-      ),
+      select(statement, owner, (answer) => {
+        const values = rowsOf<{ value: number }>(answer).map(({ value }) => value)
+        if (member.found) member.found.free = inOrder([...member.found.free, ...values], definition)
+      }),
     ),
     ...(run.tokens.length > 0
-      ? select(readTokens(run.tokens), owner, (answer) =>
-          note(() => ({ reservations: rowsOf<ReservationRow>(answer).map(reservationIn) })),
-        )
+      ? select(readTokens(run.tokens), owner, (answer) => {
+          if (member.found) member.found.reservations = rowsOf<ReservationRow>(answer).map(reservationIn)
+        })
       : []),
   ]
 }
 
-function idsOf(ids: readonly number[]): string {
-  return [...new Set(ids)].map(integer).join(', ')
+function groupIdsOf(some: readonly SequenceGroupMember[]): string {
+  return list(some, ({ row }) => integer(row.id))
+}
+
+function sequenceIdsOf(some: readonly SequenceGroupMember[]): string {
+  return list([...new Set(some.map(({ row }) => row.sequenceId))], integer)
 }

@@ -1,6 +1,7 @@
 import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
-import { type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
+import type { SequenceGroupKey } from '../../core/sequences/store.ts'
+import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 
 /** A sequence group, as a flush identifies it. */
 export interface SequenceGroupRecord extends SequenceGroupRow {
@@ -16,19 +17,37 @@ export interface SequenceGroupRecord extends SequenceGroupRow {
   issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
 
-/** A sequence group under one version of its sequence. */
-export function sequenceGroupRecord(
-  given: Pick<SequenceGroupRecord, 'id' | 'sequenceId' | 'identity' | 'incarnation' | 'version'>,
-  group: string,
-  definition: SequenceDefinition,
-): SequenceGroupRecord {
+/** Columns of a sequence group's record. Table aliases: n, s and g. */
+export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
+
+export type KeyRow = Record<'namespace' | 'sequence' | 'its_group', Buffer>
+
+export interface RecordRow extends KeyRow, SequenceDefinitionRow {
+  id: number
+  identity: number
+  sequence_id: number
+  version: number
+}
+
+export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroupKey {
+  return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }
+}
+
+export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRecord {
+  const { id, identity, version, sequence_id: sequenceId } = row
+  const definition = sequenceDefinitionIn(row)
   return {
-    ...given,
     kind: 'sequenceGroup',
-    key: keyOf(given.id, given.version, definition),
-    sequenceKey: `sequence ${given.sequenceId}`,
-    group,
+    key: keyOf(id, version, definition),
+    sequenceKey: `sequence ${sequenceId}`,
+    group: row.its_group.toString(),
     definition,
+    id,
+    sequenceId,
+    identity,
+    incarnation,
+    version,
     issuedIn: undefined,
   }
 }
@@ -38,11 +57,13 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
   return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
 }
 
+/** Whether the row of a period is known to exist, and to be stored as the latest, with a definition. */
+export function isIssuedIn(row: SequenceGroupRecord, periodKey: number, definition: SequenceDefinition) {
+  return row.issuedIn?.periodKey === periodKey && row.issuedIn.definition === definition
+}
+
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
-export function isRenewed(
-  group: SequenceGroupRecord,
-  found: SequenceDefinitionRow & { version: number },
-): boolean {
+export function isRenewed(group: SequenceGroupRecord, found: SequenceDefinitionRow & { version: number }) {
   const definition = sequenceDefinitionIn(found)
   if (keyOf(group.id, found.version, definition) !== group.key) return false
   group.definition = definition
@@ -50,10 +71,9 @@ export function isRenewed(
   return true
 }
 
+type Member = { run: { periodKey: number }; row: SequenceGroupRecord }
+
 /** Lock order of the rows: by period, then by sequence group. */
-export function inLockOrder(
-  a: { run: { periodKey: number }; row: SequenceGroupRecord },
-  b: { run: { periodKey: number }; row: SequenceGroupRecord },
-): number {
+export function inLockOrder(a: Member, b: Member): number {
   return a.run.periodKey - b.run.periodKey || a.row.id - b.row.id
 }

@@ -1,6 +1,6 @@
 import { isDescending, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { ReservationState, StoredReservation } from '../../core/sequences/state.ts'
-import { bytes, instant, integer } from '../literals.ts'
+import { bytes, instant, integer, list } from '../literals.ts'
 
 /** States by their code in the database. */
 export const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
@@ -22,18 +22,18 @@ export interface Place {
  * Expired numbers are searched for among all open ones, in the order of the numbers, and only if there are any: so a
  * large number of them takes no longer than one.
  */
-export function readFree(place: Place, count: number): string[] {
+export function readFree(place: Place, count: number, lock = 'for update'): string[] {
   return [
-    freeIn(place, 'reservation_free', RELEASED, { count, lock: 'for update' }),
-    freeIn(place, 'reservation_held', expired(place), { count, lock: 'for update' }),
+    freeIn(place, 'reservation_free', RELEASED, { count, lock }),
+    freeIn(place, 'reservation_held', expired(place), { count, lock }),
   ]
 }
 
 /** Reads the same without locks: the first of each kind. */
 export function readFirstFree(place: Place): string {
-  return `(${freeIn(place, 'reservation_free', RELEASED, { count: 1, lock: '' })})
-union all
-(${freeIn(place, 'reservation_held', expired(place), { count: 1, lock: '' })})`
+  return readFree(place, 1, '')
+    .map((statement) => `(${statement})`)
+    .join('\nunion all\n')
 }
 
 /** Numbers in the order in which they are issued. */
@@ -72,7 +72,7 @@ function expired({ id }: Place): string {
 export function readTokens(tokens: readonly string[]): string {
   return `select token, period_key, generation, value, formatted, state, is_free, expires_at
   from reservation force index (primary)
- where token in (${tokens.map(literal).join(', ')})
+ where token in (${list(tokens, literal)})
  order by token
    for update`
 }
@@ -84,7 +84,7 @@ export function readPresent(tokens: readonly string[]): string {
   from reservation r
   join sequence_group g on g.id = r.group_id
   join sequence s on s.id = g.sequence_id
- where r.token in (${tokens.map(literal).join(', ')})`
+ where r.token in (${list(tokens, literal)})`
 }
 
 /** Marks free numbers as reissued: their previous holders have lost them. */
@@ -95,20 +95,20 @@ export function takeFree({ id, periodKey }: Place, generation: number, values: r
        state = if(state = ${OPEN}, ${EXPIRED}, state)
  where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}
    and state in (${OPEN}, ${codeOf('RELEASED')}) and (is_free or state = ${OPEN})
-   and value in (${values.map(integer).join(', ')})`
+   and value in (${list(values, integer)})`
 }
 
 /** Writes new reservations, which may already be closed again. */
 export function insertReservations(groupId: number, made: readonly StoredReservation[]): string {
-  const values = made.map((one) => {
+  const values = list(made, (one) => {
     const { token, periodKey, generation, value, formatted, state, isFree, expiresAt } = one
     const closedAt = state === 'RESERVED' ? 'null' : 'utc_timestamp(3)'
     const number = `${integer(periodKey)}, ${integer(generation)}, ${integer(value)}, ${bytes(formatted)}`
-    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(new Date(expiresAt))}, ${closedAt})`
+    return `(${literal(token)}, ${integer(groupId)}, ${number}, ${codeOf(state)}, ${isFree}, ${instant(expiresAt)}, ${closedAt})`
   })
   return `insert into reservation
   (token, group_id, period_key, generation, value, formatted, state, is_free, expires_at, closed_at)
-values ${values.join(', ')}`
+values ${values}`
 }
 
 /** Writes the final state of a reservation. */
@@ -131,7 +131,6 @@ export interface ReservationRow {
   expires_at: Date
 }
 
-/** Parses a row of a reservation. */
 export function reservationIn(row: ReservationRow): StoredReservation {
   return {
     kind: 'reservation',

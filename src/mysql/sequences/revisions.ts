@@ -1,20 +1,15 @@
 import { rowsOf } from '../connections/session.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { ownerOf, type Step, select } from '../flush/steps.ts'
-import { integer } from '../literals.ts'
+import { integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 
-/** A sequence group whose revision is to be raised. */
-export interface Raised {
+interface Raised {
   row: { id: number; key: string }
   raise: number
 }
 
-/**
- * Raises the revisions of sequence groups, after their numbers of the current period are locked or changed.
- *
- * @param first initial revision of an unused sequence group, if known
- */
+/** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
 export function raiseRevisions(raised: readonly Raised[], first?: number): Step {
   const ids = raised.map(({ row }) => integer(row.id))
   const [{ raise = 0 } = {}] = raised
@@ -58,16 +53,15 @@ function readSteps(
   if (sequenceGroups.length === 0) return []
   const statement = `select id, revision, is_used
   from sequence_group force index (primary)
- where id in (${sequenceGroups.map(({ row }) => integer(row.id)).join(', ')})
+ where id in (${list(sequenceGroups, ({ row }) => integer(row.id))})
  order by id ${locking}`
   return select(statement, ownerOf(sequenceGroups), (answer) => {
-    const rows = new Map(rowsOf(answer).map((row) => [row.id, row as RevisionRow]))
+    const rows = new Map(rowsOf<RevisionRow>(answer).map((row) => [row.id, row]))
     for (const member of sequenceGroups) {
       const row = rows.get(member.row.id)
       const before = row && revisionBefore(row, member)
-      if (!member.found || before === undefined) continue
       // The number of its sequence's definitions, which was read before, is part of the revision.
-      member.found = { ...member.found, revision: before + (member.found.revision ?? 0) }
+      if (member.found && before !== undefined) member.found.revision = before + (member.found.revision ?? 0)
     }
   })
 }

@@ -14,12 +14,10 @@ import { loadInBatches } from '../loadInBatches.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
 import { select, selectByParent } from '../select.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
-import { defineSequence, deleteSequence } from './define.ts'
+import { defineSequence, deleteSequence, findOrCreateSequence } from './define.ts'
 import { listSequenceGroups, readSequenceGroups } from './groupReads.ts'
-import { findOrCreateSequence } from './ids.ts'
 import { listSequences, readSequences } from './reads.ts'
-import { type SequenceGroupRecord, sequenceGroupRecord } from './record.ts'
+import { keyIn, RECORD, type RecordRow, recordIn, type SequenceGroupRecord } from './record.ts'
 import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
 
 export function openSequenceStore(
@@ -56,47 +54,24 @@ async function readReservationSequenceGroups(connection: Connection, tokens: rea
   return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
 }
 
-const IDENTITY = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
-       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
-
-interface IdentifiedRow extends SequenceDefinitionRow {
-  namespace: Buffer
-  sequence: Buffer
-  its_group: Buffer
-  id: number
-  identity: number
-  sequence_id: number
-  version: number
-}
-
-async function readRows(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  incarnation: number,
-): Promise<Map<string, SequenceGroupRecord>> {
-  const rows = await select<IdentifiedRow>(
-    connection,
-    selectByParent(
-      keys,
-      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
-      (siblings) =>
-        `select ${IDENTITY}
-           from namespace n
-           join sequence s on s.namespace_id = n.id
-           join sequence_group g on g.sequence_id = s.id
-          where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
-            and g.name in (${list(siblings, ({ group }) => bytes(group))})`,
-    ),
+async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
+  const statement = selectByParent(
+    keys,
+    ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+    (siblings) =>
+      `select ${RECORD}
+         from namespace n
+         join sequence s on s.namespace_id = n.id
+         join sequence_group g on g.sequence_id = s.id
+        where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
+          and g.name in (${list(siblings, ({ group }) => bytes(group))})`,
   )
-  return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), rowIn(row, incarnation)]))
+  const rows = await select<RecordRow>(connection, statement)
+  return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), recordIn(row, incarnation)]))
 }
 
 /** Creates sequence groups, and their sequences where missing. */
-async function createSequenceGroups(
-  connection: Connection,
-  keys: readonly SequenceGroupKey[],
-  at: Date,
-): Promise<void> {
+async function createSequenceGroups(connection: Connection, keys: readonly SequenceGroupKey[], at: Date) {
   for (const { namespace, sequence, group } of keys) {
     const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
     await connection.query(
@@ -120,7 +95,7 @@ function reservationRows(
         const rows = await readByToken(connection, tokens)
         return new Map(
           rows.map((row) => {
-            const loaded = rowIn(row, incarnation)
+            const loaded = recordIn(row, incarnation)
             const cached = groups.cached(keyIn(row))
             return [row.token.toString('hex'), cached?.key === loaded.key ? cached : loaded]
           }),
@@ -139,32 +114,14 @@ function reservationRows(
   }
 }
 
-/** Reads the sequence groups of reservations. */
-function readByToken(
-  connection: Connection,
-  tokens: readonly string[],
-): Promise<(IdentifiedRow & { token: Buffer })[]> {
-  return select(
+function readByToken(connection: Connection, tokens: readonly string[]) {
+  return select<RecordRow & { token: Buffer }>(
     connection,
-    `select r.token, ${IDENTITY}
+    `select r.token, ${RECORD}
        from reservation r
        join sequence_group g on g.id = r.group_id
        join sequence s on s.id = g.sequence_id
        join namespace n on n.id = s.namespace_id
       where r.token in (${list(tokens, literal)})`,
   )
-}
-
-function rowIn(row: IdentifiedRow, incarnation: number): SequenceGroupRecord {
-  const { id, identity, version, sequence_id: sequenceId } = row
-  const given = { id, sequenceId, identity, incarnation, version }
-  return sequenceGroupRecord(given, row.its_group.toString(), sequenceDefinitionIn(row))
-}
-
-function keyIn({ namespace, sequence, its_group }: IdentifiedRow): SequenceGroupKey {
-  return {
-    namespace: namespace.toString(),
-    sequence: sequence.toString(),
-    group: its_group.toString(),
-  }
 }

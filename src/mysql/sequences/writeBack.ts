@@ -2,8 +2,9 @@ import type { Decision } from '../../core/groupCommit/writer.ts'
 import type { SequenceGroupWrite } from '../../core/sequences/state.ts'
 import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
-import { bytes, bytesOrNull, instant, integer, integerOrNull } from '../literals.ts'
-import { inLockOrder } from './record.ts'
+import { groupBy } from '../groupBy.ts'
+import { bytes, instant, integer, orNull } from '../literals.ts'
+import { inLockOrder, isIssuedIn } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
 import { raiseRevisions } from './revisions.ts'
 
@@ -29,8 +30,10 @@ export function writeSequenceGroups(
     })),
     ...together(raised, form).map((some) => raiseRevisions(some, first)),
     ...written.flatMap((one) => {
-      const statements = [...(isLatest(one) ? [] : [noteLatest(one)]), ...reservationWrites(one)]
-      return statements.map((statement) => ({ statement, owner: one.row.key }))
+      const { row, run, write } = one
+      const isLatest = !write.isIssued || isIssuedIn(row, run.periodKey, write.definition)
+      const statements = [...(isLatest ? [] : [noteLatest(one)]), ...reservationWrites(one)]
+      return statements.map((statement) => ({ statement, owner: row.key }))
     }),
   ]
 }
@@ -48,7 +51,7 @@ function writePositions(some: readonly Written[], at: Date): string {
     const { last, next, generation, isIssued } = write
     const key = `${integer(row.id)}, ${integer(run.periodKey)}`
     const issuedAt = isIssued ? instant(at) : 'null'
-    return `(${key}, ${integerOrNull(last)}, ${integerOrNull(next)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
+    return `(${key}, ${orNull(last, integer)}, ${orNull(next, integer)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
   })
   return `insert into sequence_value
   (group_id, period_key, value, next_value, generation, created_at, updated_at)
@@ -61,20 +64,12 @@ on duplicate key update
        updated_at = coalesce(values(updated_at), updated_at)`
 }
 
-/** Whether the row is known to have the period and definition of the numbers just issued. */
-function isLatest({ row, run, write }: Written): boolean {
-  const { issuedIn } = row
-  return (
-    !write.isIssued || (issuedIn?.periodKey === run.periodKey && issuedIn.definition === write.definition)
-  )
-}
-
 /** If this process's clock is behind another's, the later period stays the latest. */
 function noteLatest({ row: { id, version }, run: { periodKey }, write: { definition } }: Written): string {
   return `update sequence_group
    set latest_period_key = if(version = ${integer(version)}, greatest(latest_period_key, ${integer(periodKey)}), ${integer(periodKey)}),
        version = ${integer(version)},
-       format = ${bytesOrNull(definition.format)},
+       format = ${orNull(definition.format, bytes)},
        time_zone = ${bytes(definition.timeZone)}
  where id = ${integer(id)}`
 }
@@ -82,10 +77,9 @@ function noteLatest({ row: { id, version }, run: { periodKey }, write: { definit
 function reservationWrites({ row, run: { periodKey }, write }: Written): string[] {
   const { taken, reserved, closed } = write
   const { id, definition } = row
-  const generations = [...new Set(taken.map(({ generation }) => generation))]
   return [
-    ...generations.map((generation) => {
-      const values = taken.filter((one) => one.generation === generation).map(({ value }) => value)
+    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, some]) => {
+      const values = some.map(({ value }) => value)
       return takeFree({ id, periodKey, definition }, generation, values)
     }),
     ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
