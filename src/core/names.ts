@@ -1,5 +1,5 @@
 /** Maximum length of a name, in characters (Unicode code points). */
-export const MAX_NAME_LENGTH = 191
+const MAX_NAME_LENGTH = 191
 
 const CONTROL_CHARACTER = /\p{Cc}/u
 
@@ -22,15 +22,12 @@ export function textFault(text: string): Fault | undefined {
   }
   if (!text.isWellFormed())
     return { message: 'must be well-formed Unicode; it contains an unpaired surrogate' }
-  if (CONTROL_CHARACTER.test(text)) return { message: 'must not contain control characters' }
-  return undefined
+  return CONTROL_CHARACTER.test(text) ? { message: 'must not contain control characters' } : undefined
 }
 
 // A code point has one or two UTF-16 units, so most texts need no counting.
 function isLongerThan(text: string, limit: number): boolean {
-  if (text.length <= limit) return false
-  if (text.length > 2 * limit) return true
-  return [...text].length > limit
+  return text.length > limit && (text.length > 2 * limit || [...text].length > limit)
 }
 
 /** Names contain no control characters, so a newline is an unambiguous separator. */

@@ -1,6 +1,7 @@
+import type { Change } from '../change.ts'
 import { NthError } from '../errors.ts'
 import { calendarOf, PERIODS, type Period } from '../time/calendar.ts'
-import { type Bounds, type BoundsChange, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
+import { type Bounds, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
 
 /** Definition of a counter. */
 export interface Definition extends Retention {
@@ -30,12 +31,11 @@ export interface TrackedPeriod {
   since: number | null
 }
 
-/** A change of a definition. Undefined: unchanged; null: reset to the default. */
-export interface DefinitionChange extends BoundsChange {
-  slots?: number | null | undefined
-  timeZone?: string | undefined
-  periods?: readonly PeriodChoice[] | undefined
-}
+/** A change of a counter's definition. */
+export type DefinitionChange = Change<Bounds & Pick<Definition, 'slots'>> & RetentionChange
+
+/** A change of retention. A counter's defaults are those of its namespace. */
+export type RetentionChange = Change<{ timeZone: string; periods: readonly PeriodChoice[] }>
 
 /** A requested period. */
 export interface PeriodChoice {
@@ -66,7 +66,10 @@ export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
     .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
 }
 
-/** The definition of a counter with a value after a change at an instant; an error if it is invalid. */
+/**
+ * The definition of a counter with a value after a change at an instant; an error if it is invalid. Null retention
+ * counts as unchanged: `Counters.define` has replaced it.
+ */
 export function changedDefinition(
   present: Definition,
   change: DefinitionChange,
@@ -78,12 +81,10 @@ export function changedDefinition(
   const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
   const isBounded = bounds.minValue !== null || bounds.maxValue !== null
   if (slots > 1 && isBounded) {
-    const argument = change.slots === undefined ? boundIn(change) : 'definition.slots'
-    return new NthError(
-      'BAD_USER_INPUT',
-      `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`,
-      { argument },
-    )
+    const bound = change.maxValue == null ? 'minValue' : 'maxValue'
+    const argument = `definition.${change.slots === undefined ? bound : 'slots'}`
+    const message = `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument })
   }
   const fault = misfit(bounds, value)
   if (fault) return fault
@@ -119,8 +120,4 @@ function changedPeriods(
     const since = before ? before.since && Math.min(before.since, start) : start
     return { ...wanted, since }
   })
-}
-
-function boundIn({ maxValue }: BoundsChange): string {
-  return maxValue == null ? 'definition.minValue' : 'definition.maxValue'
 }

@@ -1,5 +1,6 @@
+import { withChange } from '../change.ts'
+import { crossed } from '../counters/bounds.ts'
 import { type ErrorDetails, NthError } from '../errors.ts'
-import { beyondBounds } from './blocks.ts'
 import {
   defaultSequenceDefinition,
   type History,
@@ -24,7 +25,7 @@ export function changedSequenceDefinition(
   change: SequenceDefinitionChange,
 ): { definition: SequenceDefinition; formatHistory: readonly PastFormat[] } | NthError {
   const { definition: present, used, isUsedSince } = history
-  const definition = withChange(present, change)
+  const definition = withChange(present, change, defaultSequenceDefinition(present.timeZone))
   const fault = faultIn(definition, change)
   if (fault) return fault
   if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
@@ -32,16 +33,12 @@ export function changedSequenceDefinition(
     return refused('definition.gapless', 'can no longer be changed: numbers were issued')
   }
   if (definition.gapless && isDescending(definition) !== isDescending(present)) {
-    return refused(
-      'definition.step',
-      'cannot change direction: numbers that were released would be issued twice',
-    )
+    const message = 'cannot change direction: numbers that were released would be issued twice'
+    return refused('definition.step', message)
   }
   if (startsInVain(definition, present, used)) {
-    return refused(
-      'definition.startValue',
-      'only affects the first number, which was already issued; use restartSequence',
-    )
+    const message = 'only affects the first number, which was already issued; use restartSequence'
+    return refused('definition.startValue', message)
   }
   const past = formatInUse(present, used)
   const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
@@ -71,17 +68,7 @@ function startsInVain(
 ): boolean {
   const { restartEvery, cycle } = definition
   const isAhead = restartEvery !== null || cycle || used.isNamed
-  return (
-    definition.startValue !== startValue && !isAhead && beyondBounds(definition, startValue) === undefined
-  )
-}
-
-function withChange(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
-  const defaults = defaultSequenceDefinition(present.timeZone)
-  const given = Object.entries(change).filter(([, value]) => value !== undefined)
-  const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof SequenceDefinition]])
-  // Each part has the same type in both.
-  return { ...present, ...(Object.fromEntries(values) as Partial<SequenceDefinition>) }
+  return definition.startValue !== startValue && !isAhead && !crossed(definition, startValue)
 }
 
 /** Why a definition is invalid; undefined: it is valid. */
@@ -94,16 +81,14 @@ function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChang
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
     return refused(blamed('minValue', 'maxValue'), `leaves no number: from ${minValue} to ${maxValue}`)
   }
-  if (minValue !== null && startValue < minValue) {
-    const message = `makes startValue ${startValue} lower than minValue ${minValue}`
-    return refused(blamed('startValue', 'minValue'), message, { limit: minValue })
+  const beyond = crossed(definition, startValue)
+  if (beyond) {
+    const { side, limit } = beyond
+    const message = `makes startValue ${startValue} ${side === 'minValue' ? 'lower' : 'higher'} than ${side} ${limit}`
+    return refused(blamed('startValue', side), message, { limit })
   }
-  if (maxValue !== null && startValue > maxValue) {
-    const message = `makes startValue ${startValue} higher than maxValue ${maxValue}`
-    return refused(blamed('startValue', 'maxValue'), message, { limit: maxValue })
-  }
-  if (cycle && (step > 0 ? maxValue : minValue) === null) {
-    const end = step > 0 ? 'maxValue' : 'minValue'
+  const end = step > 0 ? 'maxValue' : 'minValue'
+  if (cycle && definition[end] === null) {
     return refused(blamed('cycle', end, 'step'), `needs a ${end} to wrap around at`)
   }
   if (cycle && gapless)
@@ -129,30 +114,22 @@ function faultInFormat(
   if (hidden.length === 0) return undefined
   const blamed = change.format === undefined ? 'definition.restartEvery' : argument
   const period = restartEvery.toLowerCase()
-  return refused(
-    blamed,
-    `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`,
-  )
+  const message = `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`
+  return refused(blamed, message)
 }
 
 function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
   const { format, restartEvery, cycle, allowRepeats } = definition
-  return {
-    format,
-    restartEvery,
-    isDescending: isDescending(definition),
-    isSigned: isSigning(definition),
-    groups,
-    isMixed: cycle || allowRepeats,
-  }
+  const [isSigned, isMixed] = [isSigning(definition), cycle || allowRepeats]
+  return { format, restartEvery, isDescending: isDescending(definition), isSigned, groups, isMixed }
 }
 
 /** Adds the format in use. The set of sequence groups only grows. */
 function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): PastFormat[] {
-  const before = formatHistory.map((other) => {
-    const isMixed = other.isMixed || past.isMixed || other.isDescending !== past.isDescending
-    return { ...other, isMixed }
-  })
+  const before = formatHistory.map((other) => ({
+    ...other,
+    isMixed: other.isMixed || past.isMixed || other.isDescending !== past.isDescending,
+  }))
   return [...before.filter((other) => !isAlike(other, past)), past]
 }
 
@@ -175,10 +152,8 @@ function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceD
   const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? 'format'}`
   const [before, after] = [past.format, next.format].map(described)
-  return refused(
-    argument,
-    `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`,
-  )
+  const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`
+  return refused(argument, message)
 }
 
 function described(format: string | null): string {
@@ -186,8 +161,6 @@ function described(format: string | null): string {
 }
 
 function refused(argument: string, message: string, details: ErrorDetails = {}): NthError {
-  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}. Nothing was changed.`, {
-    argument,
-    ...details,
-  })
+  const text = `Argument "${argument}" ${message}. Nothing was changed.`
+  return new NthError('BAD_USER_INPUT', text, { argument, ...details })
 }
