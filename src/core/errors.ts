@@ -34,13 +34,11 @@ const RETRYABLE: readonly ErrorCode[] = ['RATE_LIMITED', 'UNAVAILABLE']
 export interface ErrorDetails {
   /** Path of the invalid argument: `name`, `changes.3.delta`. */
   argument?: string
-  /** The bound that was crossed. */
   limit?: number
   /** Position of the invalid character in the argument, from 1. */
   position?: number
   /** The current value, which the refused call did not change. */
   value?: number
-  /** The last number issued. */
   lastValue?: number
   /** State of the reservation. */
   state?: string

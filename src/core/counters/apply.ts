@@ -57,12 +57,9 @@ export interface RowState {
 /** One operation with the effect of two, in order; undefined: it would leave the safe range. */
 export function coalesce(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
   if (second.kind === 'set') return second
-  if (first.kind === 'set') {
-    const to = first.to + second.delta
-    return Number.isSafeInteger(to) ? { kind: 'set', to } : undefined
-  }
-  const delta = first.delta + second.delta
-  return Number.isSafeInteger(delta) ? { kind: 'add', delta } : undefined
+  const sum = (first.kind === 'set' ? first.to : first.delta) + second.delta
+  if (!Number.isSafeInteger(sum)) return undefined
+  return first.kind === 'set' ? { kind: 'set', to: sum } : { kind: 'add', delta: sum }
 }
 
 /** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
@@ -112,11 +109,9 @@ function add(row: RowState, delta: number): CounterResult | NthError {
   const { bounds } = definition
   const value = previous + delta
   const beyond = bounds && crossed(bounds, value)
-  if (beyond) {
-    const { limit } = beyond
-    if (bounds.overflow === 'REJECT') return limitReached(`${previous} plus ${delta}`, beyond, previous)
-    return addWithin(row, limit, limit - previous)
-  }
+  if (beyond && bounds.overflow === 'REJECT')
+    return limitReached(`${previous} plus ${delta}`, beyond, previous)
+  if (beyond) return addWithin(row, beyond.limit, beyond.limit - previous)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
@@ -156,15 +151,8 @@ function become(row: RowState, value: number, appliedDelta: number | null): Coun
   row.value = value
   row.counted += 1
   row.raised += raiseBy(appliedDelta)
-  const revision = revisionOf(row)
-  return {
-    value,
-    previousValue,
-    appliedDelta,
-    definition,
-    valuesIn: periodTotals && valuesIn(periodTotals),
-    revision,
-  }
+  const valuesIn = periodTotals && valuesOf(periodTotals)
+  return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
 }
 
 /** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
@@ -172,22 +160,20 @@ export function raiseBy(appliedDelta: number | null): number {
   return appliedDelta === 0 ? 0 : 1
 }
 
-function revisionOf({ revision, raised }: RowState): number | undefined {
+/** The revision after an operation; undefined: not requested. */
+export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
   return revision === undefined ? undefined : revision + raised
 }
 
-function valuesIn(periodTotals: readonly PeriodTotal[]): PeriodValues {
+function valuesOf(periodTotals: readonly PeriodTotal[]): PeriodValues {
   const values: { [P in Period]?: number } = {}
   for (const { period, value } of periodTotals) values[period] = value
   return values
 }
 
 function outOfRange(what: string, value: number): NthError {
-  return new NthError(
-    'OUT_OF_RANGE',
-    `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`,
-    { value },
-  )
+  const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
+  return new NthError('OUT_OF_RANGE', message, { value })
 }
 
 function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {

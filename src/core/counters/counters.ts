@@ -30,11 +30,11 @@ export interface CounterDelta {
 /** Maximum additions of one call. */
 export const MAX_CHANGES = 1000
 
-/** The storage and the clock that operations share. */
-interface Means {
-  store: CounterStore
+/** What operations need. */
+export interface Means<Store> {
+  store: Store
   groupCommit: GroupCommit
-  /** Default retention of a namespace's counters. */
+  /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
   /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
@@ -43,7 +43,7 @@ interface Means {
 
 export type Counters = ReturnType<typeof openCounters>
 
-export function openCounters({ store, groupCommit, retentionIn, now, deadline }: Means) {
+export function openCounters({ store, groupCommit, retentionIn, now, deadline }: Means<CounterStore>) {
   return {
     /** `read`, `readMany`: a name never written has the value 0. All reads of an event loop tick share one statement. */
     ...batchReads(keyText, store.read),

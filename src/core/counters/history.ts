@@ -48,6 +48,9 @@ export interface HistoryCost {
   rows: number
 }
 
+/** Called with the cost before the read; may throw to refuse it. */
+type MayCost = (cost: HistoryCost) => void
+
 /** Numbers of periods of a history. */
 export const DEFAULT_BUCKETS = 30
 export const MAX_BUCKETS = 5000
@@ -92,16 +95,10 @@ export function openHistory(
      * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
      * one statement.
      *
-     * @param mayCost called with the cost before the read; may throw to refuse it
      * @returns null if neither the period nor a finer one is tracked
      * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
      */
-    async history(
-      counter: CounterRetention,
-      period: Period,
-      range: HistoryRange,
-      mayCost?: (cost: HistoryCost) => void,
-    ): Promise<Total[] | null> {
+    async history(counter: CounterRetention, period: Period, range: HistoryRange, mayCost?: MayCost) {
       if (!isTracked(counter, period)) return null
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
@@ -116,11 +113,7 @@ export function openHistory(
     },
 
     /** Total of the current period; null: neither it nor a finer one is tracked. */
-    async valueIn(
-      counter: CounterRetention,
-      period: Period,
-      mayCost?: (cost: HistoryCost) => void,
-    ): Promise<number | null> {
+    async valueIn(counter: CounterRetention, period: Period, mayCost?: MayCost) {
       if (!isTracked(counter, period)) return null
       const at = now().getTime()
       const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)

@@ -1,3 +1,4 @@
+import { revisionOf } from '../counters/apply.ts'
 import { crossed } from '../counters/bounds.ts'
 import { NthError } from '../errors.ts'
 import { type Block, blockAt, nextNumber } from './blocks.ts'
@@ -49,10 +50,6 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
   const nextValue = nextNumber(definition, state)
   const revision = revisionOf(state)
   return { kind: 'numbers', value, lastValue, count, step, ring, nextValue, format, timeZone, revision }
-}
-
-function revisionOf({ revision, raised }: NumberState): number | undefined {
-  return revision === undefined ? undefined : revision + raised
 }
 
 function advance(state: NumberState, count: number): Block | NthError {
@@ -136,7 +133,7 @@ function close(state: NumberState, { kind, token }: CloseOperation): Reservation
   if (reservation.state !== 'RESERVED') return closedAlready(reservation)
   if (reservation.expiresAt <= state.now) return closedAlready({ ...reservation, state: 'EXPIRED' })
   reservation.state = wanted
-  state.closed.add(reservation)
+  if (!state.reserved.has(reservation)) state.closed.add(reservation)
   state.raised += 1
   if (wanted === 'RELEASED') releaseNumber(state, reservation)
   return answerOf(reservation)

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
+import type { Means } from '../counters/counters.ts'
 import type { PageByName } from '../counters/pages.ts'
 import { NthError } from '../errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
 import { type Applied, onSequenceGroup, type Request } from '../groupCommit/call.ts'
-import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { Claim } from '../idempotency.ts'
 import type { Rows, SequenceGroupRow } from '../rows.ts'
 import { notGapless } from './apply.ts'
@@ -24,22 +24,11 @@ import {
 /** Options of a call on a sequence group. */
 type CallOptions = Pick<Request, 'claim' | 'withRevision'>
 
-/** The storage and the clock that operations share. */
-interface Means {
-  store: SequenceStore
-  groupCommit: GroupCommit
-  /** Default time zone of a namespace. */
-  timeZoneIn: (namespace: string) => Promise<string>
-  now: () => Date
-  /** Deadline of a call that arrives now, on the clock of `performance.now()`, in milliseconds. */
-  deadline: () => number
-}
-
 const TOKEN_BYTES = 16
 
 export type Sequences = ReturnType<typeof openSequences>
 
-export function openSequences({ store, groupCommit, timeZoneIn, now, deadline }: Means) {
+export function openSequences({ store, groupCommit, retentionIn, now, deadline }: Means<SequenceStore>) {
   const { read } = batchReads(sequenceKeyText, store.readSequences, unused)
   const { read: readSequenceGroup } = batchReads(sequenceGroupKeyText, async (keys) => {
     const at = now()
@@ -48,15 +37,12 @@ export function openSequences({ store, groupCommit, timeZoneIn, now, deadline }:
     const others = keys.filter((key) => !found.has(sequenceGroupKeyText(key)))
     return [
       ...groups.map((group) => stateOf(group, at)),
-      ...others.map((key) => unusedSequenceGroup(key, revision)),
+      ...others.map((key) => unusedSequenceGroup(key, revision, at)),
     ]
   })
   const { read: readReservation } = batchReads(tokenOf, byToken(store.readReservations), () => undefined)
-  const { read: readGroupOf } = batchReads(
-    tokenOf,
-    byToken(store.readReservationSequenceGroups),
-    () => undefined,
-  )
+  const readGroups = byToken(store.readReservationSequenceGroups)
+  const { read: readGroupOf } = batchReads(tokenOf, readGroups, () => undefined)
 
   function change<Name>(
     rows: Rows<Name, SequenceGroupRow>,
@@ -147,7 +133,7 @@ export function openSequences({ store, groupCommit, timeZoneIn, now, deadline }:
      */
     async define({ namespace, name }: SequenceKey, asked: SequenceDefinitionChange): Promise<SequenceState> {
       const until = deadline()
-      const timeZone = asked.timeZone === null ? await timeZoneIn(namespace) : asked.timeZone
+      const timeZone = asked.timeZone === null ? (await retentionIn(namespace)).timeZone : asked.timeZone
       return store.define(
         { namespace, name },
         (history) => {
