@@ -14,7 +14,6 @@ export interface Nth {
   sequences: Sequences
 }
 
-/** The storage of Nth. */
 export interface Store {
   counters: CounterStore
   namespaces: NamespaceStore

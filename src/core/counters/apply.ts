@@ -3,7 +3,6 @@ import type { Period } from '../time/calendar.ts'
 import { type Crossed, crossed } from './bounds.ts'
 import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
 
-/** An operation on one counter. */
 export type CounterOperation =
   | ValueOperation
   /** Changes the definition, never the value. */
@@ -14,7 +13,6 @@ export type CounterOperation =
 /** An operation that can be coalesced with others. */
 export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
 
-/** Result of an operation on a counter. */
 export interface CounterResult {
   value: number
   previousValue: number
@@ -30,7 +28,6 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-/** The total of a current period. */
 export interface PeriodTotal {
   period: Period
   value: number

@@ -1,7 +1,6 @@
 import { type Change, withChange } from '../change.ts'
 import { NthError } from '../errors.ts'
 
-/** Allowed values of a counter. */
 export interface Bounds {
   /** Null: unbounded. */
   minValue: number | null

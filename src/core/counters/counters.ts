@@ -9,7 +9,6 @@ import { resetAll } from './resetAll.ts'
 import { type CounterKey, keyText } from './state.ts'
 import type { CounterStore } from './store.ts'
 
-/** Result of a change of a counter. */
 export interface CounterChange extends CounterResult {
   key: CounterKey
   at: Date
@@ -21,7 +20,6 @@ export interface CounterChange extends CounterResult {
 /** Options of a call. With a claim, a repeat returns the first result, or IDEMPOTENCY_KEY_REUSED if it differs. */
 export type CallOptions = Pick<Request, 'claim' | 'wantsPeriodValues' | 'withRevision'>
 
-/** An addition to a counter. */
 export interface CounterDelta {
   name: string
   delta: number

@@ -3,7 +3,6 @@ import { NthError } from '../errors.ts'
 import { calendarOf, PERIODS, type Period } from '../time/calendar.ts'
 import { type Bounds, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
 
-/** Definition of a counter. */
 export interface Definition extends Retention {
   /** Allowed values; undefined: any. */
   bounds: Bounds | undefined
@@ -19,7 +18,6 @@ export interface Retention {
   periods: readonly TrackedPeriod[]
 }
 
-/** A period whose totals are kept. */
 export interface TrackedPeriod {
   period: Period
   /** How many days totals are kept after the period ends; null: forever. */
@@ -31,20 +29,17 @@ export interface TrackedPeriod {
   since: number | null
 }
 
-/** A change of a counter's definition. */
 export type DefinitionChange = Change<Bounds & Pick<Definition, 'slots'>> & RetentionChange
 
 /** A change of retention. A counter's defaults are those of its namespace. */
 export type RetentionChange = Change<{ timeZone: string; periods: readonly PeriodChoice[] }>
 
-/** A requested period. */
 export interface PeriodChoice {
   period: Period
   /** Undefined or null: forever. */
   keepDays?: number | null | undefined
 }
 
-/** Maximum slots of a counter. */
 export const MAX_SLOTS = 1024
 
 /** Longest retention other than forever: a hundred years. */
@@ -89,35 +84,21 @@ export function changedDefinition(
   const fault = misfit(bounds, value)
   if (fault) return fault
   const timeZone = change.timeZone ?? present.timeZone
-  return {
-    bounds: isBounded || bounds.overflow !== UNBOUNDED.overflow ? bounds : undefined,
-    slots,
-    timeZone,
-    periods: changedPeriods(present, change.periods ?? present.periods, timeZone, at),
-  }
+  const calendar = calendarOf(timeZone)
+  const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
+    const before = present.periods.find(({ period }) => period === wanted.period)
+    const { start } = calendar.bucketAt(wanted.period, at)
+    // Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
+    // receives all additions since its start.
+    const since = before ? before.since && Math.min(before.since, start) : start
+    return { ...wanted, since }
+  })
+  const isDefault = !isBounded && bounds.overflow === UNBOUNDED.overflow
+  return { bounds: isDefault ? undefined : bounds, slots, timeZone, periods }
 }
 
 /** Start of each tracked period that contains an instant, in milliseconds since 1970. */
 export function startsAt({ timeZone, periods }: Retention, at: number): number[] {
   const calendar = calendarOf(timeZone)
   return periods.map(({ period }) => calendar.bucketAt(period, at).start)
-}
-
-/**
- * Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
- * receives all additions since its start.
- */
-function changedPeriods(
-  { periods }: Definition,
-  chosen: readonly PeriodChoice[],
-  timeZone: string,
-  at: number,
-): TrackedPeriod[] {
-  const calendar = calendarOf(timeZone)
-  return periodsOf(chosen).map((wanted) => {
-    const before = periods.find(({ period }) => period === wanted.period)
-    const { start } = calendar.bucketAt(wanted.period, at)
-    const since = before ? before.since && Math.min(before.since, start) : start
-    return { ...wanted, since }
-  })
 }

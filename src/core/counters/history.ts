@@ -18,12 +18,10 @@ import {
 import { type HistorySource, historySourcesOf } from './historySources.ts'
 import type { CounterKey, CounterRetention } from './state.ts'
 
-/** A period total. */
 export interface Total extends Bucket {
   value: number
 }
 
-/** A range of periods. */
 export interface HistoryRange {
   /** Number of periods up to `to`; used without `from` only. */
   last: number

@@ -9,7 +9,6 @@ export interface NamespaceState {
   retention: Retention
 }
 
-/** Storage of namespaces. */
 export interface NamespaceStore {
   /** Reads those that exist, in any order. */
   read(names: readonly { name: string }[]): Promise<NamespaceState[]>

@@ -3,7 +3,6 @@ import { onCounter } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import type { CounterStore } from './store.ts'
 
-/** Result of resetting many counters. */
 export interface ResetSummary {
   resetCount: number
   /** Counters left unchanged, as the value is outside their bounds. */

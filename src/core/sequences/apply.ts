@@ -46,9 +46,9 @@ function next(state: NumberState, count: number): IssuedNumbers | NthError {
   if (block instanceof NthError) return block
   const { value, lastValue, step, ring } = block
   state.raised += 1
-  // No spread: with it, here and above, throughput with 64 connections was about a fifth lower.
   const nextValue = nextNumber(definition, state)
   const revision = revisionOf(state)
+  // No spread: with it, here and above, throughput with 64 connections was about a fifth lower.
   return { kind: 'numbers', value, lastValue, count, step, ring, nextValue, format, timeZone, revision }
 }
 

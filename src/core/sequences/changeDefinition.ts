@@ -36,18 +36,20 @@ export function changedSequenceDefinition(
     const message = 'cannot change direction: numbers that were released would be issued twice'
     return refused('definition.step', message)
   }
-  if (startsInVain(definition, present, used)) {
+  const isStartAhead = definition.restartEvery !== null || definition.cycle || used.isNamed
+  const isOldStartValid = !crossed(definition, present.startValue)
+  if (definition.startValue !== present.startValue && !isStartAhead && isOldStartValid) {
     const message = 'only affects the first number, which was already issued; use restartSequence'
     return refused('definition.startValue', message)
   }
   const past = formatInUse(present, used)
   const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
-  if (formatHistory.length > MAX_PAST_FORMATS && !isAlike(past, formatInUse(definition, used))) {
+  const isSameFormat = isAlike(past, formatInUse(definition, used))
+  if (formatHistory.length > MAX_PAST_FORMATS && !isSameFormat) {
     return refused('definition.format', `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
   }
-  if (definition.cycle || definition.allowRepeats) return { definition, formatHistory }
   // An unchanged format was compared when it was defined.
-  if (isAlike(past, formatInUse(definition, used))) return { definition, formatHistory }
+  if (definition.cycle || definition.allowRepeats || isSameFormat) return { definition, formatHistory }
   const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
   const overlapping = formatHistory.find((past) =>
     formatsOverlap(past.format, definition.format, {
@@ -58,17 +60,6 @@ export function changedSequenceDefinition(
     }),
   )
   return overlapping ? repeating(overlapping, definition, change) : { definition, formatHistory }
-}
-
-/** Whether a new `startValue` would have no effect: no period, cycle or other sequence group starts with it. */
-function startsInVain(
-  definition: SequenceDefinition,
-  { startValue }: SequenceDefinition,
-  used: UsedSequenceGroups,
-): boolean {
-  const { restartEvery, cycle } = definition
-  const isAhead = restartEvery !== null || cycle || used.isNamed
-  return definition.startValue !== startValue && !isAhead && !crossed(definition, startValue)
 }
 
 /** Why a definition is invalid; undefined: it is valid. */

@@ -14,9 +14,7 @@ export interface SequenceNumbers {
 }
 
 /** State of a sequence group after a call that issued numbers. */
-export function sequenceGroupAfter(
-  numbers: SequenceNumbers,
-): Omit<SequenceGroupState, 'revision'> & Partial<Pick<SequenceGroupState, 'revision'>> {
+export function sequenceGroupAfter(numbers: SequenceNumbers) {
   const { lastValue, nextValue, revision } = numbers.issued
   const write = writerFor(numbers)
   const [lastFormatted, nextFormatted] = [write(lastValue), nextValue === null ? null : write(nextValue)]

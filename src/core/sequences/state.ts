@@ -2,7 +2,6 @@ import type { SequenceGroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
 import type { SequenceDefinition } from './definition.ts'
 
-/** An operation on a sequence group. */
 export type SequenceOperation =
   | { kind: 'next'; count: number }
   /** Null: at `startValue`. */
@@ -11,10 +10,8 @@ export type SequenceOperation =
   | { kind: 'reserve'; token: string; ttlMs: number }
   | CloseOperation
 
-/** Ends a reservation. */
 export type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
-/** Result of an operation on a sequence group. */
 export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 
 /** Issued numbers and their format. */
