@@ -130,12 +130,9 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
 type RevisionOption = Pick<Request, 'withRevision'>
 type RequestOptions = CallOptions & Pick<Request, 'deadline'>
 
-function changeOf(
-  key: CounterKey,
-  result: OperationResult | undefined,
-  { at, isReplayed }: Applied,
-): CounterChange {
+function changeOf(key: CounterKey, result: OperationResult | undefined, applied: Applied): CounterChange {
   if (!result || 'kind' in result) throw new Error('No result for an operation')
   const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
+  const { at, isReplayed } = applied
   return { key, value, previousValue, appliedDelta, at, isReplayed, valuesIn, definition, revision }
 }

@@ -47,11 +47,7 @@ export const MAX_KEEP_DAYS = 36_500
 
 export const DEFAULT_RETENTION: Retention = {
   timeZone: 'UTC',
-  periods: [
-    { period: 'HOUR', keepDays: 90, since: null },
-    { period: 'DAY', keepDays: null, since: null },
-    { period: 'MONTH', keepDays: null, since: null },
-  ],
+  periods: periodsOf([{ period: 'HOUR', keepDays: 90 }, { period: 'DAY' }, { period: 'MONTH' }]),
 }
 
 /** The chosen periods, finest first, with complete totals. */

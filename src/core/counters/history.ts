@@ -123,12 +123,8 @@ export function openHistory(
 }
 
 /** The periods of a range, oldest first. In a time zone that is not cached yet, each may be slow. */
-async function bucketsIn(
-  calendar: Calendar,
-  period: Period,
-  { last, from, to }: HistoryRange,
-  now: number,
-): Promise<Bucket[]> {
+async function bucketsIn(calendar: Calendar, period: Period, range: HistoryRange, now: number) {
+  const { last, from, to } = range
   checkRange(from, to)
   const buckets: Bucket[] = []
   if (from) {
@@ -180,12 +176,8 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
 const APART_MS = 2 * DAY_MS
 
 /** Maximum number of rows behind the totals of some periods. */
-function rowsIn(
-  { retention, slots }: CounterRetention,
-  period: Period,
-  buckets: readonly Bucket[],
-  now: number,
-): number {
+function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Bucket[], now: number): number {
+  const { retention, slots } = counter
   const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now)
   return sources.reduce((rows, { period, from, to }) => {
     const lengthMs = LONGEST_MS[period]

@@ -65,25 +65,27 @@ export function changedSequenceDefinition(
 /** Why a definition is invalid; undefined: it is valid. */
 function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChange): NthError | undefined {
   const { startValue, step, minValue, maxValue, cycle, gapless } = definition
-  /** Of parts that contradict each other, the one that the caller changed. */
-  const blamed = (...parts: (keyof SequenceDefinition)[]) =>
-    `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
   if (step === 0) return refused('definition.step', 'must not be 0')
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
-    return refused(blamed('minValue', 'maxValue'), `leaves no number: from ${minValue} to ${maxValue}`)
+    return refused(
+      changedIn(change, 'minValue', 'maxValue'),
+      `leaves no number: from ${minValue} to ${maxValue}`,
+    )
   }
   const beyond = crossed(definition, startValue)
   if (beyond) {
     const { side, limit } = beyond
     const message = `makes startValue ${startValue} ${side === 'minValue' ? 'lower' : 'higher'} than ${side} ${limit}`
-    return refused(blamed('startValue', side), message, { limit })
+    return refused(changedIn(change, 'startValue', side), message, { limit })
   }
   const end = step > 0 ? 'maxValue' : 'minValue'
   if (cycle && definition[end] === null) {
-    return refused(blamed('cycle', end, 'step'), `needs a ${end} to wrap around at`)
+    return refused(changedIn(change, 'cycle', end, 'step'), `needs a ${end} to wrap around at`)
   }
-  if (cycle && gapless)
-    return refused(blamed('gapless', 'cycle'), 'is not possible: a gapless sequence cannot wrap around')
+  if (cycle && gapless) {
+    const message = 'is not possible: a gapless sequence cannot wrap around'
+    return refused(changedIn(change, 'gapless', 'cycle'), message)
+  }
   return faultInFormat(definition, change)
 }
 
@@ -111,8 +113,8 @@ function faultInFormat(
 
 function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
   const { format, restartEvery, cycle, allowRepeats } = definition
-  const [isSigned, isMixed] = [isSigning(definition), cycle || allowRepeats]
-  return { format, restartEvery, isDescending: isDescending(definition), isSigned, groups, isMixed }
+  const direction = { isDescending: isDescending(definition), isSigned: isSigning(definition) }
+  return { format, restartEvery, ...direction, groups, isMixed: cycle || allowRepeats }
 }
 
 /** Adds the format in use. The set of sequence groups only grows. */
@@ -140,15 +142,19 @@ function carriesOn({ isMixed, ...past }: PastFormat, next: SequenceDefinition): 
 }
 
 function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
-  const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
-  const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? 'format'}`
+  const others = ['restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const [before, after] = [past.format, next.format].map(described)
   const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`
-  return refused(argument, message)
+  return refused(changedIn(change, 'format', ...others), message)
 }
 
 function described(format: string | null): string {
   return format === null ? 'plain numbers' : JSON.stringify(format)
+}
+
+/** Of parts that contradict each other, the first one that the caller changed, as an argument. */
+function changedIn(change: SequenceDefinitionChange, ...parts: (keyof SequenceDefinition)[]): string {
+  return `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
 }
 
 function refused(argument: string, message: string, details: ErrorDetails = {}): NthError {

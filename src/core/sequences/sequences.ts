@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Means } from '../counters/counters.ts'
 import type { PageByName } from '../counters/pages.ts'
+import { keyText } from '../counters/state.ts'
 import { NthError } from '../errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
 import { type Applied, onSequenceGroup, type Request } from '../groupCommit/call.ts'
@@ -18,7 +19,6 @@ import {
   type SequenceState,
   type SequenceStore,
   sequenceGroupKeyText,
-  sequenceKeyText,
 } from './store.ts'
 
 /** Options of a call on a sequence group. */
@@ -29,7 +29,7 @@ const TOKEN_BYTES = 16
 export type Sequences = ReturnType<typeof openSequences>
 
 export function openSequences({ store, groupCommit, retentionIn, now, deadline }: Means<SequenceStore>) {
-  const { read } = batchReads(sequenceKeyText, store.readSequences, unused)
+  const { read } = batchReads(keyText, store.readSequences, unused)
   const { read: readSequenceGroup } = batchReads(sequenceGroupKeyText, async (keys) => {
     const at = now()
     const { groups, revision } = await store.readSequenceGroups(keys, at)

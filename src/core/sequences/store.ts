@@ -85,11 +85,6 @@ export interface SequenceStore {
 }
 
 /** A key as one string. */
-export function sequenceKeyText({ namespace, name }: SequenceKey): string {
-  return joinNames(namespace, name)
-}
-
-/** A key as one string. */
 export function sequenceGroupKeyText({ namespace, sequence, group }: SequenceGroupKey): string {
   return joinNames(namespace, sequence, group)
 }

@@ -1,3 +1,4 @@
+import { keyText } from '../../core/counters/state.ts'
 import { NthError } from '../../core/errors.ts'
 import type { Rows } from '../../core/rows.ts'
 import type { Reservation } from '../../core/sequences/state.ts'
@@ -5,7 +6,6 @@ import {
   type SequenceGroupKey,
   type SequenceStore,
   sequenceGroupKeyText,
-  sequenceKeyText,
 } from '../../core/sequences/store.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
@@ -78,7 +78,7 @@ async function readRows(
     connection,
     selectByParent(
       keys,
-      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
       (siblings) =>
         `select ${IDENTITY}
            from namespace n
