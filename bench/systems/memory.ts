@@ -44,7 +44,6 @@ export function openMemoryNth(): Nth {
           appliedDelta: delta,
           at,
           isReplayed: false,
-          isDeletion: false,
           valuesIn: undefined,
           definition: PLAIN,
           revision: counter.revision,

@@ -28,10 +28,7 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-export interface PeriodTotal {
-  period: Period
-  value: number
-}
+export type PeriodTotal = { period: Period; value: number }
 
 /** State of a counter's row while operations are applied to it in order. */
 export interface RowState {

@@ -1,10 +1,9 @@
 import { type Change, withChange } from '../change.ts'
 import { NthError } from '../errors.ts'
 
+/** Null: unbounded. */
 export interface Bounds {
-  /** Null: unbounded. */
   minValue: number | null
-  /** Null: unbounded. */
   maxValue: number | null
   overflow: Overflow
 }
@@ -15,10 +14,7 @@ export type Overflow = 'REJECT' | 'SATURATE'
 export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 
 /** A bound that a value crosses. */
-export interface Crossed {
-  side: 'minValue' | 'maxValue'
-  limit: number
-}
+export type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
 
 /** The bound that a value crosses; undefined: none. */
 export function crossed(

@@ -20,10 +20,7 @@ export interface CounterChange extends CounterResult {
 /** Options of a call. With a claim, a repeat returns the first result, or IDEMPOTENCY_KEY_REUSED if it differs. */
 export type CallOptions = Pick<Request, 'claim' | 'wantsPeriodValues' | 'withRevision'>
 
-export interface CounterDelta {
-  name: string
-  delta: number
-}
+export type CounterDelta = { name: string; delta: number }
 
 /** Maximum additions of one call. */
 export const MAX_CHANGES = 1000

@@ -41,10 +41,7 @@ export interface HistoryRow extends HistoryStretch {
 }
 
 /** Cost of a history. `rows`: the maximum number that is summed. */
-export interface HistoryCost {
-  buckets: number
-  rows: number
-}
+export type HistoryCost = { buckets: number; rows: number }
 
 /** Called with the cost before the read; may throw to refuse it. */
 type MayCost = (cost: HistoryCost) => void

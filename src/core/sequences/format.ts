@@ -91,10 +91,7 @@ export function isFormat(parsed: Format | FormatFault): parsed is Format {
 /** A doubled brace, a field and its name, or one character. */
 const TOKEN = /\{\{|\}\}|\{([^}]*)\}|./gsu
 
-interface PlacedPart {
-  part: Part
-  position: number
-}
+type PlacedPart = { part: Part; position: number }
 
 /** Parses a format. It must contain the number exactly once, with no date next to it: its digits would be ambiguous. */
 export function parseFormat(format: string): Format | FormatFault {

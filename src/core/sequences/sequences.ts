@@ -164,14 +164,10 @@ function byToken<Found>(read: (tokens: readonly string[]) => Promise<Found[]>) {
 }
 
 /** The result of a call, of the expected kind. */
-function resultAs<Kind extends SequenceResult['kind']>(
-  kind: Kind,
-  { results: [result] }: Applied,
-): Extract<SequenceResult, { kind: Kind }> {
+function resultAs<Kind extends SequenceResult['kind']>(kind: Kind, { results: [result] }: Applied) {
+  if (!result || !('kind' in result) || result.kind !== kind) throw new Error(`No result of kind ${kind}`)
   // Its `kind` identifies it.
-  if (result && 'kind' in result && result.kind === kind)
-    return result as Extract<SequenceResult, { kind: Kind }>
-  throw new Error(`No result of kind ${kind}`)
+  return result as Extract<SequenceResult, { kind: Kind }>
 }
 
 function unused({ namespace, name }: SequenceKey): SequenceState {
