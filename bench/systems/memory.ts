@@ -66,7 +66,6 @@ export function openMemoryNth(): Nth {
     namespaces: {
       read: async (name) => ({ name, retention: DEFAULT_RETENTION }),
       list: notMeasured,
-      readMany: notMeasured,
       define: notMeasured,
     },
 

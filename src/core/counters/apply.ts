@@ -20,9 +20,9 @@ export interface CounterResult {
   appliedDelta: number | null
   /** Totals of the tracked current periods, including this operation; undefined: not requested. */
   valuesIn?: PeriodValues | undefined
-  /** Definition of the row afterwards; undefined: no longer known. */
+  /** Definition of the row afterwards; undefined: it is deleted, or an earlier call changed it. */
   definition?: Definition | undefined
-  /** Revision of the row afterwards; undefined: not requested. */
+  /** Revision of the row afterwards; undefined: not requested, or an earlier call changed it. */
   revision?: number | undefined
 }
 

@@ -17,7 +17,7 @@ export interface CounterChange extends CounterResult {
   isDeletion?: true
 }
 
-/** Options of a call. With a claim, a repeat returns the first result, or IDEMPOTENCY_KEY_REUSED if it differs. */
+/** Options of a call. With a claim, a repeat returns the first result, or IDEMPOTENCY_KEY_REUSED if its arguments differ. */
 export type CallOptions = Pick<Request, 'claim' | 'wantsPeriodValues' | 'withRevision'>
 
 export type CounterDelta = { name: string; delta: number }
