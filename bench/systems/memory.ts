@@ -44,7 +44,6 @@ export function openMemoryNth(): Nth {
           appliedDelta: delta,
           at,
           isReplayed: false,
-          isDeletion: false,
           valuesIn: undefined,
           definition: PLAIN,
           revision: counter.revision,
@@ -67,7 +66,6 @@ export function openMemoryNth(): Nth {
     namespaces: {
       read: async (name) => ({ name, retention: DEFAULT_RETENTION }),
       list: notMeasured,
-      readMany: notMeasured,
       define: notMeasured,
     },
 

@@ -1,16 +1,10 @@
-/** How long to wait between attempts at something that fails, in milliseconds. */
-export interface Backoff {
-  shortestMs: number
-  longestMs: number
-}
-
 /** Between attempts at a statement or a transaction. Multiply by a random number: those that collided must part. */
-export const RETRY: Backoff = { shortestMs: 20, longestMs: 200 }
+export const RETRY = { shortestMs: 20, longestMs: 200 }
 
 /** Before a process that ended is started again. */
-export const RESTART: Backoff = { shortestMs: 200, longestMs: 5_000 }
+export const RESTART = { shortestMs: 200, longestMs: 5_000 }
 
 /** The pause after a number of failures in a row, doubled after each: the shortest after the first. 0 for none. */
-export function backoffMs({ shortestMs, longestMs }: Backoff, failures: number): number {
+export function backoffMs({ shortestMs, longestMs }: typeof RETRY, failures: number): number {
   return failures === 0 ? 0 : Math.min(shortestMs * 2 ** (failures - 1), longestMs)
 }

@@ -1,56 +1,44 @@
-/**
- * All error codes of the API, each with its description for callers and whether the same request can safely be
- * retried. The enum `ErrorCode` of the schema is generated from this table.
- */
+/** All error codes of the API, with their descriptions for callers: the schema's enum is generated from this table. */
 export const errorCodes = {
   BAD_USER_INPUT: {
     description:
       'An argument is wrong: `argument` (such as `changes.3.delta`), `limit`; `position` in a format.',
-    retryable: false,
   },
-  NOT_FOUND: { description: 'No such reservation or id.', retryable: false },
-  LIMIT_REACHED: {
-    description: 'A bound would be crossed: `limit`, `value`, and `index` in incrementMany.',
-    retryable: false,
-  },
-  OUT_OF_RANGE: { description: 'A number would leave SafeInt: `value`.', retryable: false },
-  SEQUENCE_EXHAUSTED: { description: 'No number left: `limit`, `lastValue`.', retryable: false },
-  RESERVATION_CLOSED: { description: 'No longer open: `state`.', retryable: false },
-  IDEMPOTENCY_KEY_REUSED: { description: 'Key used with other arguments.', retryable: false },
-  UNAUTHENTICATED: { description: 'No valid credentials.', retryable: false },
-  FORBIDDEN: { description: "Credentials don't allow it.", retryable: false },
-  RATE_LIMITED: { description: 'Too many calls: `retryAfterMs`.', retryable: true },
-  UNAVAILABLE: { description: 'Not done: `retryAfterMs`.', retryable: true },
-  OUTCOME_UNKNOWN: { description: 'May have counted; with a key, send it again.', retryable: false },
-  INTERNAL_SERVER_ERROR: { description: 'Our fault; logged.', retryable: false },
-  BAD_REQUEST: { description: 'Malformed request.', retryable: false },
-  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large.', retryable: false },
-  GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.', retryable: false },
-  PERSISTED_QUERY_NOT_FOUND: {
-    description: 'The hash is not known: send the text with it.',
-    retryable: false,
-  },
-  PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256.", retryable: false },
-  GRAPHQL_VALIDATION_FAILED: { description: "Doesn't fit the schema.", retryable: false },
-  OPERATION_RESOLUTION_FAILURE: {
-    description: 'Operation not found, or not allowed by this method.',
-    retryable: false,
-  },
-} as const satisfies Record<string, { description: string; retryable: boolean }>
+  NOT_FOUND: { description: 'No such reservation or id.' },
+  LIMIT_REACHED: { description: 'A bound would be crossed: `limit`, `value`, and `index` in incrementMany.' },
+  OUT_OF_RANGE: { description: 'A number would leave SafeInt: `value`.' },
+  SEQUENCE_EXHAUSTED: { description: 'No number left: `limit`, `lastValue`.' },
+  RESERVATION_CLOSED: { description: 'No longer open: `state`.' },
+  IDEMPOTENCY_KEY_REUSED: { description: 'Key used with other arguments.' },
+  UNAUTHENTICATED: { description: 'No valid credentials.' },
+  FORBIDDEN: { description: "Credentials don't allow it." },
+  RATE_LIMITED: { description: 'Too many calls: `retryAfterMs`.' },
+  UNAVAILABLE: { description: 'Not done: `retryAfterMs`.' },
+  OUTCOME_UNKNOWN: { description: 'May have counted; with a key, send it again.' },
+  INTERNAL_SERVER_ERROR: { description: 'Our fault; logged.' },
+  BAD_REQUEST: { description: 'Malformed request.' },
+  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large.' },
+  GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.' },
+  PERSISTED_QUERY_NOT_FOUND: { description: 'The hash is not known: send the text with it.' },
+  PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256." },
+  GRAPHQL_VALIDATION_FAILED: { description: "Doesn't fit the schema." },
+  OPERATION_RESOLUTION_FAILURE: { description: 'Operation not found, or not allowed by this method.' },
+}
 
 export type ErrorCode = keyof typeof errorCodes
+
+/** Codes with which the same request can always safely be retried. */
+const RETRYABLE: readonly ErrorCode[] = ['RATE_LIMITED', 'UNAVAILABLE']
 
 /** Details for programs, sent beside the code in `extensions`. */
 export interface ErrorDetails {
   /** Path of the invalid argument: `name`, `changes.3.delta`. */
   argument?: string
-  /** The bound that was crossed. */
   limit?: number
   /** Position of the invalid character in the argument, from 1. */
   position?: number
   /** The current value, which the refused call did not change. */
   value?: number
-  /** The last number issued. */
   lastValue?: number
   /** State of the reservation. */
   state?: string
@@ -58,7 +46,7 @@ export interface ErrorDetails {
   index?: number
   /** Pause before a retry, in milliseconds. */
   retryAfterMs?: number
-  /** Set if this request can safely be retried, unlike others with this code. */
+  /** Set if this request can safely be retried, unlike others with its code. */
   retryable?: true
 }
 
@@ -85,18 +73,15 @@ export class NthError extends Error {
 
   /** The `extensions` of this error in a response. */
   get extensions(): Record<string, unknown> {
-    return { code: this.code, ...this.details, ...(errorCodes[this.code].retryable && { retryable: true }) }
+    return { code: this.code, ...this.details, ...(RETRYABLE.includes(this.code) && { retryable: true }) }
   }
 }
 
-const RETRY_AFTER_MS = 1000
-
 /** The error of a request that was certainly not applied. */
 export function unavailable(message: string, cause?: unknown): NthError {
-  return new NthError('UNAVAILABLE', message, { retryAfterMs: RETRY_AFTER_MS }, { cause })
+  return new NthError('UNAVAILABLE', message, { retryAfterMs: 1000 }, { cause })
 }
 
-/** An error, whatever was thrown. */
 export function errorOf(cause: unknown): Error {
   return cause instanceof Error ? cause : new Error(String(cause))
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { NthError } from './errors.ts'
-import { joinNames } from './names.ts'
+import { type Fault, joinNames } from './names.ts'
 import type { OperationResult } from './operations.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
@@ -31,7 +31,7 @@ const MAX_KEY_LENGTH = 255
 const PRINTABLE = /^[\x20-\x7e]*$/
 
 /** Why an idempotency key is invalid, as the predicate of a sentence about it; undefined: it is valid. */
-export function keyFault(key: string): { message: string; limit?: number } | undefined {
+export function keyFault(key: string): Fault | undefined {
   if (key === '') return { message: 'must not be empty' }
   if (key.length > MAX_KEY_LENGTH) {
     return { message: `may have at most ${MAX_KEY_LENGTH} characters`, limit: MAX_KEY_LENGTH }

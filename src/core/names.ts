@@ -1,5 +1,5 @@
 /** Maximum length of a name, in characters (Unicode code points). */
-export const MAX_NAME_LENGTH = 191
+const MAX_NAME_LENGTH = 191
 
 const CONTROL_CHARACTER = /\p{Cc}/u
 
@@ -16,21 +16,15 @@ export function nameFault(name: string): Fault | undefined {
 
 /** The same for texts that may be empty: a sequence group's name, the prefix of a list. */
 export function textFault(text: string): Fault | undefined {
-  // Checked first, so that very long texts are not scanned.
-  if (isLongerThan(text, MAX_NAME_LENGTH)) {
+  // Checked first, so that very long texts are not scanned. A code point has one or two UTF-16 units, so most texts need
+  // no counting.
+  const { length } = text
+  if (length > 2 * MAX_NAME_LENGTH || (length > MAX_NAME_LENGTH && [...text].length > MAX_NAME_LENGTH)) {
     return { message: `may have at most ${MAX_NAME_LENGTH} characters`, limit: MAX_NAME_LENGTH }
   }
   if (!text.isWellFormed())
     return { message: 'must be well-formed Unicode; it contains an unpaired surrogate' }
-  if (CONTROL_CHARACTER.test(text)) return { message: 'must not contain control characters' }
-  return undefined
-}
-
-// A code point has one or two UTF-16 units, so most texts need no counting.
-function isLongerThan(text: string, limit: number): boolean {
-  if (text.length <= limit) return false
-  if (text.length > 2 * limit) return true
-  return [...text].length > limit
+  return CONTROL_CHARACTER.test(text) ? { message: 'must not contain control characters' } : undefined
 }
 
 /** Names contain no control characters, so a newline is an unambiguous separator. */
@@ -42,7 +36,6 @@ export function joinNames(first: string, ...others: string[]): string {
   return others.reduce((text, name) => text + SEPARATOR + name, first)
 }
 
-/** Reverses `joinNames`. */
 export function splitNames(text: string): string[] {
   return text.split(SEPARATOR)
 }

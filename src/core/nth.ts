@@ -14,7 +14,6 @@ export interface Nth {
   sequences: Sequences
 }
 
-/** The storage of Nth. */
 export interface Store {
   counters: CounterStore
   namespaces: NamespaceStore
@@ -40,16 +39,11 @@ export function openNth(
   const namespaces = openNamespaces(store.namespaces)
   const deadline = () => performance.now() + options.timeoutMs
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
+  const means = { groupCommit, retentionIn, now, deadline }
   return {
-    counters: openCounters({ store: store.counters, groupCommit, retentionIn, now, deadline }),
+    counters: openCounters({ ...means, store: store.counters }),
     namespaces,
-    sequences: openSequences({
-      store: store.sequences,
-      groupCommit,
-      timeZoneIn: async (namespace) => (await retentionIn(namespace)).timeZone,
-      now,
-      deadline,
-    }),
+    sequences: openSequences({ ...means, store: store.sequences }),
     close: groupCommit.close,
   }
 }

@@ -1,8 +1,5 @@
-import type { CounterOperation, CounterResult } from './counters/apply.ts'
-import type { SequenceOperation, SequenceResult } from './sequences/state.ts'
+import type { CounterResult } from './counters/apply.ts'
+import type { SequenceResult } from './sequences/state.ts'
 
-/** An operation on one row. */
-export type Operation = CounterOperation | SequenceOperation
-
-/** Result of an operation. */
+/** Result of an operation on one row. */
 export type OperationResult = CounterResult | SequenceResult

@@ -4,7 +4,6 @@ import type { SequenceDefinition } from './sequences/definition.ts'
 /** A row that operations change. Storage adds to it what its statements need. */
 export type Row = CounterRow | SequenceGroupRow
 
-/** A counter. */
 export interface CounterRow {
   kind: 'counter'
   /** Unique per counter and definition. */
@@ -12,7 +11,6 @@ export interface CounterRow {
   definition: Definition
 }
 
-/** A sequence group. */
 export interface SequenceGroupRow {
   kind: 'sequenceGroup'
   /** Unique per sequence group and definition of its sequence. */

@@ -1,4 +1,4 @@
-import type { CounterDefinitionChange } from '../../src/core/counters/counters.ts'
+import type { DefinitionChange } from '../../src/core/counters/definition.ts'
 
 /** What counters do, said once more and in the simplest way, to compare with. Values are within the safe range. */
 export interface ModelState {
@@ -20,7 +20,7 @@ export type ModelOperation = { key?: string | undefined } & (
   | { kind: 'add'; name: string; delta: number }
   | { kind: 'many'; changes: { name: string; delta: number }[] }
   | { kind: 'reset'; name: string; to: number }
-  | { kind: 'define'; name: string; change: CounterDefinitionChange }
+  | { kind: 'define'; name: string; change: DefinitionChange }
   | { kind: 'delete'; name: string }
 )
 
@@ -121,7 +121,7 @@ function reset(rows: ModelState['rows'], name: string, to: number): Done {
   return { rows: { ...rows, [name]: { ...row, value: to } }, answers }
 }
 
-function define(rows: ModelState['rows'], name: string, change: CounterDefinitionChange): Done {
+function define(rows: ModelState['rows'], name: string, change: DefinitionChange): Done {
   const row = rowOf(rows, name)
   const min = change.minValue === undefined ? row.min : change.minValue
   const max = change.maxValue === undefined ? row.max : change.maxValue

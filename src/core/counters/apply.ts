@@ -3,7 +3,6 @@ import type { Period } from '../time/calendar.ts'
 import { type Crossed, crossed } from './bounds.ts'
 import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
 
-/** An operation on one counter. */
 export type CounterOperation =
   | ValueOperation
   /** Changes the definition, never the value. */
@@ -14,7 +13,6 @@ export type CounterOperation =
 /** An operation that can be coalesced with others. */
 export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
 
-/** Result of an operation on a counter. */
 export interface CounterResult {
   value: number
   previousValue: number
@@ -22,19 +20,15 @@ export interface CounterResult {
   appliedDelta: number | null
   /** Totals of the tracked current periods, including this operation; undefined: not requested. */
   valuesIn?: PeriodValues | undefined
-  /** Definition of the row afterwards; undefined: no longer known. */
+  /** Definition of the row afterwards; undefined: it is deleted, or an earlier call changed it. */
   definition?: Definition | undefined
-  /** Revision of the row afterwards; undefined: not requested. */
+  /** Revision of the row afterwards; undefined: not requested, or an earlier call changed it. */
   revision?: number | undefined
 }
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-/** The total of a current period. */
-export interface PeriodTotal {
-  period: Period
-  value: number
-}
+export type PeriodTotal = { period: Period; value: number }
 
 /** State of a counter's row while operations are applied to it in order. */
 export interface RowState {
@@ -57,12 +51,9 @@ export interface RowState {
 /** One operation with the effect of two, in order; undefined: it would leave the safe range. */
 export function coalesce(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
   if (second.kind === 'set') return second
-  if (first.kind === 'set') {
-    const to = first.to + second.delta
-    return Number.isSafeInteger(to) ? { kind: 'set', to } : undefined
-  }
-  const delta = first.delta + second.delta
-  return Number.isSafeInteger(delta) ? { kind: 'add', delta } : undefined
+  const sum = (first.kind === 'set' ? first.to : first.delta) + second.delta
+  if (!Number.isSafeInteger(sum)) return undefined
+  return first.kind === 'set' ? { kind: 'set', to: sum } : { kind: 'add', delta: sum }
 }
 
 /** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */
@@ -112,11 +103,9 @@ function add(row: RowState, delta: number): CounterResult | NthError {
   const { bounds } = definition
   const value = previous + delta
   const beyond = bounds && crossed(bounds, value)
-  if (beyond) {
-    const { limit } = beyond
-    if (bounds.overflow === 'REJECT') return limitReached(`${previous} plus ${delta}`, beyond, previous)
-    return addWithin(row, limit, limit - previous)
-  }
+  if (beyond && bounds.overflow === 'REJECT')
+    return limitReached(`${previous} plus ${delta}`, beyond, previous)
+  if (beyond) return addWithin(row, beyond.limit, beyond.limit - previous)
   // A sum outside the safe range is rounded, but never into it, unless the previous value was outside.
   if (Number.isSafeInteger(previous) && Number.isSafeInteger(value)) return addWithin(row, value, delta)
   return outOfRange(`${previous} plus ${delta}`, previous)
@@ -156,15 +145,8 @@ function become(row: RowState, value: number, appliedDelta: number | null): Coun
   row.value = value
   row.counted += 1
   row.raised += raiseBy(appliedDelta)
-  const revision = revisionOf(row)
-  return {
-    value,
-    previousValue,
-    appliedDelta,
-    definition,
-    valuesIn: periodTotals && valuesIn(periodTotals),
-    revision,
-  }
+  const valuesIn = periodTotals && valuesOf(periodTotals)
+  return { value, previousValue, appliedDelta, definition, valuesIn, revision: revisionOf(row) }
 }
 
 /** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
@@ -172,22 +154,20 @@ export function raiseBy(appliedDelta: number | null): number {
   return appliedDelta === 0 ? 0 : 1
 }
 
-function revisionOf({ revision, raised }: RowState): number | undefined {
+/** The revision after an operation; undefined: not requested. */
+export function revisionOf({ revision, raised }: Pick<RowState, 'revision' | 'raised'>): number | undefined {
   return revision === undefined ? undefined : revision + raised
 }
 
-function valuesIn(periodTotals: readonly PeriodTotal[]): PeriodValues {
+function valuesOf(periodTotals: readonly PeriodTotal[]): PeriodValues {
   const values: { [P in Period]?: number } = {}
   for (const { period, value } of periodTotals) values[period] = value
   return values
 }
 
 function outOfRange(what: string, value: number): NthError {
-  return new NthError(
-    'OUT_OF_RANGE',
-    `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`,
-    { value },
-  )
+  const message = `${what} is outside the range of ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}. Nothing was changed.`
+  return new NthError('OUT_OF_RANGE', message, { value })
 }
 
 function limitReached(what: string, { side, limit }: Crossed, value: number): NthError {

@@ -1,10 +1,9 @@
+import { type Change, withChange } from '../change.ts'
 import { NthError } from '../errors.ts'
 
-/** Allowed values of a counter. */
+/** Null: unbounded. */
 export interface Bounds {
-  /** Lowest value allowed; null: unbounded. */
   minValue: number | null
-  /** Highest value allowed; null: unbounded. */
   maxValue: number | null
   overflow: Overflow
 }
@@ -12,38 +11,28 @@ export interface Bounds {
 /** Effect of an addition that would cross a bound: it is refused, or applied up to the bound. */
 export type Overflow = 'REJECT' | 'SATURATE'
 
-/** A change of bounds. Undefined: unchanged; null: reset to the default. */
-export type BoundsChange = { [Part in keyof Bounds]?: Bounds[Part] | null | undefined }
-
 export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 
 /** A bound that a value crosses. */
-export interface Crossed {
-  side: 'minValue' | 'maxValue'
-  limit: number
-}
+export type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
 
 /** The bound that a value crosses; undefined: none. */
-export function crossed({ minValue, maxValue }: Bounds, value: number): Crossed | undefined {
+export function crossed(
+  { minValue, maxValue }: Pick<Bounds, 'minValue' | 'maxValue'>,
+  value: number,
+): Crossed | undefined {
   if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
   return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
 }
 
 /** The bounds after a change; an error if they exclude every value. */
-export function changedBounds(present: Bounds = UNBOUNDED, change: BoundsChange): Bounds | NthError {
-  const bounds: Bounds = {
-    minValue: change.minValue === undefined ? present.minValue : change.minValue,
-    maxValue: change.maxValue === undefined ? present.maxValue : change.maxValue,
-    overflow: change.overflow === undefined ? present.overflow : (change.overflow ?? UNBOUNDED.overflow),
-  }
+export function changedBounds(present: Bounds = UNBOUNDED, change: Change<Bounds>): Bounds | NthError {
+  const bounds = withChange(present, change, UNBOUNDED)
   const { minValue, maxValue } = bounds
   if (minValue === null || maxValue === null || minValue <= maxValue) return bounds
   const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
-  return new NthError(
-    'BAD_USER_INPUT',
-    `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`,
-    { argument },
-  )
+  const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
+  return new NthError('BAD_USER_INPUT', message, { argument })
 }
 
 /** The error for a value outside new bounds; undefined: it is inside. */
@@ -52,9 +41,6 @@ export function misfit(bounds: Bounds, value: number): NthError | undefined {
   if (!beyond) return undefined
   const { side, limit } = beyond
   const word = side === 'maxValue' ? 'above' : 'below'
-  return new NthError(
-    'LIMIT_REACHED',
-    `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`,
-    { argument: `definition.${side}`, limit, value },
-  )
+  const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
 }

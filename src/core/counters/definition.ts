@@ -1,8 +1,8 @@
+import type { Change } from '../change.ts'
 import { NthError } from '../errors.ts'
 import { calendarOf, PERIODS, type Period } from '../time/calendar.ts'
-import { type Bounds, type BoundsChange, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
+import { type Bounds, changedBounds, misfit, UNBOUNDED } from './bounds.ts'
 
-/** Definition of a counter. */
 export interface Definition extends Retention {
   /** Allowed values; undefined: any. */
   bounds: Bounds | undefined
@@ -18,7 +18,6 @@ export interface Retention {
   periods: readonly TrackedPeriod[]
 }
 
-/** A period whose totals are kept. */
 export interface TrackedPeriod {
   period: Period
   /** How many days totals are kept after the period ends; null: forever. */
@@ -30,21 +29,17 @@ export interface TrackedPeriod {
   since: number | null
 }
 
-/** A change of a definition. Undefined: unchanged; null: reset to the default. */
-export interface DefinitionChange extends BoundsChange {
-  slots?: number | null | undefined
-  timeZone?: string | undefined
-  periods?: readonly PeriodChoice[] | undefined
-}
+export type DefinitionChange = Change<Bounds & Pick<Definition, 'slots'>> & RetentionChange
 
-/** A requested period. */
+/** A change of retention. A counter's defaults are those of its namespace. */
+export type RetentionChange = Change<{ timeZone: string; periods: readonly PeriodChoice[] }>
+
 export interface PeriodChoice {
   period: Period
   /** Undefined or null: forever. */
   keepDays?: number | null | undefined
 }
 
-/** Maximum slots of a counter. */
 export const MAX_SLOTS = 1024
 
 /** Longest retention other than forever: a hundred years. */
@@ -52,11 +47,7 @@ export const MAX_KEEP_DAYS = 36_500
 
 export const DEFAULT_RETENTION: Retention = {
   timeZone: 'UTC',
-  periods: [
-    { period: 'HOUR', keepDays: 90, since: null },
-    { period: 'DAY', keepDays: null, since: null },
-    { period: 'MONTH', keepDays: null, since: null },
-  ],
+  periods: periodsOf([{ period: 'HOUR', keepDays: 90 }, { period: 'DAY' }, { period: 'MONTH' }]),
 }
 
 /** The chosen periods, finest first, with complete totals. */
@@ -66,7 +57,10 @@ export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
     .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
 }
 
-/** The definition of a counter with a value after a change at an instant; an error if it is invalid. */
+/**
+ * The definition of a counter with a value after a change at an instant; an error if it is invalid. Null retention
+ * counts as unchanged: `Counters.define` has replaced it.
+ */
 export function changedDefinition(
   present: Definition,
   change: DefinitionChange,
@@ -78,49 +72,29 @@ export function changedDefinition(
   const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
   const isBounded = bounds.minValue !== null || bounds.maxValue !== null
   if (slots > 1 && isBounded) {
-    const argument = change.slots === undefined ? boundIn(change) : 'definition.slots'
-    return new NthError(
-      'BAD_USER_INPUT',
-      `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`,
-      { argument },
-    )
+    const bound = change.maxValue == null ? 'minValue' : 'maxValue'
+    const argument = `definition.${change.slots === undefined ? bound : 'slots'}`
+    const message = `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument })
   }
   const fault = misfit(bounds, value)
   if (fault) return fault
   const timeZone = change.timeZone ?? present.timeZone
-  return {
-    bounds: isBounded || bounds.overflow !== UNBOUNDED.overflow ? bounds : undefined,
-    slots,
-    timeZone,
-    periods: changedPeriods(present, change.periods ?? present.periods, timeZone, at),
-  }
+  const calendar = calendarOf(timeZone)
+  const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
+    const before = present.periods.find(({ period }) => period === wanted.period)
+    const { start } = calendar.bucketAt(wanted.period, at)
+    // Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
+    // receives all additions since its start.
+    const since = before ? before.since && Math.min(before.since, start) : start
+    return { ...wanted, since }
+  })
+  const isDefault = !isBounded && bounds.overflow === UNBOUNDED.overflow
+  return { bounds: isDefault ? undefined : bounds, slots, timeZone, periods }
 }
 
 /** Start of each tracked period that contains an instant, in milliseconds since 1970. */
 export function startsAt({ timeZone, periods }: Retention, at: number): number[] {
   const calendar = calendarOf(timeZone)
   return periods.map(({ period }) => calendar.bucketAt(period, at).start)
-}
-
-/**
- * Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
- * receives all additions since its start.
- */
-function changedPeriods(
-  { periods }: Definition,
-  chosen: readonly PeriodChoice[],
-  timeZone: string,
-  at: number,
-): TrackedPeriod[] {
-  const calendar = calendarOf(timeZone)
-  return periodsOf(chosen).map((wanted) => {
-    const before = periods.find(({ period }) => period === wanted.period)
-    const { start } = calendar.bucketAt(wanted.period, at)
-    const since = before ? before.since && Math.min(before.since, start) : start
-    return { ...wanted, since }
-  })
-}
-
-function boundIn({ maxValue }: BoundsChange): string {
-  return maxValue == null ? 'definition.minValue' : 'definition.maxValue'
 }

@@ -18,12 +18,10 @@ import {
 import { type HistorySource, historySourcesOf } from './historySources.ts'
 import type { CounterKey, CounterRetention } from './state.ts'
 
-/** A period total. */
 export interface Total extends Bucket {
   value: number
 }
 
-/** A range of periods. */
 export interface HistoryRange {
   /** Number of periods up to `to`; used without `from` only. */
   last: number
@@ -42,67 +40,30 @@ export interface HistoryRow extends HistoryStretch {
   value: number
 }
 
-/** Cost of a history: its number of periods, and the maximum number of rows that are summed. */
-export interface HistoryCost {
-  buckets: number
-  rows: number
-}
+/** Cost of a history. `rows`: the maximum number that is summed. */
+export type HistoryCost = { buckets: number; rows: number }
 
-/** Reads period totals. */
-export interface Histories {
-  /**
-   * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
-   * one statement.
-   *
-   * @returns null if neither the period nor a finer one is tracked
-   * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
-   */
-  history(
-    counter: CounterRetention,
-    period: Period,
-    range: HistoryRange,
-    /** Called with the cost before the read; may throw to refuse it. */
-    mayCost?: (cost: HistoryCost) => void,
-  ): Promise<Total[] | null>
-  /** Total of the current period; null: neither it nor a finer one is tracked. */
-  valueIn(
-    counter: CounterRetention,
-    period: Period,
-    mayCost?: (cost: HistoryCost) => void,
-  ): Promise<number | null>
-}
+/** Called with the cost before the read; may throw to refuse it. */
+type MayCost = (cost: HistoryCost) => void
 
-/** Default number of periods of a history. */
+/** Numbers of periods of a history. */
 export const DEFAULT_BUCKETS = 30
-
-/** Maximum number of periods of a history. */
 export const MAX_BUCKETS = 5000
 
 /** Number of periods that take less than 0.1 ms in a cached time zone. */
 const SHORT = 50
 
-interface Found extends HistoryStretch {
-  rows: readonly HistoryRow[]
-}
-
 export function openHistory(
   readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
   now: () => Date,
-): Histories {
-  const rows = batchReads(stretchText, findEach, (stretch): Found => ({ ...stretch, rows: [] }))
+) {
+  const stretches = batchReads(stretchText, async (asked: readonly HistoryStretch[]) => {
+    const found = new Map(asked.map((one) => [stretchText(one), { ...one, rows: [] as HistoryRow[] }]))
+    for (const row of await readRows(asked)) found.get(stretchText(row))?.rows.push(row)
+    return [...found.values()]
+  })
 
-  /** Reads the rows of all stretches with one statement, and assigns them to their stretches. */
-  async function findEach(stretches: readonly HistoryStretch[]): Promise<Found[]> {
-    const found = new Map(stretches.map((stretch) => [stretchText(stretch), [] as HistoryRow[]]))
-    for (const row of await readRows(stretches)) found.get(stretchText(row))?.push(row)
-    return stretches.map((stretch) => ({ ...stretch, rows: found.get(stretchText(stretch)) ?? [] }))
-  }
-
-  async function read(
-    counter: CounterRetention,
-    period: Period,
-    buckets: readonly Bucket[],
-  ): Promise<Total[]> {
+  async function read(counter: CounterRetention, period: Period, buckets: readonly Bucket[]) {
     const { namespace, name, retention } = counter
     const totals = buckets.map((bucket): Total => ({ ...bucket, value: 0 }))
     const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now().getTime())
@@ -110,7 +71,7 @@ export function openHistory(
     const found = await Promise.all(
       sources.map(({ period, from, to, since }) =>
         // Rows recorded in another time zone may start earlier.
-        rows.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
+        stretches.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
       ),
     )
     for (const { period, rows } of found) {
@@ -125,7 +86,14 @@ export function openHistory(
   }
 
   return {
-    async history(counter, period, range, mayCost) {
+    /**
+     * The totals of a counter's periods in a range, oldest first. All histories requested in one event loop tick share
+     * one statement.
+     *
+     * @returns null if neither the period nor a finer one is tracked
+     * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
+     */
+    async history(counter: CounterRetention, period: Period, range: HistoryRange, mayCost?: MayCost) {
       if (!isTracked(counter, period)) return null
       const at = now().getTime()
       const isCounted = range.from == null && range.last <= MAX_BUCKETS
@@ -139,7 +107,8 @@ export function openHistory(
       return read(counter, period, buckets)
     },
 
-    async valueIn(counter, period, mayCost) {
+    /** Total of the current period; null: neither it nor a finer one is tracked. */
+    async valueIn(counter: CounterRetention, period: Period, mayCost?: MayCost) {
       if (!isTracked(counter, period)) return null
       const at = now().getTime()
       const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)
@@ -151,12 +120,8 @@ export function openHistory(
 }
 
 /** The periods of a range, oldest first. In a time zone that is not cached yet, each may be slow. */
-async function bucketsIn(
-  calendar: Calendar,
-  period: Period,
-  { last, from, to }: HistoryRange,
-  now: number,
-): Promise<Bucket[]> {
+async function bucketsIn(calendar: Calendar, period: Period, range: HistoryRange, now: number) {
+  const { last, from, to } = range
   checkRange(from, to)
   const buckets: Bucket[] = []
   if (from) {
@@ -187,20 +152,13 @@ function checkRange(from: Date | null | undefined, to: Date | null | undefined):
 }
 
 function tooFar(argument: string, verb: string): NthError {
-  return new NthError('BAD_USER_INPUT', `\`${argument}\` ${verb} outside the years 1000 to 2099.`, {
-    argument,
-  })
+  const message = `\`${argument}\` ${verb} outside the years 1000 to 2099.`
+  return new NthError('BAD_USER_INPUT', message, { argument })
 }
 
 function tooMany(argument: string, what: string): NthError {
-  return new NthError(
-    'BAD_USER_INPUT',
-    `${what} more than ${MAX_BUCKETS} periods; request fewer at a time.`,
-    {
-      argument,
-      limit: MAX_BUCKETS,
-    },
-  )
+  const message = `${what} more than ${MAX_BUCKETS} periods; request fewer at a time.`
+  return new NthError('BAD_USER_INPUT', message, { argument, limit: MAX_BUCKETS })
 }
 
 function isTracked({ retention }: CounterRetention, period: Period): boolean {
@@ -215,21 +173,15 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
 const APART_MS = 2 * DAY_MS
 
 /** Maximum number of rows behind the totals of some periods. */
-function rowsIn(
-  { retention, slots }: CounterRetention,
-  period: Period,
-  buckets: readonly Bucket[],
-  now: number,
-): number {
-  let rows = 0
-  for (const source of historySourcesOf(retention, { period, ...stretchOf(buckets) }, now)) {
-    const { from } = source
-    const to = Math.min(source.to, now)
-    const lengthMs = LONGEST_MS[source.period]
-    const count = (since: number) => Math.max(0, Math.ceil((to - Math.max(from, since)) / lengthMs) + 1)
-    rows += count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
-  }
-  return rows
+function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Bucket[], now: number): number {
+  const { retention, slots } = counter
+  const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now)
+  return sources.reduce((rows, { period, from, to }) => {
+    const lengthMs = LONGEST_MS[period]
+    const until = Math.min(to, now)
+    const count = (since: number) => Math.max(0, Math.ceil((until - Math.max(from, since)) / lengthMs) + 1)
+    return rows + count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
+  }, 0)
 }
 
 /**

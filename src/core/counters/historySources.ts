@@ -36,13 +36,9 @@ function finerOf({ periods }: Retention, period: Period): Period | undefined {
 }
 
 /** Start of the first complete period, in milliseconds since 1970. */
-function completeSince(
-  { timeZone }: Retention,
-  { period, keepDays, since }: TrackedPeriod,
-  now: number,
-): number {
-  const complete = since ?? Number.NEGATIVE_INFINITY
-  if (keepDays === null) return complete
+function completeSince({ timeZone }: Retention, own: TrackedPeriod, now: number): number {
+  const complete = own.since ?? Number.NEGATIVE_INFINITY
+  if (own.keepDays === null) return complete
   // Periods that end after that are not deleted yet.
-  return Math.max(complete, calendarOf(timeZone).bucketAt(period, now - keepDays * DAY_MS).start)
+  return Math.max(complete, calendarOf(timeZone).bucketAt(own.period, now - own.keepDays * DAY_MS).start)
 }

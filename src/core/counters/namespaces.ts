@@ -1,5 +1,6 @@
+import { withChange } from '../change.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
-import { DEFAULT_RETENTION, type PeriodChoice, periodsOf, type Retention } from './definition.ts'
+import { DEFAULT_RETENTION, periodsOf, type Retention, type RetentionChange } from './definition.ts'
 import type { PageByName } from './pages.ts'
 
 export interface NamespaceState {
@@ -8,13 +9,6 @@ export interface NamespaceState {
   retention: Retention
 }
 
-/** A change of a namespace's defaults. Undefined: unchanged; null: reset to the default. */
-export interface NamespaceChange {
-  timeZone?: string | null | undefined
-  periods?: readonly PeriodChoice[] | null | undefined
-}
-
-/** Storage of namespaces. */
 export interface NamespaceStore {
   /** Reads those that exist, in any order. */
   read(names: readonly { name: string }[]): Promise<NamespaceState[]>
@@ -24,37 +18,26 @@ export interface NamespaceStore {
   define(name: string, change: (present: Retention) => Retention): Promise<NamespaceState>
 }
 
-export interface Namespaces {
-  read(name: string): Promise<NamespaceState>
-  readMany(names: readonly string[]): Promise<NamespaceState[]>
-  /** Lists those with a counter or a sequence. */
-  list(page: PageByName): Promise<NamespaceState[]>
-  /**
-   * Sets the defaults for counters and sequences created from now on.
-   *
-   * @throws {NthError} UNAVAILABLE; safe to retry
-   */
-  define(name: string, change: NamespaceChange): Promise<NamespaceState>
-}
+export type Namespaces = ReturnType<typeof openNamespaces>
 
-export function openNamespaces(store: NamespaceStore): Namespaces {
-  const { read, readMany } = batchReads(
+export function openNamespaces(store: NamespaceStore) {
+  const { read } = batchReads(
     ({ name }: { name: string }) => name,
     store.read,
     ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION }),
   )
   return {
-    read: (name) => read({ name }),
-    readMany: (names) => readMany(names.map((name) => ({ name }))),
+    read: (name: string) => read({ name }),
     list: store.list,
-    define: (name, change) => store.define(name, (present) => changed(present, change)),
-  }
-}
 
-function changed(present: Retention, { timeZone, periods }: NamespaceChange): Retention {
-  return {
-    timeZone: timeZone === undefined ? present.timeZone : (timeZone ?? DEFAULT_RETENTION.timeZone),
-    periods:
-      periods === undefined ? present.periods : periods ? periodsOf(periods) : DEFAULT_RETENTION.periods,
+    /**
+     * Sets the defaults for counters and sequences created from now on.
+     *
+     * @throws {NthError} UNAVAILABLE; safe to retry
+     */
+    define(name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> {
+      const change = { timeZone, periods: periods && periodsOf(periods) }
+      return store.define(name, (present) => withChange(present, change, DEFAULT_RETENTION))
+    },
   }
 }

@@ -1,27 +1,23 @@
 import type { CounterState } from './state.ts'
 
 /** A page of a namespace's counters. */
-interface Page {
+interface Page<Position> {
   /** Maximum length. With `fromEnd`, counted and listed from the end. */
   limit: number
   fromEnd: boolean
+  /** Only what comes after this one. */
+  after?: Position | undefined
+  /** Only what comes before this one. */
+  before?: Position | undefined
 }
 
 /** Ordered by the UTF-8 bytes of the names. */
-export interface PageByName extends Page {
+export interface PageByName extends Page<string> {
   prefix: string
-  /** Only names after this one. */
-  after?: string | undefined
-  /** Only names before this one. */
-  before?: string | undefined
 }
 
-export interface LeaderboardPage extends Page {
+export interface LeaderboardPage extends Page<SortKey> {
   order: LeaderboardOrder
-  /** Only counters after this one. */
-  after?: SortKey | undefined
-  /** Only counters before this one. */
-  before?: SortKey | undefined
 }
 
 /** Ties are ordered by creation: newest first in descending orders, oldest first in ascending ones. */

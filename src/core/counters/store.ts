@@ -3,7 +3,6 @@ import type { HistoryRow, HistoryStretch } from './history.ts'
 import type { LeaderboardEntry, LeaderboardPage, PageByName } from './pages.ts'
 import type { CounterKey, CounterState } from './state.ts'
 
-/** Storage of counters. */
 export interface CounterStore {
   rows: Rows<CounterKey, CounterRow>
   /** Reads counters, including those never written or defined, in any order, with one statement. */

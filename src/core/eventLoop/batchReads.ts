@@ -11,13 +11,6 @@ const VALUES_OF_A_READ = 20
 /** Maximum keys of one statement. */
 const MAX_BATCH = 1000
 
-/** Reads that share their statements with all others of the same tick of the event loop. */
-export interface BatchedReads<Key, State> {
-  read(key: Key): Promise<State>
-  /** Reads many. Results are in the order of the keys. Costs little more than one. */
-  readMany(keys: readonly Key[]): Promise<State[]>
-}
-
 /**
  * Batches reads: the keys requested within one tick, by any number of requests, go to `readFound` together, each once.
  * `unwritten` gives the state of keys that it doesn't find, if it may miss any. An error fails all reads of the tick; but
@@ -26,26 +19,23 @@ export interface BatchedReads<Key, State> {
  * What is loaded is a whole list of keys: a promise for each key costs more than everything else in a request that reads
  * a hundred.
  */
-export function batchReads<Key, State extends Key>(
+export function batchReads<Key, State extends Key, Missing = never>(
   textOf: (key: Key) => string,
   readFound: (keys: readonly Key[]) => Promise<readonly State[]>,
-  unwritten: (key: Key) => State = missing,
-): BatchedReads<Key, State> {
+  unwritten: (key: Key) => State | Missing = missing,
+) {
   let singles = 0
-  const load = loadPerTick<readonly Key[], State[]>(async (lists) => {
+  const load = loadPerTick<readonly Key[], (State | Missing)[]>(async (lists) => {
     singles = 0
     try {
       const states = await readTexts(lists.flat())
       return lists.map((list) => statesOf(list, states))
     } catch (error) {
       if (error instanceof NthError || lists.length === 1) throw error
-      return Promise.all(lists.map((list) => readAll(list).catch((own: Error) => own)))
+      const readAlone = async (list: readonly Key[]) => statesOf(list, await readTexts(list))
+      return Promise.all(lists.map((list) => readAlone(list).catch((own: Error) => own)))
     }
   })
-
-  async function readAll(keys: readonly Key[]): Promise<State[]> {
-    return statesOf(keys, await readTexts(keys))
-  }
 
   async function readTexts(keys: readonly Key[]): Promise<Map<string, State>> {
     const unique = [...new Map(keys.map((key) => [textOf(key), key])).values()]
@@ -56,14 +46,15 @@ export function batchReads<Key, State extends Key>(
     return new Map(states.map((state) => [textOf(state), state]))
   }
 
-  function statesOf(keys: readonly Key[], states: ReadonlyMap<string, State>): State[] {
+  function statesOf(keys: readonly Key[], states: ReadonlyMap<string, State>) {
     return keys.map((key) => states.get(textOf(key)) ?? unwritten(key))
   }
 
   return {
+    /** Reads many. Results are in the order of the keys. Costs little more than one. */
     readMany: load,
 
-    async read(key) {
+    async read(key: Key): Promise<State | Missing> {
       singles += 1
       const isAmongFirst = singles <= AT_ONCE
       const [state] = await load([key])

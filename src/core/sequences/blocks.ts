@@ -16,22 +16,14 @@ export interface Block {
   lastValue: number
   count: number
   step: number
-  /** The cycle in which they wrap around; undefined: they don't. */
-  ring?: Ring | undefined
-}
-
-/** The ends of a cycle. */
-export interface Ring {
-  /** The number after a wrap around. */
-  from: number
-  /** The bound that no number is beyond. */
-  end: number
+  /** The cycle in which they wrap around: the number after that, and the last bound; undefined: they don't. */
+  ring?: { from: number; end: number } | undefined
 }
 
 /** Maximum numbers of one call. */
 export const MAX_BLOCK = 1_000_000
 /** Maximum numbers of one call on a cycle, where they can't be derived from the first one. */
-export const MAX_BLOCK_OF_CYCLE = 10_000
+const MAX_BLOCK_OF_CYCLE = 10_000
 
 /** The next numbers; an error if there are not that many. */
 export function blockAt(definition: SequenceDefinition, position: Position, count: number): Block | NthError {
@@ -40,12 +32,11 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
   const first = upcoming(definition, position)
   if (!cycle) {
     const lastValue = first === null ? null : after(first, count - 1, end, step)
-    return first === null || lastValue === null
-      ? exhausted(definition, position, count)
-      : { value: first, lastValue, count, step }
+    if (first === null || lastValue === null) return exhausted(definition, position, count)
+    return { value: first, lastValue, count, step }
   }
   const ring = { from: startOfRound(definition), end }
-  const most = lengthOf(ring, step)
+  const most = Math.min(numbersUntil(ring.from, end, step), MAX_BLOCK_OF_CYCLE)
   if (count > most) return tooLong(count, most)
   const value = first ?? ring.from
   const untilEnd = numbersUntil(value, end, step)
@@ -67,12 +58,6 @@ export function numbersOf({ value, count, step, ring }: Block): number[] {
     number = after(number, 1, ring.end, step) ?? ring.from
   }
   return numbers
-}
-
-/** The bound that a number is beyond; undefined: none. */
-export function beyondBounds({ minValue, maxValue }: SequenceDefinition, value: number): number | undefined {
-  if (maxValue !== null && value > maxValue) return maxValue
-  return minValue !== null && value < minValue ? minValue : undefined
 }
 
 /** The next number without a wrap around; null: the end is reached. */
@@ -110,10 +95,6 @@ function startOfRound({ step, minValue, maxValue, startValue }: SequenceDefiniti
   return (step > 0 ? minValue : maxValue) ?? startValue
 }
 
-function lengthOf({ from, end }: Ring, step: number): number {
-  return Math.min(numbersUntil(from, end, step), MAX_BLOCK_OF_CYCLE)
-}
-
 /** How many numbers there are up to the end. The distance may be outside the safe range. */
 function numbersUntil(number: number, end: number, step: number): number {
   return Number((BigInt(end) - BigInt(number)) / BigInt(step)) + 1
@@ -125,23 +106,14 @@ function exhausted(definition: SequenceDefinition, { last }: Position, count: nu
   const asked = count === 1 ? 'a number' : `${count} numbers`
   const since = last === null ? 'no number was issued yet' : `the last number was ${last}`
   if (limit !== null) {
-    return new NthError(
-      'SEQUENCE_EXHAUSTED',
-      `Cannot issue ${asked}, as ${since} and the sequence ends at ${limit}. Nothing was issued.`,
-      { limit, ...(last !== null && { lastValue: last }) },
-    )
+    const message = `Cannot issue ${asked}, as ${since} and the sequence ends at ${limit}. Nothing was issued.`
+    return new NthError('SEQUENCE_EXHAUSTED', message, { limit, ...(last !== null && { lastValue: last }) })
   }
-  return new NthError(
-    'OUT_OF_RANGE',
-    `Cannot issue ${asked} within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}, as ${since}. Nothing was issued.`,
-    { value: last ?? startValue },
-  )
+  const message = `Cannot issue ${asked} within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}, as ${since}. Nothing was issued.`
+  return new NthError('OUT_OF_RANGE', message, { value: last ?? startValue })
 }
 
 function tooLong(count: number, most: number): NthError {
-  return new NthError(
-    'BAD_USER_INPUT',
-    `Argument "count" must be at most ${most}, as this sequence wraps around; it is ${count}.`,
-    { argument: 'count', limit: most },
-  )
+  const message = `Argument "count" must be at most ${most}, as this sequence wraps around; it is ${count}.`
+  return new NthError('BAD_USER_INPUT', message, { argument: 'count', limit: most })
 }

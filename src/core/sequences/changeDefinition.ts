@@ -1,5 +1,6 @@
+import { withChange } from '../change.ts'
+import { crossed } from '../counters/bounds.ts'
 import { type ErrorDetails, NthError } from '../errors.ts'
-import { beyondBounds } from './blocks.ts'
 import {
   defaultSequenceDefinition,
   type History,
@@ -24,7 +25,7 @@ export function changedSequenceDefinition(
   change: SequenceDefinitionChange,
 ): { definition: SequenceDefinition; formatHistory: readonly PastFormat[] } | NthError {
   const { definition: present, used, isUsedSince } = history
-  const definition = withChange(present, change)
+  const definition = withChange(present, change, defaultSequenceDefinition(present.timeZone))
   const fault = faultIn(definition, change)
   if (fault) return fault
   if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
@@ -32,25 +33,23 @@ export function changedSequenceDefinition(
     return refused('definition.gapless', 'can no longer be changed: numbers were issued')
   }
   if (definition.gapless && isDescending(definition) !== isDescending(present)) {
-    return refused(
-      'definition.step',
-      'cannot change direction: numbers that were released would be issued twice',
-    )
+    const message = 'cannot change direction: numbers that were released would be issued twice'
+    return refused('definition.step', message)
   }
-  if (startsInVain(definition, present, used)) {
-    return refused(
-      'definition.startValue',
-      'only affects the first number, which was already issued; use restartSequence',
-    )
+  const isStartAhead = definition.restartEvery !== null || definition.cycle || used.isNamed
+  const isOldStartValid = !crossed(definition, present.startValue)
+  if (definition.startValue !== present.startValue && !isStartAhead && isOldStartValid) {
+    const message = 'only affects the first number, which was already issued; use restartSequence'
+    return refused('definition.startValue', message)
   }
   const past = formatInUse(present, used)
   const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
-  if (formatHistory.length > MAX_PAST_FORMATS && !isAlike(past, formatInUse(definition, used))) {
+  const isSameFormat = isAlike(past, formatInUse(definition, used))
+  if (formatHistory.length > MAX_PAST_FORMATS && !isSameFormat) {
     return refused('definition.format', `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
   }
-  if (definition.cycle || definition.allowRepeats) return { definition, formatHistory }
   // An unchanged format was compared when it was defined.
-  if (isAlike(past, formatInUse(definition, used))) return { definition, formatHistory }
+  if (definition.cycle || definition.allowRepeats || isSameFormat) return { definition, formatHistory }
   const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
   const overlapping = formatHistory.find((past) =>
     formatsOverlap(past.format, definition.format, {
@@ -63,51 +62,30 @@ export function changedSequenceDefinition(
   return overlapping ? repeating(overlapping, definition, change) : { definition, formatHistory }
 }
 
-/** Whether a new `startValue` would have no effect: no period, cycle or other sequence group starts with it. */
-function startsInVain(
-  definition: SequenceDefinition,
-  { startValue }: SequenceDefinition,
-  used: UsedSequenceGroups,
-): boolean {
-  const { restartEvery, cycle } = definition
-  const isAhead = restartEvery !== null || cycle || used.isNamed
-  return (
-    definition.startValue !== startValue && !isAhead && beyondBounds(definition, startValue) === undefined
-  )
-}
-
-function withChange(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
-  const defaults = defaultSequenceDefinition(present.timeZone)
-  const given = Object.entries(change).filter(([, value]) => value !== undefined)
-  const values = given.map(([part, value]) => [part, value ?? defaults[part as keyof SequenceDefinition]])
-  // Each part has the same type in both.
-  return { ...present, ...(Object.fromEntries(values) as Partial<SequenceDefinition>) }
-}
-
 /** Why a definition is invalid; undefined: it is valid. */
 function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChange): NthError | undefined {
   const { startValue, step, minValue, maxValue, cycle, gapless } = definition
-  /** Of parts that contradict each other, the one that the caller changed. */
-  const blamed = (...parts: (keyof SequenceDefinition)[]) =>
-    `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
   if (step === 0) return refused('definition.step', 'must not be 0')
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
-    return refused(blamed('minValue', 'maxValue'), `leaves no number: from ${minValue} to ${maxValue}`)
+    return refused(
+      changedIn(change, 'minValue', 'maxValue'),
+      `leaves no number: from ${minValue} to ${maxValue}`,
+    )
   }
-  if (minValue !== null && startValue < minValue) {
-    const message = `makes startValue ${startValue} lower than minValue ${minValue}`
-    return refused(blamed('startValue', 'minValue'), message, { limit: minValue })
+  const beyond = crossed(definition, startValue)
+  if (beyond) {
+    const { side, limit } = beyond
+    const message = `makes startValue ${startValue} ${side === 'minValue' ? 'lower' : 'higher'} than ${side} ${limit}`
+    return refused(changedIn(change, 'startValue', side), message, { limit })
   }
-  if (maxValue !== null && startValue > maxValue) {
-    const message = `makes startValue ${startValue} higher than maxValue ${maxValue}`
-    return refused(blamed('startValue', 'maxValue'), message, { limit: maxValue })
+  const end = step > 0 ? 'maxValue' : 'minValue'
+  if (cycle && definition[end] === null) {
+    return refused(changedIn(change, 'cycle', end, 'step'), `needs a ${end} to wrap around at`)
   }
-  if (cycle && (step > 0 ? maxValue : minValue) === null) {
-    const end = step > 0 ? 'maxValue' : 'minValue'
-    return refused(blamed('cycle', end, 'step'), `needs a ${end} to wrap around at`)
+  if (cycle && gapless) {
+    const message = 'is not possible: a gapless sequence cannot wrap around'
+    return refused(changedIn(change, 'gapless', 'cycle'), message)
   }
-  if (cycle && gapless)
-    return refused(blamed('gapless', 'cycle'), 'is not possible: a gapless sequence cannot wrap around')
   return faultInFormat(definition, change)
 }
 
@@ -129,30 +107,22 @@ function faultInFormat(
   if (hidden.length === 0) return undefined
   const blamed = change.format === undefined ? 'definition.restartEvery' : argument
   const period = restartEvery.toLowerCase()
-  return refused(
-    blamed,
-    `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`,
-  )
+  const message = `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`
+  return refused(blamed, message)
 }
 
 function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
   const { format, restartEvery, cycle, allowRepeats } = definition
-  return {
-    format,
-    restartEvery,
-    isDescending: isDescending(definition),
-    isSigned: isSigning(definition),
-    groups,
-    isMixed: cycle || allowRepeats,
-  }
+  const direction = { isDescending: isDescending(definition), isSigned: isSigning(definition) }
+  return { format, restartEvery, ...direction, groups, isMixed: cycle || allowRepeats }
 }
 
 /** Adds the format in use. The set of sequence groups only grows. */
 function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): PastFormat[] {
-  const before = formatHistory.map((other) => {
-    const isMixed = other.isMixed || past.isMixed || other.isDescending !== past.isDescending
-    return { ...other, isMixed }
-  })
+  const before = formatHistory.map((other) => ({
+    ...other,
+    isMixed: other.isMixed || past.isMixed || other.isDescending !== past.isDescending,
+  }))
   return [...before.filter((other) => !isAlike(other, past)), past]
 }
 
@@ -172,22 +142,22 @@ function carriesOn({ isMixed, ...past }: PastFormat, next: SequenceDefinition): 
 }
 
 function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
-  const parts = ['format', 'restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
-  const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? 'format'}`
+  const others = ['restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const [before, after] = [past.format, next.format].map(described)
-  return refused(
-    argument,
-    `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`,
-  )
+  const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`
+  return refused(changedIn(change, 'format', ...others), message)
 }
 
 function described(format: string | null): string {
   return format === null ? 'plain numbers' : JSON.stringify(format)
 }
 
+/** Of parts that contradict each other, the first one that the caller changed, as an argument. */
+function changedIn(change: SequenceDefinitionChange, ...parts: (keyof SequenceDefinition)[]): string {
+  return `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
+}
+
 function refused(argument: string, message: string, details: ErrorDetails = {}): NthError {
-  return new NthError('BAD_USER_INPUT', `Argument "${argument}" ${message}. Nothing was changed.`, {
-    argument,
-    ...details,
-  })
+  const text = `Argument "${argument}" ${message}. Nothing was changed.`
+  return new NthError('BAD_USER_INPUT', text, { argument, ...details })
 }

@@ -1,3 +1,4 @@
+import type { Change } from '../change.ts'
 import type { Period } from '../time/calendar.ts'
 
 /** Definition of a sequence: the order of its numbers, and their format. */
@@ -22,10 +23,7 @@ export interface SequenceDefinition {
   gapless: boolean
 }
 
-/** A change of a definition. Undefined: unchanged; null: reset to the default. */
-export type SequenceDefinitionChange = {
-  [Part in keyof SequenceDefinition]?: SequenceDefinition[Part] | null | undefined
-}
+export type SequenceDefinitionChange = Change<SequenceDefinition>
 
 /** A format in which a sequence has issued numbers. */
 export interface PastFormat {

@@ -12,17 +12,17 @@ export type Part =
   | { kind: 'value'; digits: number }
   | { kind: DateField }
 
-export type DateField = keyof typeof dateFields
+type DateField = keyof typeof dateFields
 
 /** Why a format is invalid, as the predicate of a sentence about it. */
-export interface FormatFault {
+interface FormatFault {
   message: string
   /** Position of the invalid character, from 1. */
   position?: number
 }
 
 /** Maximum length of a format, in characters. */
-export const MAX_FORMAT_LENGTH = 191
+const MAX_FORMAT_LENGTH = 191
 /** Digits of the longest number. */
 const MAX_DIGITS = 16
 
@@ -68,13 +68,13 @@ export function writerOf(
       digits = part.digits
       continue
     }
-    const text = textOf(part)
+    const text = written(part)
     if (digits === 0) before += text
     else after += text
   }
   return (value) => before + padded(value, digits) + after
 
-  function textOf(part: Exclude<Part, { kind: 'value' }>): string {
+  function written(part: Exclude<Part, { kind: 'value' }>): string {
     if (part.kind === 'text') return part.text
     if (part.kind === 'group') return group
     // Few formats have a date, and it costs more than everything else.
@@ -88,42 +88,31 @@ export function isFormat(parsed: Format | FormatFault): parsed is Format {
   return Array.isArray(parsed)
 }
 
+/** A doubled brace, a field and its name, or one character. */
+const TOKEN = /\{\{|\}\}|\{([^}]*)\}|./gsu
+
+type PlacedPart = { part: Part; position: number }
+
 /** Parses a format. It must contain the number exactly once, with no date next to it: its digits would be ambiguous. */
 export function parseFormat(format: string): Format | FormatFault {
-  const characters = [...format]
-  if (characters.length > MAX_FORMAT_LENGTH) {
+  if ([...format].length > MAX_FORMAT_LENGTH) {
     return { message: `may have at most ${MAX_FORMAT_LENGTH} characters`, position: MAX_FORMAT_LENGTH + 1 }
   }
-  const parts: Part[] = []
-  const positions: number[] = []
-  for (let index = 0; index < characters.length; ) {
-    const character = characters[index] ?? ''
-    const isDoubled = characters[index + 1] === character
-    const position = index + 1
-    if (character === '}' && !isDoubled) return { message: 'has an unmatched }; write }}', position }
-    if (character === '{' && !isDoubled) {
-      const end = characters.indexOf('}', index)
-      if (end < 0)
-        return { message: 'has a { that is not closed; for the character itself write {{', position }
-      const field = fieldNamed(characters.slice(index + 1, end).join(''))
-      if (!field) {
-        const name = characters.slice(index, end + 1).join('')
-        return { message: `has an unknown field ${name}; supported: ${FIELDS.join(', ')}`, position }
-      }
-      parts.push(field)
-      positions.push(position)
-      index = end + 1
-      continue
-    }
-    const last = parts.at(-1)
-    if (last?.kind === 'text') last.text += character
-    else {
-      parts.push({ kind: 'text', text: character })
-      positions.push(position)
-    }
-    index += character === '{' || character === '}' ? 2 : 1
+  const placed: PlacedPart[] = []
+  let end = 1
+  for (const [token, field] of format.matchAll(TOKEN)) {
+    const position = end
+    end += [...token].length
+    if (token === '}') return { message: 'has an unmatched }; write }}', position }
+    if (token === '{')
+      return { message: 'has a { that is not closed; for the character itself write {{', position }
+    const part = field === undefined ? textOf(token) : fieldNamed(field)
+    if (!part) return { message: `has an unknown field ${token}; supported: ${FIELDS.join(', ')}`, position }
+    const last = placed.at(-1)?.part
+    if (part.kind === 'text' && last?.kind === 'text') last.text += part.text
+    else placed.push({ part, position })
   }
-  return faultIn(parts, positions) ?? parts
+  return faultIn(placed) ?? placed.map(({ part }) => part)
 }
 
 /** The fields that a format lacks to identify each period. A week is also identified by any of its dates. */
@@ -151,27 +140,24 @@ function fieldNamed(name: string): Part | undefined {
   return Object.hasOwn(dateFields, name) ? { kind: name as DateField } : undefined
 }
 
-function faultIn(parts: readonly Part[], positions: readonly number[]): FormatFault | undefined {
-  const values = parts.flatMap(({ kind }, index) => (kind === 'value' ? [index] : []))
-  const [index, second] = values
-  if (index === undefined) return { message: 'must contain {value} exactly once' }
-  if (second !== undefined)
-    return { message: 'contains {value} twice; it must occur once', position: positions[second] ?? 0 }
-  const [, secondGroup] = parts.flatMap(({ kind }, index) => (kind === 'group' ? [index] : []))
-  if (secondGroup !== undefined) {
-    return { message: 'contains {group} twice', position: positions[secondGroup] ?? 0 }
-  }
-  for (const [left, right] of [
-    [index - 1, index],
-    [index, index + 1],
-  ] as const) {
-    const [before, after] = [parts[left], parts[right]]
-    if (before && after && isNumber(before) && isNumber(after)) {
-      return {
-        message: 'has a date next to the number: put a separator between them, such as -',
-        position: positions[right] ?? 0,
-      }
-    }
+function textOf(token: string): Part {
+  return { kind: 'text', text: token === '{{' || token === '}}' ? token.slice(1) : token }
+}
+
+function faultIn(placed: readonly PlacedPart[]): FormatFault | undefined {
+  const ofKind = (kind: Part['kind']) => placed.filter(({ part }) => part.kind === kind)
+  const [value, secondValue] = ofKind('value')
+  const [, secondGroup] = ofKind('group')
+  if (!value) return { message: 'must contain {value} exactly once' }
+  if (secondValue)
+    return { message: 'contains {value} twice; it must occur once', position: secondValue.position }
+  if (secondGroup) return { message: 'contains {group} twice', position: secondGroup.position }
+  const index = placed.indexOf(value)
+  for (const at of [index, index + 1]) {
+    const [before, after] = [placed[at - 1], placed[at]]
+    if (!before || !after || !isNumber(before.part) || !isNumber(after.part)) continue
+    const message = 'has a date next to the number: put a separator between them, such as -'
+    return { message, position: after.position }
   }
   return undefined
 }

@@ -1,8 +1,8 @@
 import type { UsedSequenceGroups } from './definition.ts'
-import { type Format, formatOf, type Part } from './format.ts'
+import { dateFields, type Format, formatOf } from './format.ts'
 
 /** What is known about the numbers issued in two formats. */
-export interface Circumstances {
+interface Circumstances {
   /** No number is issued in both formats, except in different periods. */
   carriesOn: boolean
   /** The sequence restarts with each period, and the dates in both formats show which period it is. */
@@ -31,7 +31,8 @@ export function formatsOverlap(
       differFromStart(a, b, circumstances) ||
       differFromStart(a.toReversed(), b.toReversed(), circumstances) ||
       haveSameNumber(a, b, circumstances) ||
-      differInCount(a, b, circumstances)
+      hasMore(a, b, circumstances) ||
+      hasMore(b, a, circumstances)
     )
   })
 }
@@ -47,7 +48,7 @@ const GROUP = 'group'
 
 type Places = readonly Place[]
 
-type Numbers = Pick<Circumstances, 'carriesOn' | 'isDated' | 'isSigned'>
+type Numbers = Omit<Circumstances, 'groups'>
 
 /**
  * Whether equal texts would show the same number of the same period. If no number is issued twice, there are then no
@@ -68,15 +69,12 @@ function haveSameNumber(a: Places, b: Places, { carriesOn, isDated, isSigned }: 
  * Whether some non-digit character occurs more often in each text of one format than in any of the other. If both show
  * the sequence group's name, it adds the same to both.
  */
-function differInCount(a: Places, b: Places, { isSigned }: Numbers): boolean {
-  const [inA, inB] = [charactersIn(a), charactersIn(b)]
-  const [isNamedA, isNamedB] = [a.includes(GROUP), b.includes(GROUP)]
-  return [...new Set([...inA.keys(), ...inB.keys()])].some((character) => {
+function hasMore(one: Places, other: Places, { isSigned }: Numbers): boolean {
+  if (other.includes(GROUP) && !one.includes(GROUP)) return false
+  const inOther = charactersIn(other)
+  return [...charactersIn(one)].some(([character, count]) => {
     const sign = isSigned && character === '-' ? 1 : 0
-    const [countA, countB] = [inA.get(character) ?? 0, inB.get(character) ?? 0]
-    const mayAHaveMore = isNamedA && !isNamedB
-    const mayBHaveMore = isNamedB && !isNamedA
-    return (countA > countB + sign && !mayBHaveMore) || (countB > countA + sign && !mayAHaveMore)
+    return count > (inOther.get(character) ?? 0) + sign
   })
 }
 
@@ -130,16 +128,9 @@ function placesOf(format: Format, isNamed: boolean): Places {
     if (part.kind === 'value') return [NUMBER]
     if (part.kind === 'group') return isNamed ? [GROUP] : []
     const { kind } = part
-    return [...shapes[kind]].map((text, index) => (text === '0' ? `${kind} ${index}` : text))
+    return [...dateFields[kind](ZEROS)].map((text, index) => (text === '0' ? `${kind} ${index}` : text))
   })
 }
 
-/** Shapes of dates; 0 is any digit. */
-const shapes: Record<Exclude<Part['kind'], 'text' | 'group' | 'value'>, string> = {
-  yyyy: '0000',
-  yy: '00',
-  MM: '00',
-  dd: '00',
-  HH: '00',
-  week: '0000-W00',
-}
+/** A date whose digits are all 0. */
+const ZEROS = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }

@@ -14,21 +14,11 @@ export interface SequenceNumbers {
 }
 
 /** State of a sequence group after a call that issued numbers. */
-export function sequenceGroupAfter(
-  numbers: SequenceNumbers,
-): Omit<SequenceGroupState, 'revision'> & Partial<Pick<SequenceGroupState, 'revision'>> {
-  const { key, at } = numbers
+export function sequenceGroupAfter(numbers: SequenceNumbers) {
   const { lastValue, nextValue, revision } = numbers.issued
   const write = writerFor(numbers)
-  const nextFormatted = nextValue === null ? null : write(nextValue)
-  const after = {
-    ...key,
-    lastValue,
-    lastFormatted: write(lastValue),
-    nextValue,
-    nextFormatted,
-    updatedAt: at,
-  }
+  const [lastFormatted, nextFormatted] = [write(lastValue), nextValue === null ? null : write(nextValue)]
+  const after = { ...numbers.key, lastValue, lastFormatted, nextValue, nextFormatted, updatedAt: numbers.at }
   return revision === undefined ? after : { ...after, revision }
 }
 
@@ -39,38 +29,21 @@ export function writerFor({ key, issued, at }: SequenceNumbers): (value: number)
 
 /** State of a sequence group as stored, at an instant. */
 export function stateOf(stored: StoredSequenceGroup, at: Date): SequenceGroupState {
-  const { namespace, sequence, group, definition, latest, position, free, revision } = stored
+  const { definition, latest, position, free, ...state } = stored
   const nextValue = free ?? nextNumber(definition, position)
   return {
-    namespace,
-    sequence,
-    group,
+    ...state,
     lastValue: latest?.value ?? null,
-    lastFormatted: latest ? writerOf(latest, group, latest.at)(latest.value) : null,
+    lastFormatted: latest ? writerOf(latest, state.group, latest.at)(latest.value) : null,
     nextValue,
-    nextFormatted: nextValue === null ? null : writerOf(definition, group, at)(nextValue),
+    nextFormatted: nextValue === null ? null : writerOf(definition, state.group, at)(nextValue),
     updatedAt: latest?.at ?? null,
-    revision,
   }
 }
 
 /** State of a sequence group that was never used, in a sequence that doesn't exist. */
-export function unusedSequenceGroup(
-  { namespace, sequence, group }: SequenceGroupKey,
-  revision: number,
-): SequenceGroupState {
+export function unusedSequenceGroup(key: SequenceGroupKey, revision: number, at: Date): SequenceGroupState {
   const definition = defaultSequenceDefinition('UTC')
-  const nextValue = definition.startValue
-  return {
-    namespace,
-    sequence,
-    group,
-    lastValue: null,
-    lastFormatted: null,
-    nextValue,
-    // The default format has no date.
-    nextFormatted: writerOf(definition, group, new Date(0))(nextValue),
-    updatedAt: null,
-    revision,
-  }
+  const position = { last: null, next: null }
+  return stateOf({ ...key, definition, latest: undefined, position, free: null, revision }, at)
 }

@@ -2,7 +2,6 @@ import type { SequenceGroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
 import type { SequenceDefinition } from './definition.ts'
 
-/** An operation on a sequence group. */
 export type SequenceOperation =
   | { kind: 'next'; count: number }
   /** Null: at `startValue`. */
@@ -11,10 +10,8 @@ export type SequenceOperation =
   | { kind: 'reserve'; token: string; ttlMs: number }
   | CloseOperation
 
-/** Ends a reservation. */
 export type CloseOperation = { kind: 'confirm' | 'release'; token: string }
 
-/** Result of an operation on a sequence group. */
 export type SequenceResult = IssuedNumbers | RestartResult | Reservation
 
 /** Issued numbers and their format. */
@@ -77,46 +74,36 @@ export interface SequenceGroupFound extends Position {
   revision: number | undefined
 }
 
-/** The write of a sequence group. */
-export interface SequenceGroupWrite extends Position {
-  /** The definition that was applied. */
+/** What operations change of a sequence group. */
+interface Changed extends Position {
+  /** The definition that is applied. */
   definition: SequenceDefinition
+  generation: number
   /** Whether it issued numbers or was restarted. */
   isMoved: boolean
   isIssued: boolean
   /** How much its revision rises. */
   raised: number
-  generation: number
-  taken: readonly Taken[]
+  /** The free numbers that are reissued, and their generations. */
+  taken: { value: number; generation: number }[]
+}
+
+/** The write of a sequence group. */
+export interface SequenceGroupWrite extends Changed {
   reserved: readonly StoredReservation[]
   closed: readonly StoredReservation[]
 }
 
-/** A free number that is reissued, and its generation. */
-export interface Taken {
-  value: number
-  generation: number
-}
-
 /** State of a sequence group while operations are applied to it in order. */
-export interface NumberState extends Position {
-  definition: SequenceDefinition
+export interface NumberState extends Changed, Pick<SequenceGroupFound, 'now' | 'revision'> {
   /** Name of the sequence group; may be empty. */
   group: string
   /** Key of the current period. */
   periodKey: number
-  generation: number
-  now: number
   free: number[]
   reservations: Map<string, StoredReservation>
-  isMoved: boolean
-  isIssued: boolean
-  /** Revision before all operations; undefined: not requested. */
-  revision: number | undefined
-  /** How much the operations raise it. */
-  raised: number
-  taken: Taken[]
   reserved: Set<StoredReservation>
+  /** Those that are not in `reserved`. */
   closed: Set<StoredReservation>
 }
 
@@ -125,6 +112,11 @@ export function numberState(
   { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
   { last, next, generation, now, free, reservations, revision }: SequenceGroupFound,
 ): NumberState {
+  const asFound = (one: StoredReservation): StoredReservation => {
+    // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
+    const isLost = one.periodKey === periodKey && one.generation === generation && free.includes(one.value)
+    return { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }
+  }
   return {
     definition,
     group,
@@ -134,14 +126,7 @@ export function numberState(
     generation,
     now,
     free: [...free],
-    reservations: new Map(
-      reservations.map((one) => {
-        // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
-        const isLost =
-          one.periodKey === periodKey && one.generation === generation && free.includes(one.value)
-        return [one.token, { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }]
-      }),
-    ),
+    reservations: new Map(reservations.map((one) => [one.token, asFound(one)])),
     isMoved: false,
     isIssued: false,
     revision,
@@ -154,18 +139,9 @@ export function numberState(
 
 /** The write of a sequence group; undefined: nothing changed. */
 export function sequenceGroupWrite(state: NumberState): SequenceGroupWrite | undefined {
-  const { definition, last, next, generation, isMoved, isIssued, raised, taken, reserved, closed } = state
-  if (!isMoved && closed.size === 0) return undefined
-  return {
-    definition,
-    last,
-    next,
-    generation,
-    isMoved,
-    isIssued,
-    raised,
-    taken,
-    reserved: [...reserved],
-    closed: [...closed].filter((one) => !reserved.has(one)),
-  }
+  const { definition, last, next, generation, isMoved, isIssued, raised, taken } = state
+  if (!isMoved && state.closed.size === 0) return undefined
+  const reserved = [...state.reserved]
+  const closed = [...state.closed]
+  return { definition, last, next, generation, isMoved, isIssued, raised, taken, reserved, closed }
 }

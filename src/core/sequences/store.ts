@@ -37,7 +37,6 @@ export interface SequenceGroupState extends SequenceGroupKey {
   revision: number
 }
 
-/** A sequence group as stored. */
 export interface StoredSequenceGroup extends SequenceGroupKey {
   definition: SequenceDefinition
   /** The last number issued, and its format; undefined: none yet. */
@@ -49,7 +48,6 @@ export interface StoredSequenceGroup extends SequenceGroupKey {
   revision: number
 }
 
-/** Result of reading sequence groups. */
 export interface SequenceGroupsRead {
   /** The requested ones, used or not, of sequences that exist, in any order. */
   groups: StoredSequenceGroup[]
@@ -57,7 +55,6 @@ export interface SequenceGroupsRead {
   revision: number
 }
 
-/** Storage of sequences. */
 export interface SequenceStore {
   rows: Rows<SequenceGroupKey, SequenceGroupRow>
   /** Sequence groups by the token of a reservation. They can't be created this way. */
@@ -85,11 +82,6 @@ export interface SequenceStore {
     when: { at: Date; deadline: number },
   ): Promise<SequenceState>
   delete(key: SequenceKey): Promise<void>
-}
-
-/** A key as one string. */
-export function sequenceKeyText({ namespace, name }: SequenceKey): string {
-  return joinNames(namespace, name)
 }
 
 /** A key as one string. */

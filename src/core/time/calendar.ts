@@ -21,21 +21,6 @@ export interface Bucket {
 }
 
 /**
- * The periods of a time zone. They are contiguous, also across clock changes:
- *
- * - A day lasts from the first instant of its date to the first instant of the next date that exists, so a day with a
- *   clock change has 23 or 25 hours. Weeks, months and years consist of days.
- * - An hour ends when the clock shows a full hour, or changes. So a day of 25 hours has 25 hour periods, and a clock
- *   change of half an hour makes some shorter.
- */
-export interface Calendar {
-  /** The period that contains an instant. */
-  bucketAt(period: Period, at: number): Bucket
-  /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
-  clockAt(at: number): number
-}
-
-/**
  * Range of calendars: a `datetime` of the database can't hold earlier instants, and each clock change is slow to
  * compute the first time.
  */
@@ -65,14 +50,6 @@ export const HALF_MS: Record<Period, number> = {
 
 /** More than any offset from UTC, plus a day that the clock skipped. */
 const FURTHEST_OFFSET_MS = 48 * HOUR_MS
-
-/** A stretch of time without a clock change. */
-interface Stretch {
-  from: number
-  until: number
-  /** How far the clock is ahead of UTC, in milliseconds. */
-  offset: number
-}
 
 const calendars = new Map<string, Calendar>()
 
@@ -104,10 +81,21 @@ export function timeZoneNamed(name: string): string | undefined {
   }
 }
 
-function openCalendar(timeZone: string): Calendar {
+export type Calendar = ReturnType<typeof openCalendar>
+
+/**
+ * The periods of a time zone. They are contiguous, also across clock changes:
+ *
+ * - A day lasts from the first instant of its date to the first instant of the next date that exists, so a day with a
+ *   clock change has 23 or 25 hours. Weeks, months and years consist of days.
+ * - An hour ends when the clock shows a full hour, or changes. So a day of 25 hours has 25 hour periods, and a clock
+ *   change of half an hour makes some shorter.
+ */
+function openCalendar(timeZone: string) {
   const stretchAt = openStretches(timeZone)
   const latest = new Map<Period, Bucket>()
 
+  /** The period that contains an instant. */
   function bucketAt(period: Period, at: number): Bucket {
     const last = latest.get(period)
     if (last && last.start <= at && at < last.end) return last
@@ -140,7 +128,10 @@ function openCalendar(timeZone: string): Calendar {
     return Math.max(date - stretch.offset, stretch.from)
   }
 
-  return { bucketAt, clockAt: (at) => at + stretchAt(at).offset }
+  /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
+  const clockAt = (at: number) => at + stretchAt(at).offset
+
+  return { bucketAt, clockAt }
 }
 
 /** Dates are encoded as their midnight in UTC, in milliseconds. */
@@ -177,7 +168,10 @@ function openStretches(timeZone: string): (at: number) => Stretch {
   }
 }
 
-function stretchOf(timeZone: string, at: number): Stretch {
+type Stretch = ReturnType<typeof stretchOf>
+
+/** A stretch of time without a clock change. `offset`: how far the clock is ahead of UTC, in milliseconds. */
+function stretchOf(timeZone: string, at: number) {
   const moment = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
   // `previous` does not include a transition at the instant itself.
   const before = moment.add({ milliseconds: 1 }).getTimeZoneTransition('previous')

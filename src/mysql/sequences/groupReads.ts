@@ -1,10 +1,10 @@
 import type { PageByName } from '../../core/counters/pages.ts'
-import {
-  type SequenceGroupKey,
-  type SequenceGroupsRead,
-  type SequenceKey,
-  type StoredSequenceGroup,
-  sequenceKeyText,
+import { keyText } from '../../core/counters/state.ts'
+import type {
+  SequenceGroupKey,
+  SequenceGroupsRead,
+  SequenceKey,
+  StoredSequenceGroup,
 } from '../../core/sequences/store.ts'
 import { periodKeyOf } from '../../core/time/periodKey.ts'
 import type { Connection } from '../connections/database.ts'
@@ -44,7 +44,7 @@ export async function readSequenceGroups(
     connection,
     selectByParent(
       keys,
-      ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+      ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
       (siblings) =>
         `select n.name as namespace, s.name as sequence, requested.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
                 requested.now

@@ -1,3 +1,4 @@
+import { keyText } from '../../core/counters/state.ts'
 import { NthError } from '../../core/errors.ts'
 import type { Rows } from '../../core/rows.ts'
 import type { Reservation } from '../../core/sequences/state.ts'
@@ -5,7 +6,6 @@ import {
   type SequenceGroupKey,
   type SequenceStore,
   sequenceGroupKeyText,
-  sequenceKeyText,
 } from '../../core/sequences/store.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
@@ -57,7 +57,7 @@ async function readReservationSequenceGroups(connection: Connection, tokens: rea
 async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
   const statement = selectByParent(
     keys,
-    ({ namespace, sequence }) => sequenceKeyText({ namespace, name: sequence }),
+    ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
     (siblings) =>
       `select ${RECORD}
          from namespace n
