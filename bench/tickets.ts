@@ -98,6 +98,7 @@ async function openNthWay(target: Target): Promise<Way> {
     timeLimitMs: 10_000,
     maxPending: 10_000,
     keyTtlMs: DAY_MS,
+    random: Math.random,
     onReachable: () => undefined,
     onFault: (error: unknown) => console.error(error),
   }

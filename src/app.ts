@@ -96,7 +96,8 @@ export async function openServer({ config, warn, onFault, runsJobs }: ServerOpti
         warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),
     })
     closers.push(store.close)
-    const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, onFault })
+    const random = Math.random
+    const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, onFault })
     closers.push(nth.close)
     await server.serve({ nth, onFault })
   }

@@ -5,6 +5,7 @@ import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
+import { createRandom } from './support/random.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
 
@@ -116,7 +117,13 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
   }
   const nth = openNth(
     { ...store, counters: { ...store.counters, list } },
-    { timeoutMs: 10_000, maxPending: 100, keyTtlMs: 1000, onFault: () => undefined },
+    {
+      timeoutMs: 10_000,
+      maxPending: 100,
+      keyTtlMs: 1000,
+      random: createRandom().fraction,
+      onFault: () => undefined,
+    },
   )
   expect(await nth.counters.resetAll('n', '', 1)).toEqual({ resetCount: 1, refusedCount: 0 })
   await nth.close()

@@ -25,17 +25,17 @@ export interface NthOptions extends PendingCallsOptions {
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
   now?: () => Date
-  /** A random number from 0 to below 1. Default: `Math.random`. */
-  random?: () => number
+  /** A random number from 0 to below 1. */
+  random: () => number
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
 }
 
 export function openNth(
   store: Store,
-  { now = () => new Date(), random = Math.random, ...options }: NthOptions,
+  { now = () => new Date(), ...options }: NthOptions,
 ): Nth & { close(): Promise<void> } {
-  const groupCommit = openGroupCommit({ ...options, now, random, openWriter: store.openWriter })
+  const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter })
   const namespaces = openNamespaces(store.namespaces)
   const deadline = () => performance.now() + options.timeoutMs
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention

@@ -3,6 +3,7 @@ import { openNth } from '../../src/core/nth.ts'
 import { reasonOf } from '../../src/mysql/connections/errors.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { openStore } from '../../src/mysql/store.ts'
+import { createRandom } from './random.ts'
 
 const DAY_MS = 86_400_000
 
@@ -14,6 +15,9 @@ export interface TestNthOptions {
   /** Off, unless a test is about them: they count by the database's clock, and tests count statements. */
   runsJobs: boolean
 }
+
+/** How many were opened: each has random numbers of its own, so that those that collided part. */
+let opened = 0
 
 /** The core on a database, without HTTP, closed when the test has finished. */
 export function openTestNth(target: Target, options: Partial<TestNthOptions> = {}) {
@@ -32,6 +36,7 @@ export function openTestNth(target: Target, options: Partial<TestNthOptions> = {
     timeoutMs,
     maxPending,
     keyTtlMs,
+    random: createRandom(opened++).fraction,
     onFault: (error) => faults.push(error),
     ...(now && { now }),
   })
