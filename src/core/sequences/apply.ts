@@ -127,7 +127,7 @@ function takeFree(state: NumberState, value: number): { value: number } {
 /** Confirms or releases a reservation. A repeat returns the same result. */
 function close(state: NumberState, { kind, token }: CloseOperation): Reservation | NthError {
   const reservation = state.reservations.get(token)
-  if (!reservation) return new NthError('NOT_FOUND', 'No such reservation.')
+  if (!reservation) return new NthError('NOT_FOUND', 'There is no such reservation.')
   const wanted = kind === 'confirm' ? 'CONFIRMED' : 'RELEASED'
   if (reservation.state === wanted) return answerOf(reservation)
   if (reservation.state !== 'RESERVED') return closedAlready(reservation)
