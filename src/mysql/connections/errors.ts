@@ -86,8 +86,8 @@ export function isLockout(error: unknown): boolean {
   return classOf(error) === 'LOCKOUTS'
 }
 
-export function hasErrorNumber(error: unknown, errno: number): boolean {
-  return error instanceof Error && (error as DriverError).errno === errno
+export function hasErrorNumber(error: unknown, ...errnos: readonly number[]): boolean {
+  return error instanceof Error && errnos.includes((error as DriverError).errno ?? 0)
 }
 
 /** A short reason for an operator. Some socket errors have no message. */

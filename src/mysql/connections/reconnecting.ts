@@ -5,24 +5,13 @@ import { isSurelySameRun, type SessionIdentity } from './identity.ts'
 import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
 import type { Target } from './target.ts'
 
-/** A session that is reopened whenever it is lost. */
-export interface ReconnectingSession {
-  /** @throws the reason why it can't be opened */
-  session(): Promise<Session>
-  /** The session, if one is open. */
-  current(): Session | undefined
-  close(): Promise<void>
-}
-
 export interface ReconnectingSessionOptions extends SessionOptions {
   health: Health
   failover: FailoverDetector
 }
 
-export function openReconnectingSession(
-  target: Target,
-  options: ReconnectingSessionOptions,
-): ReconnectingSession {
+/** Opens a session when it is needed, and again whenever it is lost. */
+export function openReconnectingSession(target: Target, options: ReconnectingSessionOptions) {
   const { health, failover } = options
   let latest: Session | undefined
   let incarnation = failover.incarnation
@@ -37,7 +26,8 @@ export function openReconnectingSession(
   }
 
   return {
-    async session() {
+    /** @throws the reason why it can't be opened */
+    async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
       if (incarnation !== failover.incarnation) latest?.drop()
       if (latest?.isOpen()) return latest
@@ -51,6 +41,7 @@ export function openReconnectingSession(
       }
     },
 
+    /** The session, if one is open. */
     current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {
