@@ -1,8 +1,10 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { isSameDatabase, type SessionIdentity } from '../connections/identity.ts'
-import type { ReconnectingSession } from '../connections/reconnecting.ts'
-import { rowsOf, type Session } from '../connections/session.ts'
+import { DAY_MS } from '../../core/time/calendar.ts'
+import { isSameDatabase } from '../connections/identity.ts'
+import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
+import { FailedStatement, rowsOf, type Session } from '../connections/session.ts'
+import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 
 /** A writer's own row in the database. Each of its transactions increments `seq`. */
@@ -10,6 +12,17 @@ export interface Fence {
   id: number
   /** `seq` of the last transaction that committed. */
   seq: number
+}
+
+/** A session, and the fence of its writer. */
+export interface Fenced {
+  session: Session
+  fence: Fence
+}
+
+export interface FencedConnectionOptions extends ReconnectingSessionOptions {
+  /** Whether a flush is using it, so that it needs no heartbeat. */
+  isBusy: () => boolean
 }
 
 /** The range of `crypto.randomInt`, large enough that two writers never have the same id. */
@@ -21,8 +34,82 @@ const DELETED_AT_ONCE = 500
 /** Pause between failed attempts to read the row. */
 const RETRY_PAUSE_MS = 50
 
+/** Opens a writer's connection, which is reopened when it is lost, and its own fence. */
+export function openFencedConnection(target: Target, options: FencedConnectionOptions) {
+  const { failover, idleLimitS, isBusy } = options
+  const reconnecting = openReconnectingSession(target, options)
+  let fence: Fence | undefined
+  let touchedAt = performance.now()
+  const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
+
+  /** Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. */
+  function keepAlive(): void {
+    const session = reconnecting.current()
+    if (!session || isBusy()) return
+    const isDue = fence && performance.now() - touchedAt > DAY_MS
+    if (isDue) touchedAt = performance.now()
+    const send = async () => {
+      await session.send(fence && isDue ? [touch(fence), 'commit'] : ['do 0'])
+      if (isDue) await sweep(session)
+    }
+    send().catch(session.drop)
+  }
+
+  return {
+    /** @throws the reason why it can't be opened */
+    async open(): Promise<Fenced> {
+      const session = await reconnecting.session()
+      if (!fence) {
+        fence = await openFence(session)
+        // If this fails, another writer deletes them.
+        await sweep(session).catch(unlessLost)
+      }
+      return { session, fence }
+    },
+
+    /**
+     * Reads the fence to find out whether the last transaction committed. Undefined: not known.
+     *
+     * @param awaited aborted when no caller waits for that transaction any more
+     */
+    async hasCommitted(used: Fenced, awaited: AbortSignal): Promise<boolean | undefined> {
+      const { seq } = used.fence
+      while (!awaited.aborted) {
+        let session: Session | undefined
+        try {
+          session = await reconnecting.session()
+          const found = await fenceAndRead(session, used.fence)
+          if (found === seq + 1) return true
+          if (found !== seq) failover.lost()
+          // Another server may still receive the transaction.
+          return found === seq && isSameDatabase(used.session.identity, session.identity) ? false : undefined
+        } catch {
+          // A failed attempt shows nothing. The next one uses a new connection.
+          session?.drop()
+          await pause(RETRY_PAUSE_MS)
+        }
+      }
+      return undefined
+    },
+
+    /** Leaves the fence for another one: its `seq` is not known any more. */
+    leaveFence() {
+      fence = undefined
+    },
+
+    async close() {
+      clearInterval(heartbeat)
+      await reconnecting.close()
+    },
+  }
+}
+
+function unlessLost(error: unknown): void {
+  if (!(error instanceof FailedStatement)) throw error
+}
+
 /** Creates a row with an id that was never used before. */
-export async function openFence(session: Session): Promise<Fence> {
+async function openFence(session: Session): Promise<Fence> {
   const id = randomInt(1, IDS)
   await session.send([
     `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
@@ -50,44 +137,8 @@ export function guard({ id, seq }: Fence): string {
 }
 
 /** Keeps the row of an idle writer from being deleted. */
-export function touch({ id }: Fence): string {
+function touch({ id }: Fence): string {
   return `update fence set touched_at = utc_timestamp() where id = ${integer(id)}`
-}
-
-export interface Doubt {
-  /** The server that the transaction was sent to. */
-  identity: SessionIdentity
-  /** Aborted when no caller waits for the transaction any more. */
-  awaited: AbortSignal
-  /** Called if `seq` is neither that of this transaction nor that before it, or the row is gone. */
-  onLost: () => void
-}
-
-/**
- * Finds out whether the last transaction committed, for as long as a caller waits for it. Undefined: not known.
- */
-export async function hasCommitted(
-  reconnecting: ReconnectingSession,
-  fence: Fence,
-  { identity, awaited, onLost }: Doubt,
-): Promise<boolean | undefined> {
-  const { seq } = fence
-  while (!awaited.aborted) {
-    let session: Session | undefined
-    try {
-      session = await reconnecting.session()
-      const found = await fenceAndRead(session, fence)
-      if (found === seq + 1) return true
-      if (found !== seq) onLost()
-      // Another server may still receive the transaction.
-      return found === seq && isSameDatabase(identity, session.identity) ? false : undefined
-    } catch {
-      // A failed attempt shows nothing. The next one uses a new connection.
-      session?.drop()
-      await pause(RETRY_PAUSE_MS)
-    }
-  }
-  return undefined
 }
 
 /**
@@ -118,7 +169,7 @@ function failUnless(condition: string): string {
 }
 
 /** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */
-export async function sweep(session: Session): Promise<void> {
+async function sweep(session: Session): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
   const [found] = await session.send([
     `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`,

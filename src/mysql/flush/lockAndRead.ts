@@ -10,16 +10,16 @@ import { READ_FIRST_REVISION } from '../revisions.ts'
 import { lockSequenceGroups, mayAdvance } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members } from './members.ts'
-import { type FlushForm, type FlushText, NARROW, ownerOf, type Step, select, textOf } from './steps.ts'
+import { type FlushForm, NARROW, ownerOf, type Step, select, textOf } from './steps.ts'
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
  */
-export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): FlushText {
+export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {
   const { counters, sequenceGroups } = members
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
-  return textOf([
+  return [
     ...claimSteps(members, claims, at, form),
     ...firstRevisionSteps(members, form),
     ...changeSteps(members, single, at, form),
@@ -30,7 +30,7 @@ export function lockAndRead(members: Members, { claims, at }: Flush, form: Flush
     ...counters
       .filter(({ run }) => run.isForDefinition)
       .flatMap(({ row }) => lockDefinition(row).flatMap((statement) => select(statement, row.key))),
-  ])
+  ]
 }
 
 /**
@@ -110,23 +110,18 @@ function changeSteps(
   if (counters.length > NARROW && !onePerStatement) return lockAndChange(members, counters, at)
   return counters.flatMap((member) => {
     const { coalesced, raise } = member.run
-    const isReturned = coalesced?.kind === 'add' && !isTriggered
-    return isReturned
-      ? [returningStep(member, addReturningOld(member.row, coalesced.delta, { at, raise }))]
-      : lockAndChange(members, [member], at)
+    if (coalesced?.kind !== 'add' || isTriggered) return lockAndChange(members, [member], at)
+    const step: Step = {
+      statement: addReturningOld(member.row, coalesced.delta, { at, raise }),
+      owner: member.row.key,
+      read(answer) {
+        if (Array.isArray(answer)) return
+        const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
+        member.before = answer.affectedRows === 0 ? undefined : value
+      },
+    }
+    return [step]
   })
-}
-
-function returningStep(member: CounterMember, statement: string): Step {
-  return {
-    statement,
-    owner: member.row.key,
-    read(answer) {
-      if (Array.isArray(answer)) return
-      const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
-      member.before = answer.affectedRows === 0 ? undefined : value
-    },
-  }
 }
 
 /** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */

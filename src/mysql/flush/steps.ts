@@ -9,12 +9,7 @@ export interface Step {
 }
 
 /** Statements that are sent together. */
-export interface FlushText {
-  statements: string[]
-  /** The key of the only row or claim that the statement of an index is for. */
-  ownerAt(index: number): string | undefined
-  read(answers: readonly Answer[]): void
-}
+export type FlushText = ReturnType<typeof textOf>
 
 /** How the statements of a flush are written. */
 export interface FlushForm {
@@ -48,11 +43,12 @@ export function select(statement: string, owner?: string, read?: Step['read']): 
   return [{ statement, owner, read }, MARK]
 }
 
-export function textOf(steps: readonly Step[]): FlushText {
+export function textOf(steps: readonly Step[]) {
   return {
     statements: steps.map(({ statement }) => statement),
-    ownerAt: (index) => steps[index]?.owner,
-    read(answers) {
+    /** The key of the only row or claim that the statement of an index is for. */
+    ownerAt: (index: number) => steps[index]?.owner,
+    read(answers: readonly Answer[]) {
       for (const [index, answer] of answers.entries()) steps[index]?.read?.(answer)
     },
   }

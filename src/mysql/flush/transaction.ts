@@ -1,37 +1,20 @@
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { type Answer, FailedStatement, type Session } from '../connections/session.ts'
-import { type Fence, guard, raise } from './fence.ts'
-
-/** A session, and the fence of its writer. */
-export interface Fenced {
-  session: Session
-  fence: Fence
-}
-
-/** Statements before those of the flush. */
-const LEADING_STATEMENTS = 2
+import { type Fenced, guard, raise } from './fence.ts'
+import type { Step } from './steps.ts'
 
 /**
- * Begins a transaction: increments `seq` and sends statements. Returns their answers; undefined if `seq` is not what this
- * writer left it at.
+ * The first statements of a transaction, which increment `seq`.
  *
  * On a cluster without START TRANSACTION: `autocommit` is 0 there, and it would commit what an earlier transaction left.
- *
- * @throws {FailedStatement} with the index among these statements
  */
-export async function begin(
-  { session, fence }: Fenced,
-  statements: readonly string[],
-): Promise<Answer[] | undefined> {
-  const start = session.isClustered ? 'rollback' : 'start transaction'
-  try {
-    const [, raised, ...answers] = await session.send([start, raise(fence), ...statements])
-    return !Array.isArray(raised) && raised?.affectedRows === 1 ? answers : undefined
-  } catch (error) {
-    throw error instanceof FailedStatement
-      ? new FailedStatement(error.index - LEADING_STATEMENTS, error.cause)
-      : error
-  }
+export function begin({ session, fence }: Fenced): Step[] {
+  return [{ statement: session.isClustered ? 'rollback' : 'start transaction' }, { statement: raise(fence) }]
+}
+
+/** Whether the answers to `begin` show that `seq` was what this writer left it at. */
+export function hasBegun([, raised]: readonly Answer[]): boolean {
+  return !Array.isArray(raised) && raised?.affectedRows === 1
 }
 
 /** How a COMMIT ended. */
@@ -56,7 +39,7 @@ export async function commit({ session, fence }: Fenced, statements: readonly st
   } catch (error) {
     if (error instanceof FailedStatement && error.index < statements.length) return { kind: 'failed', error }
     const cause = error instanceof FailedStatement ? error.cause : error
-    if (ROLLED_BACK.some((errno) => hasErrorNumber(cause, errno))) {
+    if (hasErrorNumber(cause, ...ROLLED_BACK)) {
       // The next START TRANSACTION would commit what may still be open.
       await rollBack(session)
       return { kind: 'rolledBack', cause }

@@ -6,23 +6,20 @@ import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import type { CounterRecord } from '../counters/update.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
-import { openFencedConnection } from './fencedConnection.ts'
+import { type Fenced, openFencedConnection } from './fence.ts'
 import { lockAndRead, readUnsure } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
-import type { FlushText } from './steps.ts'
-import { begin, commit, type Fenced, rollBack } from './transaction.ts'
-import { readVersions, splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
+import { type FlushText, textOf } from './steps.ts'
+import { begin, commit, hasBegun, rollBack } from './transaction.ts'
+import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
-export interface WriterOptions extends ReconnectingSessionOptions {
+interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CounterRecord[]) => void
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
-
-/** The key of the only row or claim that the statement of an index is for. */
-type OwnerAt = FlushText['ownerAt']
 
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
@@ -63,32 +60,30 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       return { kind: 'failed', cause }
     }
     const members = membersOf(flush)
-    if (isStale(members)) return { kind: 'stale' }
+    const rows = [...members.counters, ...members.sequenceGroups]
+    if (rows.some(({ row }) => row.incarnation !== failover.incarnation)) return { kind: 'stale' }
     const { session } = fenced
     const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
-    let ownerAt: OwnerAt = () => undefined
+    let sent = textOf([])
     let decision: Decision
     let writes: FlushText
     try {
       if (flush.isImpatient) {
-        const locks = tryLocks(members, flush.claims)
-        ownerAt = locks.ownerAt
-        const answers = await begin(fenced, locks.statements)
-        if (!answers) return await lose(session)
+        sent = textOf([...begin(fenced), ...tryLocks(members, flush.claims)])
+        const answers = await session.send(sent.statements)
+        if (!hasBegun(answers)) return await lose(session)
         const missing = withoutLock(members.counters, answers)
         if (missing.length > 0) {
-          const [versions] = await session.send([readVersions(missing)])
+          const keys = await splitMissing(session, missing)
           await rollBack(session)
-          return { kind: 'unavailable', ...splitMissing(missing, versions) }
+          return { kind: 'unavailable', ...keys }
         }
       }
-      const reads = lockAndRead(members, flush, form)
-      ownerAt = reads.ownerAt
-      const answers = await (flush.isImpatient
-        ? session.send(reads.statements)
-        : begin(fenced, reads.statements))
-      if (!answers) return await lose(session)
-      reads.read(answers)
+      const start = flush.isImpatient ? [] : begin(fenced)
+      sent = textOf([...start, ...lockAndRead(members, flush, form)])
+      const answers = await session.send(sent.statements)
+      if (!flush.isImpatient && !hasBegun(answers)) return await lose(session)
+      sent.read(answers)
       if (members.claimed + members.earlier.length !== flush.claims.length) {
         await rollBack(session)
         return { kind: 'failed', cause: new Error('An idempotency key is neither claimed nor found') }
@@ -102,7 +97,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       decision = decided
       writes = writeBack(decision, { at: flush.at, first: members.first }, form)
     } catch (error) {
-      return failed(session, error, flush, ownerAt)
+      return failed(session, error, flush, sent)
     }
     const outcome = await commitWrites(fenced, writes, flush)
     noteDone(outcome, members, decision)
@@ -112,30 +107,23 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   /** The second round trip. */
   async function commitWrites(fenced: Fenced, writes: FlushText, flush: Flush): Promise<Outcome> {
     const ended = await commit(fenced, writes.statements)
-    if (ended.kind === 'failed') return failed(fenced.session, ended.error, flush, writes.ownerAt)
+    if (ended.kind === 'failed') return failed(fenced.session, ended.error, flush, writes)
     onePerStatement = false
     if (ended.kind === 'rolledBack') return { kind: 'failed', cause: ended.cause }
-    const isCommitted = ended.kind === 'committed' || (await hasCommitted(fenced, ended.cause, flush.awaited))
-    if (isCommitted) {
-      fenced.fence.seq += 1
-      reportWriting(true)
-      return { kind: 'committed' }
+    if (ended.kind === 'unknown') {
+      const { cause } = ended
+      noteUnwritable(cause)
+      const isCommitted = await connection.hasCommitted(fenced, flush.awaited)
+      if (isCommitted === false) return { kind: 'failed', cause }
+      if (isCommitted === undefined) {
+        // Whatever that transaction does, it no longer belongs to this writer.
+        connection.leaveFence()
+        return { kind: 'unknown', cause }
+      }
     }
-    const cause = ended.kind === 'unknown' ? ended.cause : undefined
-    if (isCommitted === false) return { kind: 'failed', cause }
-    // Whatever that transaction does, it no longer belongs to this writer.
-    connection.leaveFence()
-    return { kind: 'unknown', cause }
-  }
-
-  function hasCommitted(fenced: Fenced, cause: unknown, awaited: AbortSignal): Promise<boolean | undefined> {
-    noteUnwritable(cause)
-    return connection.hasCommitted(fenced, awaited)
-  }
-
-  /** Whether a flush has rows of an earlier incarnation of the database. */
-  function isStale({ counters, sequenceGroups }: Members): boolean {
-    return [...counters, ...sequenceGroups].some(({ row }) => row.incarnation !== failover.incarnation)
+    fenced.fence.seq += 1
+    reportWriting(true)
+    return { kind: 'committed' }
   }
 
   /** The database lacks what this writer has committed. */
@@ -151,7 +139,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     session: Session,
     error: unknown,
     { counters, isImpatient }: Flush,
-    ownerAt: OwnerAt,
+    sent: FlushText,
   ): Promise<Outcome> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
@@ -167,8 +155,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
-    const isLocked = LOCKED.some((errno) => hasErrorNumber(cause, errno))
-    const failingKey = isFault || isLocked ? ownerAt(error.index) : undefined
+    const isLocked = hasErrorNumber(cause, ...LOCKED)
+    const failingKey = isFault || isLocked ? sent.ownerAt(error.index) : undefined
     const outcome: Failure = { kind: 'failed', cause, failingKey, isFault, isLocked }
     if (failingKey !== undefined) return outcome
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
