@@ -8,9 +8,9 @@ import type { CounterRun } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import type { Decision, Found } from './writer.ts'
 
-export interface ApplyOptions {
+interface ApplyOptions {
   at: Date
-  precautions: Pick<Precautions, 'lockedPath'>
+  precautions: Precautions
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: number
 }
@@ -84,7 +84,7 @@ function applyCall({ call, operations }: BatchedCall, at: Date): Applied | NthEr
     call.request.mode === 'one' ? applyOne(operations, at) : applyAll(onCounters(operations), at)
   if (!(results instanceof NthError)) return { results, at, isReplayed: false }
   // The coalesced statements included this call, so the counters would have wrong values.
-  for (const { row } of onCounters(operations)) row.noteRefusal()
+  for (const { row } of onCounters(operations)) row.isRefused = true
   return results
 }
 

@@ -62,7 +62,8 @@ export class CounterRun implements RowState {
   raised = 0
   isDefined = false
   isDeleted = false
-  #isRefused = false
+  /** Whether an operation on it was refused, or undone with others of its call. */
+  isRefused = false
 
   constructor(row: CounterRow, precautions: Precautions) {
     const { slots, bounds } = row.definition
@@ -118,14 +119,9 @@ export class CounterRun implements RowState {
     return apply(this, operation, at)
   }
 
-  /** Notes that an operation on it was refused, or undone with others of its call. */
-  noteRefusal(): void {
-    this.#isRefused = true
-  }
-
   /** Whether its coalesced statement had the effect of its operations. */
   isAsSent(): boolean {
-    return !this.coalesced || !this.#isRefused
+    return !this.coalesced || !this.isRefused
   }
 
   /** What to write; undefined: nothing, or its coalesced statement has written it. */

@@ -23,7 +23,7 @@ import type { Failure, Writer } from './writer.ts'
  * the same row are coalesced into one statement, and each call gets a number of its own.
  *
  * A call goes through this file from top to bottom: its rows are resolved, it is enqueued, a writer flushes it together
- * with all others that wait, and it is answered. Its states (see `CallState`):
+ * with all others that wait, and it is answered. Its states (see `call.ts`):
  *
  *   resolving → waiting → flushing → committing → answered: the usual way
  *   flushing → flushing     rolled back: because of another call, or a conflict
@@ -37,26 +37,9 @@ import type { Failure, Writer } from './writer.ts'
  * Invariants: a call is either waiting or in exactly one flush; it is answered once; after that, no COMMIT that contains
  * it is sent.
  */
-export interface GroupCommit {
-  /**
-   * Applies operations exactly once. With a claim, a repeat returns the first result.
-   *
-   * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if
-   *   nothing was applied; OUTCOME_UNKNOWN if that is not known
-   */
-  change(request: Request): Promise<Applied>
-  /**
-   * Applies operations to existing rows, independently. Returns for each its result, its error, or undefined where there
-   * is no row.
-   *
-   * @throws {NthError} UNAVAILABLE
-   */
-  changeEach(operations: readonly NamedOperation[]): Promise<(OperationResult | Error | undefined)[]>
-  /** Closes the writers. To be called when no call waits any more. */
-  close(): Promise<void>
-}
+export type GroupCommit = ReturnType<typeof openGroupCommit>
 
-export interface GroupCommitOptions extends PendingCallsOptions, Omit<FlushOptions, 'pending'> {
+export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
   openWriter: () => Writer
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
@@ -71,24 +54,38 @@ const QUARANTINE_WRITERS = 2
  */
 const ATTEMPTS_UNTIL_REPORTED = 6
 
-export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
+export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, onFault, now, random } = options
   const pending = openPendingCalls(options)
-  const flushing: FlushOptions = { ...options, pending }
+  const context = { ...options, pending, resolveAgain, quarantine: isolateAll }
+  const quarantineContext = { ...context, quarantine: blame }
   const waiting = new Set<Call>()
-  const queue = { remove: (call: Call) => waiting.delete(call) }
-  const quarantine = openQuarantine(firstOf)
+  const quarantine = openQuarantine()
   const openOwn = (): OwnWriter => ({ writer: openWriter(), isRunning: false })
   const main = openOwn()
   const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
 
   return {
-    change(request) {
+    /**
+     * Applies operations exactly once. With a claim, a repeat returns the first result.
+     *
+     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if nothing was
+     *   applied; OUTCOME_UNKNOWN if that is not known
+     */
+    change(request: Request): Promise<Applied> {
       const refusal = pending.refusal()
       return refusal ? Promise.reject(refusal) : admit(request)
     },
 
-    async changeEach(operations) {
+    /**
+     * Applies operations to existing rows, independently. Returns for each its result, its error, or undefined where
+     * there is no row.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    async changeEach(
+      operations: readonly NamedOperation[],
+    ): Promise<(OperationResult | Error | undefined)[]> {
       const refusal = pending.refusal()
       if (refusal) throw refusal
       return Promise.all(
@@ -101,6 +98,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
       )
     },
 
+    /** Closes the writers. To be called when no call waits any more. */
     async close() {
       await Promise.all([main, ...quarantineWriters].map(({ writer }) => writer.close()))
     },
@@ -141,8 +139,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
     if (call.isAnswered) return
     const key = quarantine.keyOf(call)
     if (key === undefined) {
-      call.waitIn(queue)
-      waiting.add(call)
+      call.waitIn(waiting)
       if (!main.isRunning) void flushWaiting()
     } else {
       isolate(key, [call])
@@ -162,9 +159,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
     while (waiting.size > 0) {
       await endOfTick()
       const batch = firstOf(waiting)
-      await flushAll(main.writer, batch, { resolveAgain, quarantine: isolateAll }, flushing).catch((error) =>
-        fail(batch, error),
-      )
+      await flushAll(main.writer, batch, context).catch((error) => fail(batch, error))
     }
     main.isRunning = false
   }
@@ -202,8 +197,8 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
     // A call that touches more must not hold those rows while it waits for this key.
     const other = calls.find(touchesMore)
-    const failure = other && (await probe(writer, key, other, flushing))
-    if (!failure) return flushAll(writer, calls, { resolveAgain, quarantine: blame }, flushing)
+    const failure = other && (await probe(writer, key, other, options))
+    if (!failure) return flushAll(writer, calls, quarantineContext)
     blame(key, calls, failure)
     return false
   }

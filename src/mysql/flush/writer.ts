@@ -1,4 +1,4 @@
-import type { Decision, Failure, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
+import type { Decision, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
@@ -29,7 +29,7 @@ const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
  * the operations are applied to what was found, the writes that result from them, and COMMIT.
  *
  * Only the answers OK and "deadlock" decide the outcome of a COMMIT. After any other, the fence is read on a new
- * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
+ * connection. A connection lost before COMMIT was text means that nothing was applied: nobody else can send it.
  */
 export function openWriter(target: Target, options: WriterOptions): Writer {
   const { failover, onChanged, onFault } = options
@@ -64,13 +64,12 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (rows.some(({ row }) => row.incarnation !== failover.incarnation)) return { kind: 'stale' }
     const { session } = fenced
     const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
-    let sent = textOf([])
+    let text = textOf([])
     let decision: Decision
-    let writes: FlushText
     try {
       if (flush.isImpatient) {
-        sent = textOf([...begin(fenced), ...tryLocks(members, flush.claims)])
-        const answers = await session.send(sent.statements)
+        text = textOf([...begin(fenced), ...tryLocks(members, flush.claims)])
+        const answers = await session.send(text.statements)
         if (!hasBegun(answers)) return await lose(session)
         const missing = withoutLock(members.counters, answers)
         if (missing.length > 0) {
@@ -80,10 +79,10 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         }
       }
       const start = flush.isImpatient ? [] : begin(fenced)
-      sent = textOf([...start, ...lockAndRead(members, flush, form)])
-      const answers = await session.send(sent.statements)
+      text = textOf([...start, ...lockAndRead(members, flush, form)])
+      const answers = await session.send(text.statements)
       if (!flush.isImpatient && !hasBegun(answers)) return await lose(session)
-      sent.read(answers)
+      text.read(answers)
       if (members.claimed + members.earlier.length !== flush.claims.length) {
         await rollBack(session)
         return { kind: 'failed', cause: new Error('An idempotency key is neither claimed nor found') }
@@ -95,11 +94,11 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         return { kind: 'withdrawn' }
       }
       decision = decided
-      writes = writeBack(decision, { at: flush.at, first: members.first }, form)
+      text = writeBack(decision, { at: flush.at, first: members.first }, form)
     } catch (error) {
-      return failed(session, error, flush, sent)
+      return failed(session, error, flush, text)
     }
-    const outcome = await commitWrites(fenced, writes, flush)
+    const outcome = await commitWrites(fenced, text, flush)
     noteDone(outcome, members, decision)
     return outcome
   }
@@ -139,7 +138,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     session: Session,
     error: unknown,
     { counters, isImpatient }: Flush,
-    sent: FlushText,
+    text: FlushText,
   ): Promise<Outcome> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
@@ -156,9 +155,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
     const isLocked = hasErrorNumber(cause, ...LOCKED)
-    const failingKey = isFault || isLocked ? sent.ownerAt(error.index) : undefined
-    const outcome: Failure = { kind: 'failed', cause, failingKey, isFault, isLocked }
-    if (failingKey !== undefined) return outcome
+    const failingKey = isFault || isLocked ? text.ownerAt(error.index) : undefined
+    if (failingKey !== undefined) return { kind: 'failed', cause, failingKey, isFault, isLocked }
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
     onePerStatement = (isFault || (isLocked && isImpatient)) && !wasOnePerStatement
     if (isFault || failure === 'refused') reportWriting(false, cause)
