@@ -63,19 +63,20 @@ export function applyBatch(
   return {
     results,
     decision: {
-      counters: counters.flatMap((run) => {
-        const write = run.write()
-        return write ? [{ run, write }] : []
-      }),
-      sequenceGroups: sequenceGroups.flatMap((run) => {
-        const write = run.write()
-        return write ? [{ run, write }] : []
-      }),
+      counters: writesOf(counters),
+      sequenceGroups: writesOf(sequenceGroups),
       additions: counters.filter(({ added }) => added !== 0n),
       toStore,
       toRelease: claims.filter(({ key }) => !known.has(key)),
     },
   }
+}
+
+function writesOf<Run, Write>(runs: readonly (Run & { write(): Write | undefined })[]) {
+  return runs.flatMap((run) => {
+    const write = run.write()
+    return write ? [{ run, write }] : []
+  })
 }
 
 /** Applies the operations of a call: all or none. */

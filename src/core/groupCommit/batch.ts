@@ -5,16 +5,11 @@ import type { Call } from './call.ts'
 import { CounterRun, isForDefinition } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import { SequenceRun } from './sequenceRun.ts'
+import type { Flush } from './writer.ts'
 
 /** The calls of one attempt of a flush, in order of arrival, and what they touch. */
-export interface Batch {
+export interface Batch extends Pick<Flush, 'counters' | 'sequenceGroups' | 'claims'> {
   calls: readonly BatchedCall[]
-  /** One for each counter. */
-  counters: readonly CounterRun[]
-  /** One for each sequence group. */
-  sequenceGroups: readonly SequenceRun[]
-  /** One for each idempotency key. */
-  claims: readonly Claim[]
 }
 
 export interface BatchedCall {

@@ -48,7 +48,7 @@ export async function flushAll(
   let failures = 0
   for (let open = calls; ; ) {
     pending.expire(open)
-    open = unanswered(open)
+    open = open.filter((call) => !call.isAnswered)
     if (open.length === 0) return false
     const { outcome, batch, results } = await attempt(writer, open, { at, isImpatient, precautions }, context)
     switch (outcome.kind) {
@@ -169,10 +169,6 @@ async function flushApart(
   const first = await flushAll(writer, calls.slice(0, half), context)
   const second = await flushAll(writer, calls.slice(half), context)
   return first || second
-}
-
-function unanswered(calls: readonly Call[]): readonly Call[] {
-  return calls.some(({ isAnswered }) => isAnswered) ? calls.filter((call) => !call.isAnswered) : calls
 }
 
 function goneIn({ counters, sequenceGroups }: Batch): string[] {

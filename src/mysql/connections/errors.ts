@@ -25,12 +25,6 @@ const FAILURES: Record<ErrorClass, Failure> = {
   OTHERS: 'fault',
 }
 
-const classes = new Map<number, ErrorClass>(
-  (Object.keys(FAILURES) as ErrorClass[]).flatMap((name) =>
-    Object.values(CLASSES[name]).map((errno) => [errno, name] as const),
-  ),
-)
-
 interface DriverError extends Error {
   errno?: number
   code?: string
@@ -98,7 +92,10 @@ export function reasonOf(error: unknown): string {
 }
 
 function classOf(error: unknown): ErrorClass | undefined {
-  return isServerError(error) ? classes.get(error.errno) : undefined
+  if (!isServerError(error)) return undefined
+  // `FAILURES` has no other keys.
+  const names = Object.keys(FAILURES) as ErrorClass[]
+  return names.find((name) => Object.values<number>(CLASSES[name]).includes(error.errno))
 }
 
 /** Error numbers from the server are positive; those of sockets are negative. */

@@ -20,11 +20,6 @@ export interface Fenced {
   fence: Fence
 }
 
-export interface FencedConnectionOptions extends ReconnectingSessionOptions {
-  /** Whether a flush is using it, so that it needs no heartbeat. */
-  isBusy: () => boolean
-}
-
 /** The range of `crypto.randomInt`, large enough that two writers never have the same id. */
 const IDS = 2 ** 48 - 1
 
@@ -34,9 +29,17 @@ const DELETED_AT_ONCE = 500
 /** Pause between failed attempts to read the row. */
 const RETRY_PAUSE_MS = 50
 
-/** Opens a writer's connection, which is reopened when it is lost, and its own fence. */
-export function openFencedConnection(target: Target, options: FencedConnectionOptions) {
-  const { failover, idleLimitS, isBusy } = options
+/**
+ * Opens a writer's connection, which is reopened when it is lost, and its own fence.
+ *
+ * @param isBusy whether a flush is using it, so that it needs no heartbeat
+ */
+export function openFencedConnection(
+  target: Target,
+  options: ReconnectingSessionOptions,
+  isBusy: () => boolean,
+) {
+  const { failover, idleLimitS } = options
   const reconnecting = openReconnectingSession(target, options)
   let fence: Fence | undefined
   let touchedAt = performance.now()

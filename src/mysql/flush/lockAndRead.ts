@@ -1,5 +1,4 @@
 import type { Flush } from '../../core/groupCommit/writer.ts'
-import type { Claim } from '../../core/idempotency.ts'
 import { firstRow, rowsOf, type Session } from '../connections/session.ts'
 import { lockDefinition } from '../counters/define.ts'
 import { periodTotalSteps } from '../counters/periodTotals.ts'
@@ -16,11 +15,12 @@ import { type FlushForm, NARROW, ownerOf, type Step, select, textOf } from './st
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
  */
-export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {
+export function lockAndRead(members: Members, flush: Flush, form: FlushForm): Step[] {
   const { counters, sequenceGroups } = members
+  const { at } = flush
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return [
-    ...claimSteps(members, claims, at, form),
+    ...claimSteps(members, flush, form),
     ...firstRevisionSteps(members, form),
     ...changeSteps(members, single, at, form),
     ...revisionSteps(single),
@@ -52,12 +52,7 @@ export async function readUnsure(session: Session, members: Members): Promise<bo
   return unsure.some(({ before }) => before !== 0)
 }
 
-function claimSteps(
-  members: Members,
-  claims: readonly Claim[],
-  at: Date,
-  { onePerStatement }: FlushForm,
-): Step[] {
+function claimSteps(members: Members, { claims, at }: Flush, { onePerStatement }: FlushForm): Step[] {
   if (claims.length === 0) return []
   const groups = onePerStatement ? inOrder(claims).map((one) => [one]) : [claims]
   return [
@@ -101,16 +96,11 @@ function revisionSteps(counters: readonly CounterMember[]): Step[] {
   })
 }
 
-function changeSteps(
-  members: Members,
-  counters: readonly CounterMember[],
-  at: Date,
-  { onePerStatement, isTriggered }: FlushForm,
-): Step[] {
-  if (counters.length > NARROW && !onePerStatement) return lockAndChange(members, counters, at)
+function changeSteps(members: Members, counters: CounterMember[], at: Date, form: FlushForm): Step[] {
+  if (counters.length > NARROW && !form.onePerStatement) return lockAndChange(members, counters, at)
   return counters.flatMap((member) => {
     const { coalesced, raise } = member.run
-    if (coalesced?.kind !== 'add' || isTriggered) return lockAndChange(members, [member], at)
+    if (coalesced?.kind !== 'add' || form.isTriggered) return lockAndChange(members, [member], at)
     const step: Step = {
       statement: addReturningOld(member.row, coalesced.delta, { at, raise }),
       owner: member.row.key,

@@ -1,5 +1,5 @@
-import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { type Answer, FailedStatement, type Session } from '../connections/session.ts'
+import { ER } from '../connections/errors.ts'
+import type { Answer, Session } from '../connections/session.ts'
 import { type Fenced, guard, raise } from './fence.ts'
 import type { Step } from './steps.ts'
 
@@ -17,37 +17,13 @@ export function hasBegun([, raised]: readonly Answer[]): boolean {
   return !Array.isArray(raised) && raised?.affectedRows === 1
 }
 
-/** How a COMMIT ended. */
-export type Commit =
-  | { kind: 'committed' }
-  /** A statement before it failed, so the server did not run it. */
-  | { kind: 'failed'; error: FailedStatement }
-  /** It had no effect, because of a conflict. */
-  | { kind: 'rolledBack'; cause: unknown }
-  /** Not known. The session is closed. */
-  | { kind: 'unknown'; cause: unknown }
-
-/** Errors of COMMIT, or of the guard before it, that mean it had no effect. */
-const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
-
-/** Sends the last statements of a transaction, and COMMIT, in one round trip. */
-export async function commit({ session, fence }: Fenced, statements: readonly string[]): Promise<Commit> {
-  const guards = session.isClustered ? [guard(fence)] : []
-  try {
-    await session.send([...statements, ...guards, 'commit'])
-    return { kind: 'committed' }
-  } catch (error) {
-    if (error instanceof FailedStatement && error.index < statements.length) return { kind: 'failed', error }
-    const cause = error instanceof FailedStatement ? error.cause : error
-    if (hasErrorNumber(cause, ...ROLLED_BACK)) {
-      // The next START TRANSACTION would commit what may still be open.
-      await rollBack(session)
-      return { kind: 'rolledBack', cause }
-    }
-    session.drop()
-    return { kind: 'unknown', cause }
-  }
+/** The last statements of a transaction. */
+export function end({ session, fence }: Fenced): string[] {
+  return session.isClustered ? [guard(fence), 'commit'] : ['commit']
 }
+
+/** Errors of the last statements that mean that the transaction had no effect. */
+export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
 
 /** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
 export async function rollBack(session: Session): Promise<void> {

@@ -73,16 +73,12 @@ interface Counted {
 }
 
 /** Changes locked rows, with one statement for all that get the same new value or the same delta. */
-function changeSteps(
-  rows: readonly Counted[],
-  { at, first }: WriteOptions,
-  { onePerStatement }: FlushForm,
-): Step[] {
+function changeSteps(rows: readonly Counted[], { at, first }: WriteOptions, form: FlushForm): Step[] {
   const isSame = rows.every(({ to }) => to === rows[0]?.to)
   const operationOf = ({ from, to }: Counted): ValueOperation =>
     isSame || !Number.isSafeInteger(to - from) ? { kind: 'set', to } : { kind: 'add', delta: to - from }
   const groups = groupBy(rows, (one) =>
-    onePerStatement ? one.row.key : JSON.stringify([operationOf(one), one.raise]),
+    form.onePerStatement ? one.row.key : JSON.stringify([operationOf(one), one.raise]),
   )
   return [...groups.values()].map((group) => {
     const [one] = group

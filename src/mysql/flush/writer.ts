@@ -10,7 +10,7 @@ import { type Fenced, openFencedConnection } from './fence.ts'
 import { lockAndRead, readUnsure } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
 import { type FlushText, textOf } from './steps.ts'
-import { begin, commit, hasBegun, rollBack } from './transaction.ts'
+import { begin, end, hasBegun, ROLLED_BACK, rollBack } from './transaction.ts'
 import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
@@ -38,7 +38,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   let isTriggered = false
   let onePerStatement = false
   let isBusy = false
-  const connection = openFencedConnection(target, { ...options, isBusy: () => isBusy })
+  const connection = openFencedConnection(target, options, () => isBusy)
 
   return {
     async flush(flush) {
@@ -56,7 +56,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     try {
       fenced = await connection.open()
     } catch (cause) {
-      noteUnwritable(cause)
+      noteUnwritable(causeOf(cause))
       return { kind: 'failed', cause }
     }
     const members = membersOf(flush)
@@ -98,19 +98,28 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     } catch (error) {
       return failed(session, error, flush, text)
     }
-    const outcome = await commitWrites(fenced, text, flush)
+    const outcome = await commit(fenced, text, flush)
     noteDone(outcome, members, decision)
     return outcome
   }
 
-  /** The second round trip. */
-  async function commitWrites(fenced: Fenced, writes: FlushText, flush: Flush): Promise<Outcome> {
-    const ended = await commit(fenced, writes.statements)
-    if (ended.kind === 'failed') return failed(fenced.session, ended.error, flush, writes)
-    onePerStatement = false
-    if (ended.kind === 'rolledBack') return { kind: 'failed', cause: ended.cause }
-    if (ended.kind === 'unknown') {
-      const { cause } = ended
+  /** The second round trip: the writes, which result from what was found, and COMMIT. */
+  async function commit(fenced: Fenced, writes: FlushText, flush: Flush): Promise<Outcome> {
+    const { session, fence } = fenced
+    try {
+      await session.send([...writes.statements, ...end(fenced)])
+    } catch (error) {
+      // After a statement that failed, the server runs no other.
+      const isBeforeCommit = error instanceof FailedStatement && error.index < writes.statements.length
+      if (isBeforeCommit) return failed(session, error, flush, writes)
+      const cause = causeOf(error)
+      onePerStatement = false
+      if (hasErrorNumber(cause, ...ROLLED_BACK)) {
+        // The next START TRANSACTION would commit what may still be open.
+        await rollBack(session)
+        return { kind: 'failed', cause }
+      }
+      session.drop()
       noteUnwritable(cause)
       const isCommitted = await connection.hasCommitted(fenced, flush.awaited)
       if (isCommitted === false) return { kind: 'failed', cause }
@@ -120,7 +129,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         return { kind: 'unknown', cause }
       }
     }
-    fenced.fence.seq += 1
+    onePerStatement = false
+    fence.seq += 1
     reportWriting(true)
     return { kind: 'committed' }
   }
@@ -173,8 +183,11 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     }
   }
 
-  function noteUnwritable(error: unknown): void {
-    const cause = error instanceof FailedStatement ? error.cause : error
+  function noteUnwritable(cause: unknown): void {
     if (isUnwritable(cause)) reportWriting(false, cause)
   }
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof FailedStatement ? error.cause : error
 }
