@@ -1,14 +1,16 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { DAY_MS } from '../../core/time/calendar.ts'
+import { ER } from '../connections/errors.ts'
 import { isSameDatabase } from '../connections/identity.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { FailedStatement, rowsOf, type Session } from '../connections/session.ts'
+import { type Answer, FailedStatement, rowsOf, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
+import type { Step } from './steps.ts'
 
 /** A writer's own row in the database. Each of its transactions increments `seq`. */
-export interface Fence {
+interface Fence {
   id: number
   /** `seq` of the last transaction that committed. */
   seq: number
@@ -121,22 +123,41 @@ async function openFence(session: Session): Promise<Fence> {
   return { id, seq: 0 }
 }
 
-/** Increments `seq` within a transaction. Must match one row. */
-export function raise({ id, seq }: Fence): string {
-  return `update fence
+/**
+ * The first statements of a transaction, which increment `seq`.
+ *
+ * On a cluster without START TRANSACTION: `autocommit` is 0 there, and it would commit what an earlier transaction left.
+ */
+export function begin({ session, fence: { id, seq } }: Fenced): Step[] {
+  const raise = `update fence
    set seq = ${integer(seq + 1)},
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)}`
+  return [{ statement: session.isClustered ? 'rollback' : 'start transaction' }, { statement: raise }]
+}
+
+/** Whether the answers to `begin` show that `seq` was what this writer left it at. */
+export function hasBegun([, raised]: readonly Answer[]): boolean {
+  return !Array.isArray(raised) && raised?.affectedRows === 1
 }
 
 /**
- * Fails unless the current transaction is still the one that incremented `seq`.
+ * The last statements of a transaction. On a cluster they fail unless it is still the one that incremented `seq`.
  *
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function guard({ id, seq }: Fence): string {
-  return failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`)
+export function end({ session, fence: { id, seq } }: Fenced): string[] {
+  if (!session.isClustered) return ['commit']
+  return [failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`), 'commit']
+}
+
+/** Errors of the last statements that mean that the transaction had no effect. */
+export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
+
+/** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
+export async function rollBack(session: Session): Promise<void> {
+  if (session.isOpen()) await session.send(['rollback']).catch(session.drop)
 }
 
 /** Keeps the row of an idle writer from being deleted. */

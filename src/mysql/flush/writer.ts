@@ -6,11 +6,10 @@ import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import type { CounterRecord } from '../counters/update.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
-import { type Fenced, openFencedConnection } from './fence.ts'
+import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
 import { lockAndRead, readUnsure } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
 import { type FlushText, textOf } from './steps.ts'
-import { begin, end, hasBegun, ROLLED_BACK, rollBack } from './transaction.ts'
 import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
@@ -29,7 +28,7 @@ const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
  * the operations are applied to what was found, the writes that result from them, and COMMIT.
  *
  * Only the answers OK and "deadlock" decide the outcome of a COMMIT. After any other, the fence is read on a new
- * connection. A connection lost before COMMIT was text means that nothing was applied: nobody else can send it.
+ * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
  */
 export function openWriter(target: Target, options: WriterOptions): Writer {
   const { failover, onChanged, onFault } = options
