@@ -8,13 +8,6 @@ import type { CounterRun } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import type { Decision, Found } from './writer.ts'
 
-interface ApplyOptions {
-  at: Date
-  precautions: Precautions
-  /** How long idempotency keys are valid, in milliseconds. */
-  keyTtlMs: number
-}
-
 /** What a flush writes, and what its callers get if it commits. */
 export interface AppliedBatch {
   decision: Decision
@@ -28,7 +21,7 @@ export interface AppliedBatch {
 export function applyBatch(
   batch: Batch,
   found: Found,
-  { at, precautions, keyTtlMs }: ApplyOptions,
+  { at, precautions, keyTtlMs }: { at: Date; precautions: Precautions; keyTtlMs: number },
 ): AppliedBatch | 'withdraw' {
   const { counters, sequenceGroups, claims } = batch
   const runs = [...counters, ...sequenceGroups]

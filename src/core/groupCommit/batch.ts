@@ -17,7 +17,6 @@ export interface BatchedCall {
   operations: readonly RunOperation[]
 }
 
-/** An operation, and the run of its row. */
 export type RunOperation =
   | { kind: 'counter'; run: CounterRun; operation: CounterOperation }
   | { kind: 'sequenceGroup'; run: SequenceRun; operation: SequenceOperation }
@@ -97,6 +96,6 @@ function shareLockedPath(calls: readonly BatchedCall[]): void {
   for (const { call, operations } of calls) {
     if (call.request.mode === 'one') continue
     const mayRefuse = operations.some((one) => one.kind === 'counter' && !one.run.coalesced)
-    if (mayRefuse) for (const { run } of operations) run.lock()
+    if (mayRefuse) for (const { run } of operations) run.takeLockedPath()
   }
 }

@@ -24,7 +24,6 @@ export interface Request {
 /** An operation whose row is still to be looked up, as in `Rows`. */
 export type NamedOperation = ReturnType<typeof named>
 
-/** An operation and its row. */
 export type RowOperation =
   | { readonly kind: 'counter'; readonly row: CounterRow; readonly operation: CounterOperation }
   | { readonly kind: 'sequenceGroup'; readonly row: SequenceGroupRow; readonly operation: SequenceOperation }

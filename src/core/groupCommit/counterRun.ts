@@ -31,7 +31,6 @@ export type CounterWrite =
 
 /** The operations of one flush on one counter. */
 export class CounterRun implements RowState {
-  readonly kind = 'counter'
   readonly row: CounterRow
   /**
    * All operations on it as one, sent as one statement. Undefined: the locked path. The row is read under lock, its
@@ -40,7 +39,6 @@ export class CounterRun implements RowState {
   coalesced: ValueOperation | undefined
   /** How much its coalesced operations raise the revision. */
   raise = 0
-  /** Whether a caller wants its revision. */
   withRevision = false
   /** Whether its definition may be changed, or it may be deleted. */
   isForDefinition = false
@@ -78,7 +76,6 @@ export class CounterRun implements RowState {
     if (slots > 1 && (isLocked || readsTotals)) this.#takeAllSlots()
   }
 
-  /** Adds an operation of a request. */
   include(operation: CounterOperation, request: Request): void {
     const { claim, wantsPeriodValues, withRevision } = request
     // A repeat may want what the first call didn't. A large delta may overflow a period.
@@ -91,14 +88,13 @@ export class CounterRun implements RowState {
     if (this.row.definition.slots > 1 && !isForOneSlot(operation)) this.#takeAllSlots()
   }
 
-  /** Makes it take the locked path. */
-  lock(): void {
+  takeLockedPath(): void {
     this.coalesced = undefined
   }
 
   #takeAllSlots(): void {
     this.slot = undefined
-    this.lock()
+    this.takeLockedPath()
   }
 
   /** Sets its state as found; undefined: the row doesn't exist. */
@@ -114,7 +110,6 @@ export class CounterRun implements RowState {
       this.definition.periods.map(({ period }, index) => ({ period, value: periodTotals[index] ?? 0 }))
   }
 
-  /** Applies an operation. If it is refused, nothing changes. */
   apply(operation: CounterOperation, at: Date): CounterResult | NthError {
     return apply(this, operation, at)
   }

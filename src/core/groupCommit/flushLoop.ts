@@ -36,11 +36,7 @@ const LOCKED: Failure = {
 }
 
 /** Flushes calls until each is answered or has left. Returns whether anything was committed. */
-export async function flushAll(
-  writer: Writer,
-  calls: readonly Call[],
-  context: FlushContext,
-): Promise<boolean> {
+export async function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext) {
   const { pending, now, random, resolveAgain, quarantine } = context
   const at = now()
   const precautions = openPrecautions(random)
@@ -99,7 +95,7 @@ export async function probe(
   const at = now()
   const { counters, sequenceGroups, claims } = batchOf([call], openPrecautions(random), at)
   const hasKey = ({ row }: CounterRun | SequenceRun) => isOf(row, key)
-  for (const run of [...counters, ...sequenceGroups]) run.lock()
+  for (const run of [...counters, ...sequenceGroups]) run.takeLockedPath()
   const outcome = await writer.flush({
     counters: counters.filter(hasKey),
     sequenceGroups: sequenceGroups.filter(hasKey).slice(0, 1),

@@ -3,7 +3,6 @@ import type { CounterRow } from '../rows.ts'
 /** What the attempts of one flush have shown that its next attempt must heed. */
 export type Precautions = ReturnType<typeof openPrecautions>
 
-/** @param random a number from 0 to below 1 */
 export function openPrecautions(random: () => number) {
   const slots = new Map<string, number>()
   return {

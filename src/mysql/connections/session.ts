@@ -100,7 +100,6 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
   }
 }
 
-/** The rows that a select found. */
 export function rowsOf<Row = RowDataPacket>(answer: Answer | undefined): Row[] {
   // The caller knows the columns of its statement; the driver doesn't.
   return Array.isArray(answer) ? (answer as Row[]) : []

@@ -16,7 +16,6 @@ interface Fence {
   seq: number
 }
 
-/** A session, and the fence of its writer. */
 export interface Fenced {
   session: Session
   fence: Fence

@@ -9,7 +9,7 @@ import { READ_FIRST_REVISION } from '../revisions.ts'
 import { lockSequenceGroups, mayAdvance } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members } from './members.ts'
-import { type FlushForm, NARROW, ownerOf, type Step, select, textOf } from './steps.ts'
+import { type FlushForm, NARROW, ownerOf, type Step, select, textOf, together } from './steps.ts'
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
@@ -52,14 +52,13 @@ export async function readUnsure(session: Session, members: Members): Promise<bo
   return unsure.some(({ before }) => before !== 0)
 }
 
-function claimSteps(members: Members, { claims, at }: Flush, { onePerStatement }: FlushForm): Step[] {
+function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {
   if (claims.length === 0) return []
-  const groups = onePerStatement ? inOrder(claims).map((one) => [one]) : [claims]
   return [
-    ...groups.map(
-      (group): Step => ({
-        statement: claim(group, at),
-        owner: group.length === 1 ? group[0]?.key : undefined,
+    ...together(inOrder(claims), form).map(
+      (some): Step => ({
+        statement: claim(some, at),
+        owner: some.length === 1 ? some[0]?.key : undefined,
         read(answer) {
           if (!Array.isArray(answer)) members.claimed += answer.affectedRows
         },

@@ -38,7 +38,6 @@ export function together<One>(
 /** Follows a select, to show whether that failed or the statement after it. */
 const MARK: Step = { statement: 'do 0' }
 
-/** A select. */
 export function select(statement: string, owner?: string, read?: Step['read']): Step[] {
   return [{ statement, owner, read }, MARK]
 }
@@ -46,7 +45,6 @@ export function select(statement: string, owner?: string, read?: Step['read']): 
 export function textOf(steps: readonly Step[]) {
   return {
     statements: steps.map(({ statement }) => statement),
-    /** The key of the only row or claim that the statement of an index is for. */
     ownerAt: (index: number) => steps[index]?.owner,
     read(answers: readonly Answer[]) {
       for (const [index, answer] of answers.entries()) steps[index]?.read?.(answer)
