@@ -1,4 +1,4 @@
-import { applyAll, type CounterOperation } from '../counters/apply.ts'
+import { apply, applyAll, type CounterOperation } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
@@ -34,11 +34,8 @@ export function applyBatch(
   }
   if (takeLockedPath(counters.filter((run) => run.isTight()))) return 'withdraw'
 
-  const known = new Map(
-    found.earlier
-      .filter(({ ageMs }) => ageMs < keyTtlMs)
-      .map((one): [string, StoredResults] => [one.claim.key, one]),
-  )
+  const known = new Map<string, StoredResults>()
+  for (const one of found.earlier) if (one.ageMs < keyTtlMs) known.set(one.claim.key, one)
   const toStore: StoredResults[] = []
   const results = new Map<Call, Applied | NthError>()
   for (const one of batch.calls) {
@@ -86,7 +83,7 @@ function applyOne(operations: readonly RunOperation[], at: Date): OperationResul
   const results: OperationResult[] = []
   for (const one of operations) {
     const result =
-      one.kind === 'counter' ? one.run.apply(one.operation, at) : one.run.apply(one.operation, at)
+      one.kind === 'counter' ? apply(one.run, one.operation, at) : one.run.apply(one.operation, at)
     if (result instanceof NthError) return result
     results.push(result)
   }

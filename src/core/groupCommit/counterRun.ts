@@ -1,7 +1,5 @@
 import {
-  apply,
   type CounterOperation,
-  type CounterResult,
   coalesce,
   type PeriodTotal,
   type RowState,
@@ -9,7 +7,6 @@ import {
   type ValueOperation,
 } from '../counters/apply.ts'
 import type { Definition } from '../counters/definition.ts'
-import type { NthError } from '../errors.ts'
 import type { CounterRow } from '../rows.ts'
 import type { Request } from './call.ts'
 import type { Precautions } from './precautions.ts'
@@ -85,7 +82,8 @@ export class CounterRun implements RowState {
     this.raise += raiseBy(operation.kind === 'add' ? operation.delta : null)
     const isDecidedUnderLock = claim || operation.kind === 'define' || operation.kind === 'delete'
     this.coalesced = isDecidedUnderLock ? undefined : this.coalesced && coalesce(this.coalesced, operation)
-    if (this.row.definition.slots > 1 && !isForOneSlot(operation)) this.#takeAllSlots()
+    const isForOneSlot = operation.kind === 'add' && isSmall(operation)
+    if (this.row.definition.slots > 1 && !isForOneSlot) this.#takeAllSlots()
   }
 
   takeLockedPath(): void {
@@ -108,10 +106,6 @@ export class CounterRun implements RowState {
     this.periodTotals =
       periodTotals &&
       this.definition.periods.map(({ period }, index) => ({ period, value: periodTotals[index] ?? 0 }))
-  }
-
-  apply(operation: CounterOperation, at: Date): CounterResult | NthError {
-    return apply(this, operation, at)
   }
 
   /** Whether its coalesced statement had the effect of its operations. */
@@ -151,10 +145,6 @@ export const SMALL_SUM = 2 ** 42
 /** Whether it changes or deletes the definition of a counter. */
 export function isForDefinition(operation: { kind: string }): boolean {
   return operation.kind === 'define' || operation.kind === 'delete'
-}
-
-function isForOneSlot(operation: CounterOperation): boolean {
-  return operation.kind === 'add' && isSmall(operation)
 }
 
 function isSmall(operation: CounterOperation): boolean {

@@ -1,7 +1,6 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, unavailable } from '../errors.ts'
-import type { OperationResult } from '../operations.ts'
 import { firstOf } from './batch.ts'
 import {
   type Applied,
@@ -61,7 +60,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const quarantineContext = { ...context, quarantine: blame }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
-  const openOwn = (): OwnWriter => ({ writer: openWriter(), isRunning: false })
+  const openOwn = () => ({ writer: openWriter(), isRunning: false })
   const main = openOwn()
   const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
 
@@ -83,16 +82,14 @@ export function openGroupCommit(options: GroupCommitOptions) {
      *
      * @throws {NthError} UNAVAILABLE
      */
-    async changeEach(
-      operations: readonly NamedOperation[],
-    ): Promise<(OperationResult | Error | undefined)[]> {
+    async changeEach(operations: readonly NamedOperation[]) {
       const refusal = pending.refusal()
       if (refusal) throw refusal
       return Promise.all(
         operations.map((operation) =>
           admit({ operations: [operation], mode: 'one', missingRows: 'fail' }).then(
             ({ results }) => results[0],
-            (error) => (error instanceof MissingRow ? undefined : error),
+            (error: Error) => (error instanceof MissingRow ? undefined : error),
           ),
         ),
       )
@@ -183,7 +180,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   }
 
   /** A writer of the quarantine: flushes each failing key alone, until that succeeds. */
-  async function flushQuarantined(own: OwnWriter): Promise<void> {
+  async function flushQuarantined(own: typeof main): Promise<void> {
     own.isRunning = true
     for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
       const { key, calls } = tried
@@ -224,14 +221,9 @@ export function openGroupCommit(options: GroupCommitOptions) {
   }
 }
 
-interface OwnWriter {
-  writer: Writer
-  isRunning: boolean
-}
-
+/** Whether the rows of a call have the same keys again. */
 function isSame(before: readonly RowOperation[], after: readonly RowOperation[]): boolean {
-  const [keysBefore, keysAfter] = [before, after].map((all) => all.map(({ row }) => row.key).join('\n'))
-  return keysBefore === keysAfter
+  return before.every(({ row }, index) => row.key === after[index]?.row.key)
 }
 
 function touchesMore({ operations, request: { claim } }: Call): boolean {

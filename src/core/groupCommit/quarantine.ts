@@ -15,19 +15,13 @@ export function openQuarantine() {
   const quarantine = new Map<string, Entry>()
 
   function open(key: string): Entry {
+    if (quarantine.size >= MAX_IDLE) {
+      const idle = [...quarantine].find(([, { calls, isTried }]) => calls.size === 0 && !isTried)
+      if (idle) quarantine.delete(idle[0])
+    }
     const entry: Entry = { calls: new Set(), isTried: false }
     quarantine.set(key, entry)
-    if (quarantine.size > MAX_IDLE) dropIdle()
     return entry
-  }
-
-  function dropIdle(): void {
-    for (const [key, { calls, isTried }] of quarantine) {
-      if (calls.size === 0 && !isTried) {
-        quarantine.delete(key)
-        return
-      }
-    }
   }
 
   return {

@@ -16,15 +16,6 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
   let latest: Session | undefined
   let incarnation = failover.incarnation
 
-  async function reopen(): Promise<Session> {
-    const lost = latest
-    const session = await openSession(target, options)
-    if (lost) await endOnServer(session, lost.identity)
-    failover.reached(session.identity)
-    incarnation = failover.incarnation
-    return session
-  }
-
   return {
     /** @throws the reason why it can't be opened */
     async session(): Promise<Session> {
@@ -32,9 +23,13 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
       if (incarnation !== failover.incarnation) latest?.drop()
       if (latest?.isOpen()) return latest
       try {
-        latest = await reopen()
+        const session = await openSession(target, options)
+        if (latest) await endOnServer(session, latest.identity)
+        failover.reached(session.identity)
+        incarnation = failover.incarnation
+        latest = session
         health.connecting(true)
-        return latest
+        return session
       } catch (error) {
         health.connecting(false, error)
         throw error
