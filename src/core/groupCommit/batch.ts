@@ -57,7 +57,7 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
   const sequenceGroups = new Map<string, SequenceRun>()
   const claims = new Map<string, Claim>()
 
-  function batched(call: Call): BatchedCall {
+  const batched = calls.map((call): BatchedCall => {
     const { request } = call
     if (request.claim) claims.set(request.claim.key, request.claim)
     const operations = call.operations.map((one): RunOperation => {
@@ -71,12 +71,10 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
       return { kind: 'sequenceGroup', run, operation: one.operation }
     })
     return { call, operations }
-  }
-
-  const all = calls.map(batched)
-  shareLockedPath(all)
+  })
+  shareLockedPath(batched)
   return {
-    calls: all,
+    calls: batched,
     counters: [...counters.values()],
     sequenceGroups: [...sequenceGroups.values()],
     claims: [...claims.values()],

@@ -86,12 +86,7 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
 }
 
 /** Tries to lock one row or claim of a call, and holds nothing else meanwhile. Returns the failure. */
-export async function probe(
-  writer: Writer,
-  key: string,
-  call: Call,
-  { now, random }: FlushOptions,
-): Promise<Failure | undefined> {
+export async function probe(writer: Writer, key: string, call: Call, { now, random }: FlushOptions) {
   const at = now()
   const { counters, sequenceGroups, claims } = batchOf([call], openPrecautions(random), at)
   const hasKey = ({ row }: CounterRun | SequenceRun) => isOf(row, key)
@@ -172,11 +167,7 @@ function goneIn({ counters, sequenceGroups }: Batch): string[] {
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */
-function without(
-  open: readonly Call[],
-  keys: readonly string[],
-  passOn: (leaving: readonly Call[]) => void,
-): readonly Call[] {
+function without(open: readonly Call[], keys: readonly string[], passOn: (leaving: Call[]) => void): Call[] {
   const isLeaving = (call: Call) => keys.some((key) => call.touches(key))
   const staying = open.filter((call) => !isLeaving(call))
   passOn(open.filter(isLeaving))

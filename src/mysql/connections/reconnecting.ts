@@ -2,7 +2,7 @@ import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import { isSurelySameRun, type SessionIdentity } from './identity.ts'
-import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
+import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
 import type { Target } from './target.ts'
 
 export interface ReconnectingSessionOptions extends SessionOptions {
@@ -51,10 +51,6 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
  */
 async function endOnServer(session: Session, lost: SessionIdentity): Promise<void> {
   if (!isSurelySameRun(lost, session.identity)) return
-  try {
-    await session.send([`kill ${integer(lost.connectionId)}`])
-  } catch (error) {
-    // It is gone already, or this user may not end it: then the server ends it at its idle limit.
-    if (!(error instanceof FailedStatement)) throw error
-  }
+  // It may be gone already, or this user may not end it: then the server ends it at its idle limit.
+  await session.send([`kill ${integer(lost.connectionId)}`]).catch(unlessLost)
 }

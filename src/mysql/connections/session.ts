@@ -36,6 +36,11 @@ export class FailedStatement extends Error {
   }
 }
 
+/** For `catch`: ignores that a statement failed, but not that the connection was lost. */
+export function unlessLost(error: unknown): void {
+  if (!(error instanceof FailedStatement)) throw error
+}
+
 const LOCK_WAIT_S = 1
 
 /** @throws the reason why it can't be opened */

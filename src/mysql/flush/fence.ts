@@ -4,7 +4,7 @@ import { DAY_MS } from '../../core/time/calendar.ts'
 import { ER } from '../connections/errors.ts'
 import { isSameDatabase } from '../connections/identity.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { type Answer, FailedStatement, rowsOf, type Session } from '../connections/session.ts'
+import { type Answer, rowsOf, type Session, unlessLost } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import type { Step } from './steps.ts'
@@ -106,10 +106,6 @@ export function openFencedConnection(
       await reconnecting.close()
     },
   }
-}
-
-function unlessLost(error: unknown): void {
-  if (!(error instanceof FailedStatement)) throw error
 }
 
 /** Creates a row with an id that was never used before. */

@@ -114,7 +114,7 @@ function changeSteps(members: Members, counters: CounterMember[], at: Date, form
 }
 
 /** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */
-function lockAndChange(members: Members, counters: readonly CounterMember[], at: Date): Step[] {
+function lockAndChange(members: Members, counters: CounterMember[], at: Date): Step[] {
   const { statement, owner, read } = lockStep(members, counters)
   const alike = groupBy(counters, ({ run }) => JSON.stringify([run.coalesced, run.raise]))
   const changes = [...alike.values()].flatMap((group) => {
@@ -125,11 +125,7 @@ function lockAndChange(members: Members, counters: readonly CounterMember[], at:
   return [...select(statement, owner, read), ...changes]
 }
 
-function lockStep(
-  members: Members,
-  counters: readonly CounterMember[],
-  toBefore = (value: number) => value,
-): Step {
+function lockStep(members: Members, counters: CounterMember[], toBefore = (value: number) => value): Step {
   return {
     statement: lock(counters.map(({ row }) => row.id)),
     owner: ownerOf(counters),

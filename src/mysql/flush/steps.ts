@@ -27,10 +27,7 @@ export interface FlushForm {
 export const NARROW = 8
 
 /** Splits rows by statement: one for all, or one for each. */
-export function together<One>(
-  some: readonly One[],
-  { onePerStatement }: Pick<FlushForm, 'onePerStatement'>,
-): One[][] {
+export function together<One>(some: readonly One[], { onePerStatement }: FlushForm): One[][] {
   if (onePerStatement) return some.map((one) => [one])
   return some.length > 0 ? [[...some]] : []
 }

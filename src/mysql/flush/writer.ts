@@ -143,12 +143,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
-  async function failed(
-    session: Session,
-    error: unknown,
-    { counters, isImpatient }: Flush,
-    text: FlushText,
-  ): Promise<Outcome> {
+  async function failed(session: Session, error: unknown, flush: Flush, text: FlushText): Promise<Outcome> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
@@ -159,7 +154,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause } = error
     // NULL means a sum that is too large. Where all totals were read, it comes from a trigger.
-    const mayBeFull = counters.some((run) => !run.wantsPeriodValues || run.isForDefinition)
+    const mayBeFull = flush.counters.some((run) => !run.wantsPeriodValues || run.isForDefinition)
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
@@ -167,7 +162,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     const failingKey = isFault || isLocked ? text.ownerAt(error.index) : undefined
     if (failingKey !== undefined) return { kind: 'failed', cause, failingKey, isFault, isLocked }
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
-    onePerStatement = (isFault || (isLocked && isImpatient)) && !wasOnePerStatement
+    onePerStatement = (isFault || (isLocked && flush.isImpatient)) && !wasOnePerStatement
     if (isFault || failure === 'refused') reportWriting(false, cause)
     return { kind: 'failed', cause, isLocked }
   }
