@@ -15,6 +15,7 @@ export function openQuarantine() {
   const quarantine = new Map<string, Entry>()
 
   function open(key: string): Entry {
+    // Before the new one is added: it has no calls yet either.
     if (quarantine.size >= MAX_IDLE) {
       const idle = [...quarantine].find(([, { calls, isTried }]) => calls.size === 0 && !isTried)
       if (idle) quarantine.delete(idle[0])
