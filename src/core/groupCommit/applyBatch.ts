@@ -1,4 +1,4 @@
-import { applyAll, type CounterOperation } from '../counters/apply.ts'
+import { apply, applyAll, type CounterOperation } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
@@ -7,13 +7,6 @@ import type { Applied, Call } from './call.ts'
 import type { CounterRun } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import type { Decision, Found } from './writer.ts'
-
-export interface ApplyOptions {
-  at: Date
-  precautions: Pick<Precautions, 'lockedPath'>
-  /** How long idempotency keys are valid, in milliseconds. */
-  keyTtlMs: number
-}
 
 /** What a flush writes, and what its callers get if it commits. */
 export interface AppliedBatch {
@@ -28,7 +21,7 @@ export interface AppliedBatch {
 export function applyBatch(
   batch: Batch,
   found: Found,
-  { at, precautions, keyTtlMs }: ApplyOptions,
+  { at, precautions, keyTtlMs }: { at: Date; precautions: Precautions; keyTtlMs: number },
 ): AppliedBatch | 'withdraw' {
   const { counters, sequenceGroups, claims } = batch
   const runs = [...counters, ...sequenceGroups]
@@ -41,11 +34,8 @@ export function applyBatch(
   }
   if (takeLockedPath(counters.filter((run) => run.isTight()))) return 'withdraw'
 
-  const known = new Map(
-    found.earlier
-      .filter(({ ageMs }) => ageMs < keyTtlMs)
-      .map((one): [string, StoredResults] => [one.claim.key, one]),
-  )
+  const known = new Map<string, StoredResults>()
+  for (const one of found.earlier) if (one.ageMs < keyTtlMs) known.set(one.claim.key, one)
   const toStore: StoredResults[] = []
   const results = new Map<Call, Applied | NthError>()
   for (const one of batch.calls) {
@@ -63,19 +53,20 @@ export function applyBatch(
   return {
     results,
     decision: {
-      counters: counters.flatMap((run) => {
-        const write = run.write()
-        return write ? [{ run, write }] : []
-      }),
-      sequenceGroups: sequenceGroups.flatMap((run) => {
-        const write = run.write()
-        return write ? [{ run, write }] : []
-      }),
+      counters: writesOf(counters),
+      sequenceGroups: writesOf(sequenceGroups),
       additions: counters.filter(({ added }) => added !== 0n),
       toStore,
       toRelease: claims.filter(({ key }) => !known.has(key)),
     },
   }
+}
+
+function writesOf<Run, Write>(runs: readonly (Run & { write(): Write | undefined })[]) {
+  return runs.flatMap((run) => {
+    const write = run.write()
+    return write ? [{ run, write }] : []
+  })
 }
 
 /** Applies the operations of a call: all or none. */
@@ -84,7 +75,7 @@ function applyCall({ call, operations }: BatchedCall, at: Date): Applied | NthEr
     call.request.mode === 'one' ? applyOne(operations, at) : applyAll(onCounters(operations), at)
   if (!(results instanceof NthError)) return { results, at, isReplayed: false }
   // The coalesced statements included this call, so the counters would have wrong values.
-  for (const { row } of onCounters(operations)) row.noteRefusal()
+  for (const { row } of onCounters(operations)) row.isRefused = true
   return results
 }
 
@@ -92,7 +83,7 @@ function applyOne(operations: readonly RunOperation[], at: Date): OperationResul
   const results: OperationResult[] = []
   for (const one of operations) {
     const result =
-      one.kind === 'counter' ? one.run.apply(one.operation, at) : one.run.apply(one.operation, at)
+      one.kind === 'counter' ? apply(one.run, one.operation, at) : one.run.apply(one.operation, at)
     if (result instanceof NthError) return result
     results.push(result)
   }

@@ -5,16 +5,11 @@ import type { Call } from './call.ts'
 import { CounterRun, isForDefinition } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import { SequenceRun } from './sequenceRun.ts'
+import type { Flush } from './writer.ts'
 
 /** The calls of one attempt of a flush, in order of arrival, and what they touch. */
-export interface Batch {
+export interface Batch extends Pick<Flush, 'counters' | 'sequenceGroups' | 'claims'> {
   calls: readonly BatchedCall[]
-  /** One for each counter. */
-  counters: readonly CounterRun[]
-  /** One for each sequence group. */
-  sequenceGroups: readonly SequenceRun[]
-  /** One for each idempotency key. */
-  claims: readonly Claim[]
 }
 
 export interface BatchedCall {
@@ -22,7 +17,6 @@ export interface BatchedCall {
   operations: readonly RunOperation[]
 }
 
-/** An operation, and the run of its row. */
 export type RunOperation =
   | { kind: 'counter'; run: CounterRun; operation: CounterOperation }
   | { kind: 'sequenceGroup'; run: SequenceRun; operation: SequenceOperation }
@@ -63,7 +57,7 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
   const sequenceGroups = new Map<string, SequenceRun>()
   const claims = new Map<string, Claim>()
 
-  function batched(call: Call): BatchedCall {
+  const batched = calls.map((call): BatchedCall => {
     const { request } = call
     if (request.claim) claims.set(request.claim.key, request.claim)
     const operations = call.operations.map((one): RunOperation => {
@@ -77,12 +71,10 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
       return { kind: 'sequenceGroup', run, operation: one.operation }
     })
     return { call, operations }
-  }
-
-  const all = calls.map(batched)
-  shareLockedPath(all)
+  })
+  shareLockedPath(batched)
   return {
-    calls: all,
+    calls: batched,
     counters: [...counters.values()],
     sequenceGroups: [...sequenceGroups.values()],
     claims: [...claims.values()],
@@ -102,6 +94,6 @@ function shareLockedPath(calls: readonly BatchedCall[]): void {
   for (const { call, operations } of calls) {
     if (call.request.mode === 'one') continue
     const mayRefuse = operations.some((one) => one.kind === 'counter' && !one.run.coalesced)
-    if (mayRefuse) for (const { run } of operations) run.lock()
+    if (mayRefuse) for (const { run } of operations) run.takeLockedPath()
   }
 }

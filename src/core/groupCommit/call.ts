@@ -21,18 +21,9 @@ export interface Request {
   readonly deadline?: number | undefined
 }
 
-/** An operation whose row is still to be looked up. */
-export interface NamedOperation {
-  cached(): RowOperation | undefined
-  load(): Promise<RowOperation | undefined>
-  loadOrCreate(at: Date): Promise<RowOperation>
-  /** Drops the row from the cache. */
-  forget(): void
-  /** For messages. */
-  describe(): string
-}
+/** An operation whose row is still to be looked up, as in `Rows`. */
+export type NamedOperation = ReturnType<typeof named>
 
-/** An operation and its row. */
 export type RowOperation =
   | { readonly kind: 'counter'; readonly row: CounterRow; readonly operation: CounterOperation }
   | { readonly kind: 'sequenceGroup'; readonly row: SequenceGroupRow; readonly operation: SequenceOperation }
@@ -40,11 +31,7 @@ export type RowOperation =
 /** The row does not exist, and must not be created. */
 export class MissingRow extends Error {}
 
-export function onCounter<Name>(
-  rows: Rows<Name, CounterRow>,
-  name: Name,
-  operation: CounterOperation,
-): NamedOperation {
+export function onCounter<Name>(rows: Rows<Name, CounterRow>, name: Name, operation: CounterOperation) {
   return named(rows, name, (row) => ({ kind: 'counter', row, operation }))
 }
 
@@ -52,15 +39,11 @@ export function onSequenceGroup<Name>(
   rows: Rows<Name, SequenceGroupRow>,
   name: Name,
   operation: SequenceOperation,
-): NamedOperation {
+) {
   return named(rows, name, (row) => ({ kind: 'sequenceGroup', row, operation }))
 }
 
-function named<Name, R extends Row>(
-  rows: Rows<Name, R>,
-  name: Name,
-  on: (row: R) => RowOperation,
-): NamedOperation {
+function named<Name, R extends Row>(rows: Rows<Name, R>, name: Name, on: (row: R) => RowOperation) {
   return {
     cached() {
       const row = rows.cached(name)
@@ -70,8 +53,9 @@ function named<Name, R extends Row>(
       const row = await rows.load(name)
       return row && on(row)
     },
-    loadOrCreate: async (at) => on(await rows.loadOrCreate(name, at)),
+    loadOrCreate: async (at: Date) => on(await rows.loadOrCreate(name, at)),
     forget: () => rows.forget(name),
+    /** For messages. */
     describe: () => JSON.stringify(name),
   }
 }
@@ -95,24 +79,11 @@ export interface Applied {
  *   committing  COMMIT may have been sent: it can't be reported as not applied
  *   answered    its caller has the result or an error
  */
-export type CallState =
+type CallState =
   | { readonly name: 'resolving' }
-  | { readonly name: 'waiting'; readonly queue: CallQueue }
+  | { readonly name: 'waiting'; readonly queue: Set<Call> }
   | { readonly name: 'flushing' | 'committing'; readonly flight: Flight }
   | { readonly name: 'answered' }
-
-/** A queue of calls. */
-export interface CallQueue {
-  remove(call: Call): void
-}
-
-/** The calls of one flush. */
-export interface Flight {
-  /** Aborted when all of them are answered. */
-  readonly awaited: AbortSignal
-  /** Called for each that is answered. */
-  land(): void
-}
 
 const RESOLVING: CallState = { name: 'resolving' }
 const ANSWERED: CallState = { name: 'answered' }
@@ -158,9 +129,10 @@ export class Call {
     this.#enter(RESOLVING)
   }
 
-  /** resolving, flushing → waiting: in a queue, from which `flushIn` and `settle` remove it. */
-  waitIn(queue: CallQueue): void {
+  /** resolving, flushing → waiting: last in a queue, from which `flushIn` and `settle` remove it. */
+  waitIn(queue: Set<Call>): void {
     this.#enter({ name: 'waiting', queue })
+    if (!this.isAnswered) queue.add(this)
   }
 
   /** waiting → flushing; committing → flushing: COMMIT had no effect. */
@@ -193,7 +165,7 @@ export class Call {
   #enter(state: CallState): void {
     const before = this.#state
     if (before.name === 'answered') return
-    if (before.name === 'waiting') before.queue.remove(this)
+    if (before.name === 'waiting') before.queue.delete(this)
     this.#state = state
   }
 }
@@ -201,12 +173,16 @@ export class Call {
 /** Why a flight is no longer awaited. Without a reason, `abort` makes an exception with a stack, for every flush. */
 const ALL_ANSWERED = 'all answered'
 
+type Flight = ReturnType<typeof openFlight>
+
 /** Counts the calls of a flush that are not answered. */
-export function openFlight(count: number): Flight {
+export function openFlight(count: number) {
   const controller = new AbortController()
   let open = count
   return {
+    /** Aborted when all of them are answered. */
     awaited: controller.signal,
+    /** Called for each that is answered. */
     land() {
       open -= 1
       if (open === 0) controller.abort(ALL_ANSWERED)

@@ -1,7 +1,5 @@
 import {
-  apply,
   type CounterOperation,
-  type CounterResult,
   coalesce,
   type PeriodTotal,
   type RowState,
@@ -9,7 +7,6 @@ import {
   type ValueOperation,
 } from '../counters/apply.ts'
 import type { Definition } from '../counters/definition.ts'
-import type { NthError } from '../errors.ts'
 import type { CounterRow } from '../rows.ts'
 import type { Request } from './call.ts'
 import type { Precautions } from './precautions.ts'
@@ -31,7 +28,6 @@ export type CounterWrite =
 
 /** The operations of one flush on one counter. */
 export class CounterRun implements RowState {
-  readonly kind = 'counter'
   readonly row: CounterRow
   /**
    * All operations on it as one, sent as one statement. Undefined: the locked path. The row is read under lock, its
@@ -40,7 +36,6 @@ export class CounterRun implements RowState {
   coalesced: ValueOperation | undefined
   /** How much its coalesced operations raise the revision. */
   raise = 0
-  /** Whether a caller wants its revision. */
   withRevision = false
   /** Whether its definition may be changed, or it may be deleted. */
   isForDefinition = false
@@ -62,7 +57,8 @@ export class CounterRun implements RowState {
   raised = 0
   isDefined = false
   isDeleted = false
-  #isRefused = false
+  /** Whether an operation on it was refused, or undone with others of its call. */
+  isRefused = false
 
   constructor(row: CounterRow, precautions: Precautions) {
     const { slots, bounds } = row.definition
@@ -77,7 +73,6 @@ export class CounterRun implements RowState {
     if (slots > 1 && (isLocked || readsTotals)) this.#takeAllSlots()
   }
 
-  /** Adds an operation of a request. */
   include(operation: CounterOperation, request: Request): void {
     const { claim, wantsPeriodValues, withRevision } = request
     // A repeat may want what the first call didn't. A large delta may overflow a period.
@@ -87,17 +82,17 @@ export class CounterRun implements RowState {
     this.raise += raiseBy(operation.kind === 'add' ? operation.delta : null)
     const isDecidedUnderLock = claim || operation.kind === 'define' || operation.kind === 'delete'
     this.coalesced = isDecidedUnderLock ? undefined : this.coalesced && coalesce(this.coalesced, operation)
-    if (this.row.definition.slots > 1 && !isForOneSlot(operation)) this.#takeAllSlots()
+    const isForOneSlot = operation.kind === 'add' && isSmall(operation)
+    if (this.row.definition.slots > 1 && !isForOneSlot) this.#takeAllSlots()
   }
 
-  /** Makes it take the locked path. */
-  lock(): void {
+  takeLockedPath(): void {
     this.coalesced = undefined
   }
 
   #takeAllSlots(): void {
     this.slot = undefined
-    this.lock()
+    this.takeLockedPath()
   }
 
   /** Sets its state as found; undefined: the row doesn't exist. */
@@ -113,19 +108,9 @@ export class CounterRun implements RowState {
       this.definition.periods.map(({ period }, index) => ({ period, value: periodTotals[index] ?? 0 }))
   }
 
-  /** Applies an operation. If it is refused, nothing changes. */
-  apply(operation: CounterOperation, at: Date): CounterResult | NthError {
-    return apply(this, operation, at)
-  }
-
-  /** Notes that an operation on it was refused, or undone with others of its call. */
-  noteRefusal(): void {
-    this.#isRefused = true
-  }
-
   /** Whether its coalesced statement had the effect of its operations. */
   isAsSent(): boolean {
-    return !this.coalesced || !this.#isRefused
+    return !this.coalesced || !this.isRefused
   }
 
   /** What to write; undefined: nothing, or its coalesced statement has written it. */
@@ -160,10 +145,6 @@ export const SMALL_SUM = 2 ** 42
 /** Whether it changes or deletes the definition of a counter. */
 export function isForDefinition(operation: { kind: string }): boolean {
   return operation.kind === 'define' || operation.kind === 'delete'
-}
-
-function isForOneSlot(operation: CounterOperation): boolean {
-  return operation.kind === 'add' && isSmall(operation)
 }
 
 function isSmall(operation: CounterOperation): boolean {

@@ -12,7 +12,6 @@ import type { SequenceRun } from './sequenceRun.ts'
 import type { Decision, Failure, Found, Outcome, Writer } from './writer.ts'
 
 export interface FlushOptions {
-  pending: PendingCalls
   now: () => Date
   /** A random number from 0 to below 1. */
   random: () => number
@@ -20,9 +19,10 @@ export interface FlushOptions {
   keyTtlMs: number
 }
 
-/** Where calls go that leave a flush without an answer. */
-export interface Leavers {
-  /** Their rows are gone, or were read from another database. */
+/** What flushes work with, and where calls go that leave a flush without an answer. */
+export interface FlushContext extends FlushOptions {
+  pending: PendingCalls
+  /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
   /** The row or claim of a key failed, which these calls touch. */
   quarantine(key: string, calls: readonly Call[], failure: Failure): void
@@ -36,51 +36,46 @@ const LOCKED: Failure = {
 }
 
 /** Flushes calls until each is answered or has left. Returns whether anything was committed. */
-export async function flushAll(
-  writer: Writer,
-  calls: readonly Call[],
-  leavers: Leavers,
-  options: FlushOptions,
-): Promise<boolean> {
-  const { pending, now, random } = options
+export async function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext) {
+  const { pending, now, random, resolveAgain, quarantine } = context
   const at = now()
   const precautions = openPrecautions(random)
   let isImpatient = false
   let failures = 0
   for (let open = calls; ; ) {
     pending.expire(open)
-    open = unanswered(open)
+    open = open.filter((call) => !call.isAnswered)
     if (open.length === 0) return false
-    const { outcome, batch, results } = await attempt(writer, open, { at, isImpatient, precautions }, options)
+    const { outcome, batch, results } = await attempt(writer, open, { at, isImpatient, precautions }, context)
     switch (outcome.kind) {
       case 'committed':
         for (const [call, result] of results) call.settle(result)
         return true
-      case 'unknown':
-        for (const call of open) {
-          call.settle(
-            doubtful(call, 'The connection to the database ended before it answered', outcome.cause),
-          )
-        }
+      case 'unknown': {
+        const reason = 'The connection to the database ended before it answered'
+        for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
         return false
+      }
       case 'broken':
-        return flushApart(writer, open, outcome.cause, { leavers, options })
+        return flushApart(writer, open, outcome.cause, context)
       case 'stale':
-        leavers.resolveAgain(open)
+        resolveAgain(open)
         return false
       case 'withdrawn':
-        open = withoutGone(open, goneIn(batch), leavers)
+        open = without(open, goneIn(batch), resolveAgain)
         break
       case 'unavailable':
-        open = withoutGone(open, outcome.gone, leavers)
-        for (const key of outcome.locked) open = withoutFailing(open, key, LOCKED, leavers)
+        open = without(open, outcome.gone, resolveAgain)
+        for (const key of outcome.locked)
+          open = without(open, [key], (leaving) => quarantine(key, leaving, LOCKED))
         break
       case 'failed': {
         const { cause, failingKey, isFull, isLocked } = outcome
         for (const call of open) call.obstacle = cause
         isImpatient ||= isLocked === true
         if (isFull) refuseFull(batch, precautions)
-        if (failingKey !== undefined) open = withoutFailing(open, failingKey, outcome, leavers)
+        if (failingKey !== undefined)
+          open = without(open, [failingKey], (leaving) => quarantine(failingKey, leaving, outcome))
         else if (!isLocked) {
           failures += 1
           await pause(random() * backoffMs(RETRY, failures))
@@ -91,16 +86,11 @@ export async function flushAll(
 }
 
 /** Tries to lock one row or claim of a call, and holds nothing else meanwhile. Returns the failure. */
-export async function probe(
-  writer: Writer,
-  key: string,
-  call: Call,
-  { now, random }: FlushOptions,
-): Promise<Failure | undefined> {
+export async function probe(writer: Writer, key: string, call: Call, { now, random }: FlushOptions) {
   const at = now()
   const { counters, sequenceGroups, claims } = batchOf([call], openPrecautions(random), at)
   const hasKey = ({ row }: CounterRun | SequenceRun) => isOf(row, key)
-  for (const run of [...counters, ...sequenceGroups]) run.lock()
+  for (const run of [...counters, ...sequenceGroups]) run.takeLockedPath()
   const outcome = await writer.flush({
     counters: counters.filter(hasKey),
     sequenceGroups: sequenceGroups.filter(hasKey).slice(0, 1),
@@ -113,25 +103,13 @@ export async function probe(
   return outcome.kind === 'failed' && outcome.failingKey === key ? outcome : undefined
 }
 
-interface Attempt {
-  outcome: Outcome
-  batch: Batch
-  /** What the callers get if it was committed. */
-  results: AppliedBatch['results']
-}
-
-interface AttemptOptions {
-  at: Date
-  isImpatient: boolean
-  precautions: Precautions
-}
-
+/** Makes one attempt. Its `results` are what the callers get if it was committed. */
 async function attempt(
   writer: Writer,
   calls: readonly Call[],
-  { at, isImpatient, precautions }: AttemptOptions,
-  { pending, keyTtlMs }: FlushOptions,
-): Promise<Attempt> {
+  { at, isImpatient, precautions }: { at: Date; isImpatient: boolean; precautions: Precautions },
+  { pending, keyTtlMs }: FlushContext,
+) {
   const flight = openFlight(calls.length)
   for (const call of calls) call.flushIn(flight)
   let results: AppliedBatch['results'] = new Map()
@@ -139,7 +117,8 @@ async function attempt(
   try {
     batch = batchOf(calls, precautions, at)
   } catch (cause) {
-    return { outcome: { kind: 'broken', cause }, batch: NOTHING, results }
+    const outcome: Outcome = { kind: 'broken', cause }
+    return { outcome, batch: NOTHING, results }
   }
   const { counters, sequenceGroups, claims } = batch
   const { awaited } = flight
@@ -168,49 +147,31 @@ async function flushApart(
   writer: Writer,
   calls: readonly Call[],
   cause: unknown,
-  { leavers, options }: { leavers: Leavers; options: FlushOptions },
+  context: FlushContext,
 ): Promise<boolean> {
   const [call, ...others] = calls
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
     const [first, ...more] = call.operations
-    if (first && more.length === 0) leavers.quarantine(first.row.key, [], { kind: 'failed', cause })
+    if (first && more.length === 0) context.quarantine(first.row.key, [], { kind: 'failed', cause })
     return false
   }
   const half = Math.ceil(calls.length / 2)
-  const first = await flushAll(writer, calls.slice(0, half), leavers, options)
-  const second = await flushAll(writer, calls.slice(half), leavers, options)
+  const first = await flushAll(writer, calls.slice(0, half), context)
+  const second = await flushAll(writer, calls.slice(half), context)
   return first || second
-}
-
-function unanswered(calls: readonly Call[]): readonly Call[] {
-  return calls.some(({ isAnswered }) => isAnswered) ? calls.filter((call) => !call.isAnswered) : calls
 }
 
 function goneIn({ counters, sequenceGroups }: Batch): string[] {
   return [...counters, ...sequenceGroups].filter(({ isGone }) => isGone).map(({ row }) => row.key)
 }
 
-/** Calls whose rows are gone resolve them again. Returns the others. */
-function withoutGone(open: readonly Call[], gone: readonly string[], leavers: Leavers): readonly Call[] {
-  const isBlamed = (call: Call) => gone.some((key) => call.touches(key))
-  leavers.resolveAgain(open.filter(isBlamed))
-  return open.filter((call) => !isBlamed(call))
-}
-
-/** Calls that touch a failing key are passed on. Returns the others. */
-function withoutFailing(
-  open: readonly Call[],
-  key: string,
-  failure: Failure,
-  leavers: Leavers,
-): readonly Call[] {
-  leavers.quarantine(
-    key,
-    open.filter((call) => call.touches(key)),
-    failure,
-  )
-  return open.filter((call) => !call.touches(key))
+/** Passes on the calls that touch one of some keys. Returns the others. */
+function without(open: readonly Call[], keys: readonly string[], passOn: (leaving: Call[]) => void): Call[] {
+  const isLeaving = (call: Call) => keys.some((key) => call.touches(key))
+  const staying = open.filter((call) => !isLeaving(call))
+  passOn(open.filter(isLeaving))
+  return staying
 }
 
 /**

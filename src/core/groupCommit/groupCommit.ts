@@ -1,7 +1,6 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, unavailable } from '../errors.ts'
-import type { OperationResult } from '../operations.ts'
 import { firstOf } from './batch.ts'
 import {
   type Applied,
@@ -23,7 +22,7 @@ import type { Failure, Writer } from './writer.ts'
  * the same row are coalesced into one statement, and each call gets a number of its own.
  *
  * A call goes through this file from top to bottom: its rows are resolved, it is enqueued, a writer flushes it together
- * with all others that wait, and it is answered. Its states (see `CallState`):
+ * with all others that wait, and it is answered. Its states (see `call.ts`):
  *
  *   resolving → waiting → flushing → committing → answered: the usual way
  *   flushing → flushing     rolled back: because of another call, or a conflict
@@ -37,26 +36,9 @@ import type { Failure, Writer } from './writer.ts'
  * Invariants: a call is either waiting or in exactly one flush; it is answered once; after that, no COMMIT that contains
  * it is sent.
  */
-export interface GroupCommit {
-  /**
-   * Applies operations exactly once. With a claim, a repeat returns the first result.
-   *
-   * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if
-   *   nothing was applied; OUTCOME_UNKNOWN if that is not known
-   */
-  change(request: Request): Promise<Applied>
-  /**
-   * Applies operations to existing rows, independently. Returns for each its result, its error, or undefined where there
-   * is no row.
-   *
-   * @throws {NthError} UNAVAILABLE
-   */
-  changeEach(operations: readonly NamedOperation[]): Promise<(OperationResult | Error | undefined)[]>
-  /** Closes the writers. To be called when no call waits any more. */
-  close(): Promise<void>
-}
+export type GroupCommit = ReturnType<typeof openGroupCommit>
 
-export interface GroupCommitOptions extends PendingCallsOptions, Omit<FlushOptions, 'pending'> {
+export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
   openWriter: () => Writer
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
@@ -71,36 +53,49 @@ const QUARANTINE_WRITERS = 2
  */
 const ATTEMPTS_UNTIL_REPORTED = 6
 
-export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
+export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, onFault, now, random } = options
   const pending = openPendingCalls(options)
-  const flushing: FlushOptions = { ...options, pending }
+  const context = { ...options, pending, resolveAgain, quarantine: isolateAll }
+  const quarantineContext = { ...context, quarantine: blame }
   const waiting = new Set<Call>()
-  const queue = { remove: (call: Call) => waiting.delete(call) }
-  const quarantine = openQuarantine(firstOf)
-  const openOwn = (): OwnWriter => ({ writer: openWriter(), isRunning: false })
+  const quarantine = openQuarantine()
+  const openOwn = () => ({ writer: openWriter(), isRunning: false })
   const main = openOwn()
   const quarantineWriters = Array.from({ length: QUARANTINE_WRITERS }, openOwn)
 
   return {
-    change(request) {
+    /**
+     * Applies operations exactly once. With a claim, a repeat returns the first result.
+     *
+     * @throws {NthError} LIMIT_REACHED, OUT_OF_RANGE or, for a claim, IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if nothing was
+     *   applied; OUTCOME_UNKNOWN if that is not known
+     */
+    change(request: Request): Promise<Applied> {
       const refusal = pending.refusal()
       return refusal ? Promise.reject(refusal) : admit(request)
     },
 
-    async changeEach(operations) {
+    /**
+     * Applies operations to existing rows, independently. Returns for each its result, its error, or undefined where
+     * there is no row.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    async changeEach(operations: readonly NamedOperation[]) {
       const refusal = pending.refusal()
       if (refusal) throw refusal
       return Promise.all(
         operations.map((operation) =>
           admit({ operations: [operation], mode: 'one', missingRows: 'fail' }).then(
             ({ results }) => results[0],
-            (error) => (error instanceof MissingRow ? undefined : error),
+            (error: Error) => (error instanceof MissingRow ? undefined : error),
           ),
         ),
       )
     },
 
+    /** Closes the writers. To be called when no call waits any more. */
     async close() {
       await Promise.all([main, ...quarantineWriters].map(({ writer }) => writer.close()))
     },
@@ -141,8 +136,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
     if (call.isAnswered) return
     const key = quarantine.keyOf(call)
     if (key === undefined) {
-      call.waitIn(queue)
-      waiting.add(call)
+      call.waitIn(waiting)
       if (!main.isRunning) void flushWaiting()
     } else {
       isolate(key, [call])
@@ -162,9 +156,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
     while (waiting.size > 0) {
       await endOfTick()
       const batch = firstOf(waiting)
-      await flushAll(main.writer, batch, { resolveAgain, quarantine: isolateAll }, flushing).catch((error) =>
-        fail(batch, error),
-      )
+      await flushAll(main.writer, batch, context).catch((error) => fail(batch, error))
     }
     main.isRunning = false
   }
@@ -188,7 +180,7 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   }
 
   /** A writer of the quarantine: flushes each failing key alone, until that succeeds. */
-  async function flushQuarantined(own: OwnWriter): Promise<void> {
+  async function flushQuarantined(own: typeof main): Promise<void> {
     own.isRunning = true
     for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
       const { key, calls } = tried
@@ -202,8 +194,8 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
     // A call that touches more must not hold those rows while it waits for this key.
     const other = calls.find(touchesMore)
-    const failure = other && (await probe(writer, key, other, flushing))
-    if (!failure) return flushAll(writer, calls, { resolveAgain, quarantine: blame }, flushing)
+    const failure = other && (await probe(writer, key, other, options))
+    if (!failure) return flushAll(writer, calls, quarantineContext)
     blame(key, calls, failure)
     return false
   }
@@ -229,14 +221,9 @@ export function openGroupCommit(options: GroupCommitOptions): GroupCommit {
   }
 }
 
-interface OwnWriter {
-  writer: Writer
-  isRunning: boolean
-}
-
+/** Whether the rows of a call have the same keys again. */
 function isSame(before: readonly RowOperation[], after: readonly RowOperation[]): boolean {
-  const [keysBefore, keysAfter] = [before, after].map((all) => all.map(({ row }) => row.key).join('\n'))
-  return keysBefore === keysAfter
+  return before.every(({ row }, index) => row.key === after[index]?.row.key)
 }
 
 function touchesMore({ operations, request: { claim } }: Call): boolean {

@@ -1,15 +1,8 @@
-import { type NthError, unavailable } from '../errors.ts'
+import { unavailable } from '../errors.ts'
 import { Call, expired, type Request } from './call.ts'
 
 /** All calls without an answer, with their limit and their deadlines. */
-export interface PendingCalls {
-  /** The error of a call that arrives now; undefined: there is room for it. */
-  refusal(): NthError | undefined
-  /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
-  admit(request: Request): Call
-  /** Answers those calls whose deadline has passed: the timer may be late. */
-  expire(calls: readonly Call[]): void
-}
+export type PendingCalls = ReturnType<typeof openPendingCalls>
 
 export interface PendingCallsOptions {
   /** Default timeout of a call, in milliseconds. */
@@ -18,7 +11,7 @@ export interface PendingCallsOptions {
   maxPending: number
 }
 
-export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions): PendingCalls {
+export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions) {
   // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
   const pending = new Set<Call>()
   let operations = 0
@@ -45,12 +38,14 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
   }
 
   return {
+    /** The error of a call that arrives now; undefined: there is room for it. */
     refusal() {
       if (operations < maxPending) return undefined
       return unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
     },
 
-    admit(request) {
+    /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
+    admit(request: Request) {
       const { deadline = performance.now() + timeoutMs } = request
       const call = new Call(request, deadline, remove)
       pending.add(call)
@@ -62,7 +57,8 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
       return call
     },
 
-    expire(calls) {
+    /** Answers those calls whose deadline has passed: the timer may be late. */
+    expire(calls: readonly Call[]) {
       const now = performance.now()
       for (const call of calls) if (call.deadline <= now) call.settle(expired(call, timeoutMs))
     },

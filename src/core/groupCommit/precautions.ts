@@ -1,22 +1,17 @@
 import type { CounterRow } from '../rows.ts'
 
 /** What the attempts of one flush have shown that its next attempt must heed. */
-export interface Precautions {
-  /** Keys of rows whose operations may be refused: they take the locked path. */
-  readonly lockedPath: Set<string>
-  /** Keys of counters whose period totals must be read, as they may overflow. */
-  readonly withPeriodTotals: Set<string>
-  /** Draws a slot of a counter: the same in all attempts, as another session may hold another slot locked. */
-  slotOf(row: CounterRow): number
-}
+export type Precautions = ReturnType<typeof openPrecautions>
 
-/** @param random a number from 0 to below 1 */
-export function openPrecautions(random: () => number): Precautions {
+export function openPrecautions(random: () => number) {
   const slots = new Map<string, number>()
   return {
-    lockedPath: new Set(),
-    withPeriodTotals: new Set(),
-    slotOf({ key, definition }) {
+    /** Keys of rows whose operations may be refused: they take the locked path. */
+    lockedPath: new Set<string>(),
+    /** Keys of counters whose period totals must be read, as they may overflow. */
+    withPeriodTotals: new Set<string>(),
+    /** Draws a slot of a counter: the same in all attempts, as another session may hold another slot locked. */
+    slotOf({ key, definition }: CounterRow) {
       const slot = slots.get(key) ?? Math.floor(random() * definition.slots)
       slots.set(key, slot)
       return slot

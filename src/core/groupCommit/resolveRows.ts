@@ -6,10 +6,7 @@ import { type Call, MissingRow, type NamedOperation, type RowOperation } from '.
  *
  * @throws {MissingRow} if a row doesn't exist and must not be created
  */
-export function resolveRows(
-  { request }: Call,
-  now: () => Date,
-): readonly RowOperation[] | Promise<RowOperation[]> {
+export function resolveRows({ request }: Call, now: () => Date): RowOperation[] | Promise<RowOperation[]> {
   const { operations, missingRows } = request
   const cached: RowOperation[] = []
   for (const named of operations) {

@@ -16,7 +16,6 @@ import type { Precautions } from './precautions.ts'
 
 /** The operations of one flush on one sequence group. */
 export class SequenceRun {
-  readonly kind = 'sequenceGroup'
   readonly row: SequenceGroupRow
   /** Key of its current period. */
   readonly periodKey: number
@@ -25,9 +24,7 @@ export class SequenceRun {
    * sent as one statement. Undefined: the locked path.
    */
   advance: number | undefined
-  /** Number of operations on it. */
   operations = 0
-  /** Whether a caller wants its revision. */
   withRevision = false
   /** Number of reservations to make. */
   reservations = 0
@@ -38,7 +35,7 @@ export class SequenceRun {
   #found: SequenceGroupFound = NOT_FOUND
   #state: NumberState
 
-  constructor(row: SequenceGroupRow, { lockedPath }: Pick<Precautions, 'lockedPath'>, at: Date) {
+  constructor(row: SequenceGroupRow, { lockedPath }: Precautions, at: Date) {
     const { restartEvery, timeZone } = row.definition
     this.row = row
     this.periodKey = periodKeyOf(restartEvery, timeZone, at)
@@ -46,7 +43,6 @@ export class SequenceRun {
     this.#state = numberState(this, NOT_FOUND)
   }
 
-  /** Adds an operation of a request. */
   include(operation: SequenceOperation, { claim, withRevision }: Request): void {
     const advance =
       operation.kind === 'next' && !claim && this.advance !== undefined
@@ -59,8 +55,7 @@ export class SequenceRun {
     if (operation.kind === 'confirm' || operation.kind === 'release') this.tokens.push(operation.token)
   }
 
-  /** Makes it take the locked path. */
-  lock(): void {
+  takeLockedPath(): void {
     this.advance = undefined
   }
 
@@ -72,7 +67,6 @@ export class SequenceRun {
     this.#state = numberState(this, found)
   }
 
-  /** Applies an operation. If it is refused, nothing changes. */
   apply(operation: SequenceOperation, at: Date): SequenceResult | NthError {
     return applyToSequence(this.#state, operation, at)
   }

@@ -31,7 +31,6 @@ export interface Flush {
 export interface Found {
   counters: ReadonlyMap<CounterRun, CounterFound>
   sequenceGroups: ReadonlyMap<SequenceRun, SequenceGroupFound>
-  /** Earlier results under the idempotency keys. */
   earlier: readonly EarlierResults[]
 }
 

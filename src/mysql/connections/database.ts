@@ -10,22 +10,9 @@ import { withTimeout } from './timeout.ts'
 
 export type { Connection }
 
-/** Runs work on pooled connections, and translates its errors. */
-export interface Database {
-  /**
-   * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
-   * that helps: a restart of the database is only a pause.
-   *
-   * @param deadline on the clock of `performance.now()`; default: `deadline()`
-   * @throws {NthError} UNAVAILABLE
-   */
-  withRetry<T>(work: Work<T>, deadline?: number): Promise<T>
-  /** The deadline of work that starts now. */
-  deadline(): number
-  close(): Promise<void>
-}
+export type Database = ReturnType<typeof openDatabase>
 
-export type Work<T> = (connection: Connection) => Promise<T>
+type Work<T> = (connection: Connection) => Promise<T>
 
 export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'> {
   /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
@@ -42,9 +29,11 @@ const SHORTEST_ATTEMPT_MS = 1000
 /** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
 const IDLE_TRANSACTION_S = 3
 
-export function openDatabase(target: Target, options: DatabaseOptions): Database {
+/** Runs work on pooled connections, and translates its errors. */
+export function openDatabase(target: Target, options: DatabaseOptions) {
   const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, health } = options
   const pool = openPool(target, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
+  /** The deadline of work that starts now. */
   const deadlineNow = () => performance.now() + timeLimitMs
   let pending = 0
 
@@ -90,7 +79,14 @@ export function openDatabase(target: Target, options: DatabaseOptions): Database
   }
 
   return {
-    async withRetry(work, deadline = deadlineNow()) {
+    /**
+     * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
+     * that helps: a restart of the database is only a pause.
+     *
+     * @param deadline on the clock of `performance.now()`
+     * @throws {NthError} UNAVAILABLE
+     */
+    async withRetry<T>(work: Work<T>, deadline = deadlineNow()): Promise<T> {
       if (pending >= maxPending) {
         throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
       }

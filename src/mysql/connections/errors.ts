@@ -25,12 +25,6 @@ const FAILURES: Record<ErrorClass, Failure> = {
   OTHERS: 'fault',
 }
 
-const classes = new Map<number, ErrorClass>(
-  (Object.keys(FAILURES) as ErrorClass[]).flatMap((name) =>
-    Object.values(CLASSES[name]).map((errno) => [errno, name] as const),
-  ),
-)
-
 interface DriverError extends Error {
   errno?: number
   code?: string
@@ -86,8 +80,8 @@ export function isLockout(error: unknown): boolean {
   return classOf(error) === 'LOCKOUTS'
 }
 
-export function hasErrorNumber(error: unknown, errno: number): boolean {
-  return error instanceof Error && (error as DriverError).errno === errno
+export function hasErrorNumber(error: unknown, ...errnos: readonly number[]): boolean {
+  return error instanceof Error && errnos.includes((error as DriverError).errno ?? 0)
 }
 
 /** A short reason for an operator. Some socket errors have no message. */
@@ -98,7 +92,10 @@ export function reasonOf(error: unknown): string {
 }
 
 function classOf(error: unknown): ErrorClass | undefined {
-  return isServerError(error) ? classes.get(error.errno) : undefined
+  if (!isServerError(error)) return undefined
+  // `FAILURES` has no other keys.
+  const names = Object.keys(FAILURES) as ErrorClass[]
+  return names.find((name) => Object.values<number>(CLASSES[name]).includes(error.errno))
 }
 
 /** Error numbers from the server are positive; those of sockets are negative. */

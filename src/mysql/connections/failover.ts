@@ -6,17 +6,10 @@ import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
  *
  * Invariant: a flush only uses rows that were read in the current incarnation.
  */
-export interface FailoverDetector {
-  /** Incremented whenever all cached rows become invalid. */
-  readonly incarnation: number
-  /** Called with the identity of a writer's new session. */
-  reached(identity: SessionIdentity): void
-  /** Called when the database lacks what a writer has committed. */
-  lost(): void
-}
+export type FailoverDetector = ReturnType<typeof createFailoverDetector>
 
 /** @param report called with errors about numbers that were lost, or may be */
-export function createFailoverDetector(report: (error: Error) => void): FailoverDetector {
+export function createFailoverDetector(report: (error: Error) => void) {
   let incarnation = 0
   let latest: SessionIdentity | undefined
 
@@ -26,11 +19,13 @@ export function createFailoverDetector(report: (error: Error) => void): Failover
   }
 
   return {
+    /** Incremented whenever all cached rows become invalid. */
     get incarnation() {
       return incarnation
     },
 
-    reached(identity) {
+    /** Called with the identity of a writer's new session. */
+    reached(identity: SessionIdentity) {
       const before = latest
       latest = identity
       if (!before || isSameRun(before, identity)) return
@@ -40,6 +35,7 @@ export function createFailoverDetector(report: (error: Error) => void): Failover
       else if (before.cluster === '') invalidate()
     },
 
+    /** Called when the database lacks what a writer has committed. */
     lost() {
       invalidate('The database lacks changes that it had committed: their numbers will be reissued.')
     },

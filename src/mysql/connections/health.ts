@@ -1,31 +1,26 @@
 import { isSwitchover } from './errors.ts'
 
 /** Called with whether an attempt to use the database succeeded, and if not, why. */
-export type HealthReport = (isHealthy: boolean, reason?: unknown) => void
+type HealthReport = (isHealthy: boolean, reason?: unknown) => void
 
 /**
  * Reported separately: a database that is read-only, or has a full disk, is still reachable. Only a successful change
  * shows that changes are possible again.
  */
-export interface Health {
-  connecting: HealthReport
-  writing: HealthReport
-}
+export type Health = Record<'connecting' | 'writing', HealthReport>
 
 /** @param onChange called when the database becomes unavailable, with a reason, and when it is available again */
 export function createHealth(onChange: (reason?: unknown) => void): Health {
   const failing = new Set<keyof Health>()
 
-  const reportOf =
-    (what: keyof Health): HealthReport =>
-    (isHealthy, reason) => {
-      const wasHealthy = failing.size === 0
-      if (isHealthy) failing.delete(what)
-      else failing.add(what)
-      if (wasHealthy !== (failing.size === 0)) onChange(isHealthy ? undefined : reason)
-    }
+  function report(what: keyof Health, isHealthy: boolean, reason?: unknown): void {
+    const wasHealthy = failing.size === 0
+    if (isHealthy) failing.delete(what)
+    else failing.add(what)
+    if (wasHealthy !== (failing.size === 0)) onChange(isHealthy ? undefined : reason)
+  }
 
-  return { connecting: reportOf('connecting'), writing: reportOf('writing') }
+  return { connecting: report.bind(null, 'connecting'), writing: report.bind(null, 'writing') }
 }
 
 /**

@@ -10,15 +10,6 @@ import { withTimeout } from './timeout.ts'
 
 export type Connection = PoolConnection
 
-/** Connections that are not known, or likely, to be dead. */
-export interface Pool {
-  /** @param deadline on the clock of `performance.now()` */
-  acquire(deadline: number): Promise<Connection>
-  /** Takes a connection back, with the error of its work if that failed. Closes it unless it is still usable. */
-  release(connection: Connection, error?: unknown): void
-  close(): Promise<void>
-}
-
 export interface PoolOptions {
   connections: number
   connectTimeoutMs: number
@@ -31,10 +22,8 @@ const LOCK_WAIT_S = 2
 const IDLE_MS = 1000
 const PING_MS = 1000
 
-export function openPool(
-  target: Target,
-  { connections, connectTimeoutMs, health, failover }: PoolOptions,
-): Pool {
+/** Opens a pool of connections that are not known, or likely, to be dead. */
+export function openPool(target: Target, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
   const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
   const answeredAt = new WeakMap<object, number>()
   /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
@@ -82,7 +71,8 @@ export function openPool(
   }
 
   return {
-    async acquire(deadline) {
+    /** @param deadline on the clock of `performance.now()` */
+    async acquire(deadline: number): Promise<Connection> {
       while (true) {
         const connection = await acquireAny(deadline)
         if (await isLive(connection, deadline)) return connection
@@ -90,7 +80,8 @@ export function openPool(
       }
     },
 
-    release(connection, error) {
+    /** Takes a connection back, with the error of its work if that failed. Closes it unless it is still usable. */
+    release(connection: Connection, error?: unknown): void {
       if (error === undefined) {
         succeededAt = performance.now()
         answeredAt.set(connection.connection, succeededAt)

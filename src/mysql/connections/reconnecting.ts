@@ -2,55 +2,41 @@ import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import { isSurelySameRun, type SessionIdentity } from './identity.ts'
-import { FailedStatement, openSession, type Session, type SessionOptions } from './session.ts'
+import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
 import type { Target } from './target.ts'
-
-/** A session that is reopened whenever it is lost. */
-export interface ReconnectingSession {
-  /** @throws the reason why it can't be opened */
-  session(): Promise<Session>
-  /** The session, if one is open. */
-  current(): Session | undefined
-  close(): Promise<void>
-}
 
 export interface ReconnectingSessionOptions extends SessionOptions {
   health: Health
   failover: FailoverDetector
 }
 
-export function openReconnectingSession(
-  target: Target,
-  options: ReconnectingSessionOptions,
-): ReconnectingSession {
+/** Opens a session when it is needed, and again whenever it is lost. */
+export function openReconnectingSession(target: Target, options: ReconnectingSessionOptions) {
   const { health, failover } = options
   let latest: Session | undefined
   let incarnation = failover.incarnation
 
-  async function reopen(): Promise<Session> {
-    const lost = latest
-    const session = await openSession(target, options)
-    if (lost) await endOnServer(session, lost.identity)
-    failover.reached(session.identity)
-    incarnation = failover.incarnation
-    return session
-  }
-
   return {
-    async session() {
+    /** @throws the reason why it can't be opened */
+    async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
       if (incarnation !== failover.incarnation) latest?.drop()
       if (latest?.isOpen()) return latest
       try {
-        latest = await reopen()
+        const session = await openSession(target, options)
+        if (latest) await endOnServer(session, latest.identity)
+        failover.reached(session.identity)
+        incarnation = failover.incarnation
+        latest = session
         health.connecting(true)
-        return latest
+        return session
       } catch (error) {
         health.connecting(false, error)
         throw error
       }
     },
 
+    /** The session, if one is open. */
     current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {
@@ -65,10 +51,6 @@ export function openReconnectingSession(
  */
 async function endOnServer(session: Session, lost: SessionIdentity): Promise<void> {
   if (!isSurelySameRun(lost, session.identity)) return
-  try {
-    await session.send([`kill ${integer(lost.connectionId)}`])
-  } catch (error) {
-    // It is gone already, or this user may not end it: then the server ends it at its idle limit.
-    if (!(error instanceof FailedStatement)) throw error
-  }
+  // It may be gone already, or this user may not end it: then the server ends it at its idle limit.
+  await session.send([`kill ${integer(lost.connectionId)}`]).catch(unlessLost)
 }

@@ -7,7 +7,7 @@ import {
 } from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
-import { identityIn, READ_IDENTITY, type SessionIdentity, type Variable } from './identity.ts'
+import { identityIn, READ_IDENTITY, type Variable } from './identity.ts'
 import { connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
@@ -15,24 +15,7 @@ import { withTimeout } from './timeout.ts'
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
 
-export interface Session {
-  identity: SessionIdentity
-  /** Whether the server is one node of a Galera cluster. */
-  isClustered: boolean
-  isOpen(): boolean
-  /**
-   * Sends statements as one text, and returns the answer to each.
-   *
-   * @throws {FailedStatement} if a statement fails: those before it were executed, those after it were not. The session
-   *   is closed if the server accepts no more writes
-   * @throws {LostAnswerError} or a socket error: it is not known what was executed, and the session is closed
-   */
-  send(statements: readonly string[]): Promise<Answer[]>
-  /** Closes it with a QUIT command. */
-  close(): Promise<void>
-  /** Closes it at once, even if an answer is outstanding. */
-  drop(): void
-}
+export type Session = Awaited<ReturnType<typeof openSession>>
 
 export interface SessionOptions {
   /** Time limit for connecting, and for each answer, in milliseconds. */
@@ -53,15 +36,16 @@ export class FailedStatement extends Error {
   }
 }
 
+/** For `catch`: ignores that a statement failed, but not that the connection was lost. */
+export function unlessLost(error: unknown): void {
+  if (!(error instanceof FailedStatement)) throw error
+}
+
 const LOCK_WAIT_S = 1
 
 /** @throws the reason why it can't be opened */
-export async function openSession(target: Target, options: SessionOptions): Promise<Session> {
-  const { timeLimitMs, idleLimitS } = options
-  const connection = createConnection({
-    ...connectionOptions(target, timeLimitMs),
-    multipleStatements: true,
-  })
+export async function openSession(target: Target, { timeLimitMs, idleLimitS }: SessionOptions) {
+  const connection = createConnection({ ...connectionOptions(target, timeLimitMs), multipleStatements: true })
   let isOpen = true
   const markClosed = () => {
     isOpen = false
@@ -69,11 +53,19 @@ export async function openSession(target: Target, options: SessionOptions): Prom
   // Not destroyed here: the driver still has to reject what is in flight.
   connection.on('error', markClosed)
   connection.on('end', markClosed)
+  /** Closes it at once, even if an answer is outstanding. */
   const drop = () => {
     markClosed()
     connection.destroy()
   }
 
+  /**
+   * Sends statements as one text, and returns the answer to each.
+   *
+   * @throws {FailedStatement} if a statement fails: those before it were executed, those after it were not. The session
+   *   is closed if the server accepts no more writes
+   * @throws {LostAnswerError} or a socket error: it is not known what was executed, and the session is closed
+   */
   async function send(statements: readonly string[]): Promise<Answer[]> {
     try {
       return await withTimeout(timeLimitMs, query(connection, statements))
@@ -96,10 +88,12 @@ export async function openSession(target: Target, options: SessionOptions): Prom
     if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
     return {
       identity,
+      /** Whether the server is one node of a Galera cluster. */
       isClustered,
       isOpen: () => isOpen,
       send,
       drop,
+      /** Closes it with a QUIT command. */
       async close() {
         const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
         await withTimeout(timeLimitMs, ended).catch(drop)
@@ -111,7 +105,6 @@ export async function openSession(target: Target, options: SessionOptions): Prom
   }
 }
 
-/** The rows that a select found. */
 export function rowsOf<Row = RowDataPacket>(answer: Answer | undefined): Row[] {
   // The caller knows the columns of its statement; the driver doesn't.
   return Array.isArray(answer) ? (answer as Row[]) : []

@@ -1,15 +1,24 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { isSameDatabase, type SessionIdentity } from '../connections/identity.ts'
-import type { ReconnectingSession } from '../connections/reconnecting.ts'
-import { rowsOf, type Session } from '../connections/session.ts'
+import { DAY_MS } from '../../core/time/calendar.ts'
+import { ER } from '../connections/errors.ts'
+import { isSameDatabase } from '../connections/identity.ts'
+import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
+import { type Answer, rowsOf, type Session, unlessLost } from '../connections/session.ts'
+import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
+import type { Step } from './steps.ts'
 
 /** A writer's own row in the database. Each of its transactions increments `seq`. */
-export interface Fence {
+interface Fence {
   id: number
   /** `seq` of the last transaction that committed. */
   seq: number
+}
+
+export interface Fenced {
+  session: Session
+  fence: Fence
 }
 
 /** The range of `crypto.randomInt`, large enough that two writers never have the same id. */
@@ -21,8 +30,86 @@ const DELETED_AT_ONCE = 500
 /** Pause between failed attempts to read the row. */
 const RETRY_PAUSE_MS = 50
 
+/**
+ * Opens a writer's connection, which is reopened when it is lost, and its own fence.
+ *
+ * @param isBusy whether a flush is using it, so that it needs no heartbeat
+ */
+export function openFencedConnection(
+  target: Target,
+  options: ReconnectingSessionOptions,
+  isBusy: () => boolean,
+) {
+  const { failover, idleLimitS } = options
+  const reconnecting = openReconnectingSession(target, options)
+  let fence: Fence | undefined
+  let touchedAt = performance.now()
+  const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
+
+  /** Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. */
+  function keepAlive(): void {
+    const session = reconnecting.current()
+    if (!session || isBusy()) return
+    const isDue = fence && performance.now() - touchedAt > DAY_MS
+    if (isDue) touchedAt = performance.now()
+    const send = async () => {
+      await session.send(fence && isDue ? [touch(fence), 'commit'] : ['do 0'])
+      if (isDue) await sweep(session)
+    }
+    send().catch(session.drop)
+  }
+
+  return {
+    /** @throws the reason why it can't be opened */
+    async open(): Promise<Fenced> {
+      const session = await reconnecting.session()
+      if (!fence) {
+        fence = await openFence(session)
+        // If this fails, another writer deletes them.
+        await sweep(session).catch(unlessLost)
+      }
+      return { session, fence }
+    },
+
+    /**
+     * Reads the fence to find out whether the last transaction committed. Undefined: not known.
+     *
+     * @param awaited aborted when no caller waits for that transaction any more
+     */
+    async hasCommitted(used: Fenced, awaited: AbortSignal): Promise<boolean | undefined> {
+      const { seq } = used.fence
+      while (!awaited.aborted) {
+        let session: Session | undefined
+        try {
+          session = await reconnecting.session()
+          const found = await fenceAndRead(session, used.fence)
+          if (found === seq + 1) return true
+          if (found !== seq) failover.lost()
+          // Another server may still receive the transaction.
+          return found === seq && isSameDatabase(used.session.identity, session.identity) ? false : undefined
+        } catch {
+          // A failed attempt shows nothing. The next one uses a new connection.
+          session?.drop()
+          await pause(RETRY_PAUSE_MS)
+        }
+      }
+      return undefined
+    },
+
+    /** Leaves the fence for another one: its `seq` is not known any more. */
+    leaveFence() {
+      fence = undefined
+    },
+
+    async close() {
+      clearInterval(heartbeat)
+      await reconnecting.close()
+    },
+  }
+}
+
 /** Creates a row with an id that was never used before. */
-export async function openFence(session: Session): Promise<Fence> {
+async function openFence(session: Session): Promise<Fence> {
   const id = randomInt(1, IDS)
   await session.send([
     `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
@@ -31,63 +118,46 @@ export async function openFence(session: Session): Promise<Fence> {
   return { id, seq: 0 }
 }
 
-/** Increments `seq` within a transaction. Must match one row. */
-export function raise({ id, seq }: Fence): string {
-  return `update fence
+/**
+ * The first statements of a transaction, which increment `seq`.
+ *
+ * On a cluster without START TRANSACTION: `autocommit` is 0 there, and it would commit what an earlier transaction left.
+ */
+export function begin({ session, fence: { id, seq } }: Fenced): Step[] {
+  const raise = `update fence
    set seq = ${integer(seq + 1)},
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)}`
+  return [{ statement: session.isClustered ? 'rollback' : 'start transaction' }, { statement: raise }]
+}
+
+/** Whether the answers to `begin` show that `seq` was what this writer left it at. */
+export function hasBegun([, raised]: readonly Answer[]): boolean {
+  return !Array.isArray(raised) && raised?.affectedRows === 1
 }
 
 /**
- * Fails unless the current transaction is still the one that incremented `seq`.
+ * The last statements of a transaction. On a cluster they fail unless it is still the one that incremented `seq`.
  *
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function guard({ id, seq }: Fence): string {
-  return failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`)
+export function end({ session, fence: { id, seq } }: Fenced): string[] {
+  if (!session.isClustered) return ['commit']
+  return [failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`), 'commit']
+}
+
+/** Errors of the last statements that mean that the transaction had no effect. */
+export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
+
+/** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
+export async function rollBack(session: Session): Promise<void> {
+  if (session.isOpen()) await session.send(['rollback']).catch(session.drop)
 }
 
 /** Keeps the row of an idle writer from being deleted. */
-export function touch({ id }: Fence): string {
+function touch({ id }: Fence): string {
   return `update fence set touched_at = utc_timestamp() where id = ${integer(id)}`
-}
-
-export interface Doubt {
-  /** The server that the transaction was sent to. */
-  identity: SessionIdentity
-  /** Aborted when no caller waits for the transaction any more. */
-  awaited: AbortSignal
-  /** Called if `seq` is neither that of this transaction nor that before it, or the row is gone. */
-  onLost: () => void
-}
-
-/**
- * Finds out whether the last transaction committed, for as long as a caller waits for it. Undefined: not known.
- */
-export async function hasCommitted(
-  reconnecting: ReconnectingSession,
-  fence: Fence,
-  { identity, awaited, onLost }: Doubt,
-): Promise<boolean | undefined> {
-  const { seq } = fence
-  while (!awaited.aborted) {
-    let session: Session | undefined
-    try {
-      session = await reconnecting.session()
-      const found = await fenceAndRead(session, fence)
-      if (found === seq + 1) return true
-      if (found !== seq) onLost()
-      // Another server may still receive the transaction.
-      return found === seq && isSameDatabase(identity, session.identity) ? false : undefined
-    } catch {
-      // A failed attempt shows nothing. The next one uses a new connection.
-      session?.drop()
-      await pause(RETRY_PAUSE_MS)
-    }
-  }
-  return undefined
 }
 
 /**
@@ -118,7 +188,7 @@ function failUnless(condition: string): string {
 }
 
 /** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */
-export async function sweep(session: Session): Promise<void> {
+async function sweep(session: Session): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
   const [found] = await session.send([
     `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`,

@@ -5,9 +5,9 @@ import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
 import { bytes, digest, instant } from '../literals.ts'
 
-/** Claims unused keys. Waits for a transaction that has claimed one of them. */
+/** Claims unused keys, which are `inOrder`. Waits for a transaction that has claimed one of them. */
 export function claim(claims: readonly Claim[], at: Date): string {
-  const values = inOrder(claims).map(
+  const values = claims.map(
     ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
   )
   return `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values.join(', ')}`

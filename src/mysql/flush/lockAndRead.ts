@@ -1,5 +1,4 @@
 import type { Flush } from '../../core/groupCommit/writer.ts'
-import type { Claim } from '../../core/idempotency.ts'
 import { firstRow, rowsOf, type Session } from '../connections/session.ts'
 import { lockDefinition } from '../counters/define.ts'
 import { periodTotalSteps } from '../counters/periods.ts'
@@ -10,17 +9,18 @@ import { READ_FIRST_REVISION } from '../revisions.ts'
 import { lockSequenceGroups, mayAdvance } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members } from './members.ts'
-import { type FlushForm, type FlushText, NARROW, ownerOf, type Step, select, textOf } from './steps.ts'
+import { type FlushForm, NARROW, ownerOf, type Step, select, textOf, together } from './steps.ts'
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
  * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
  */
-export function lockAndRead(members: Members, { claims, at }: Flush, form: FlushForm): FlushText {
+export function lockAndRead(members: Members, flush: Flush, form: FlushForm): Step[] {
   const { counters } = members
+  const { at } = flush
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
-  return textOf([
-    ...claimSteps(members, claims, at, form),
+  return [
+    ...claimSteps(members, flush, form),
     ...firstRevisionSteps(members, form),
     ...changeSteps(members, single, at, form),
     ...revisionSteps(single),
@@ -30,7 +30,7 @@ export function lockAndRead(members: Members, { claims, at }: Flush, form: Flush
     ...counters
       .filter(({ run }) => run.isForDefinition)
       .flatMap(({ row }) => lockDefinition(row).flatMap((statement) => select(statement, row.key))),
-  ])
+  ]
 }
 
 /**
@@ -52,19 +52,13 @@ export async function readUnsure(session: Session, members: Members): Promise<bo
   return unsure.some(({ before }) => before !== 0)
 }
 
-function claimSteps(
-  members: Members,
-  claims: readonly Claim[],
-  at: Date,
-  { onePerStatement }: FlushForm,
-): Step[] {
+function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {
   if (claims.length === 0) return []
-  const groups = onePerStatement ? inOrder(claims).map((one) => [one]) : [claims]
   return [
-    ...groups.map(
-      (group): Step => ({
-        statement: claim(group, at),
-        owner: group.length === 1 ? group[0]?.key : undefined,
+    ...together(inOrder(claims), form).map(
+      (some): Step => ({
+        statement: claim(some, at),
+        owner: some.length === 1 ? some[0]?.key : undefined,
         read(answer) {
           if (!Array.isArray(answer)) members.claimed += answer.affectedRows
         },
@@ -101,36 +95,26 @@ function revisionSteps(counters: readonly CounterMember[]): Step[] {
   })
 }
 
-function changeSteps(
-  members: Members,
-  counters: readonly CounterMember[],
-  at: Date,
-  { onePerStatement, isTriggered }: FlushForm,
-): Step[] {
-  if (counters.length > NARROW && !onePerStatement) return lockAndChange(members, counters, at)
+function changeSteps(members: Members, counters: CounterMember[], at: Date, form: FlushForm): Step[] {
+  if (counters.length > NARROW && !form.onePerStatement) return lockAndChange(members, counters, at)
   return counters.flatMap((member) => {
     const { coalesced, raise } = member.run
-    const isReturned = coalesced?.kind === 'add' && !isTriggered
-    return isReturned
-      ? [returningStep(member, addReturningOld(member.row, coalesced.delta, { at, raise }))]
-      : lockAndChange(members, [member], at)
+    if (coalesced?.kind !== 'add' || form.isTriggered) return lockAndChange(members, [member], at)
+    const step: Step = {
+      statement: addReturningOld(member.row, coalesced.delta, { at, raise }),
+      owner: member.row.key,
+      read(answer) {
+        if (Array.isArray(answer)) return
+        const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
+        member.before = answer.affectedRows === 0 ? undefined : value
+      },
+    }
+    return [step]
   })
 }
 
-function returningStep(member: CounterMember, statement: string): Step {
-  return {
-    statement,
-    owner: member.row.key,
-    read(answer) {
-      if (Array.isArray(answer)) return
-      const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
-      member.before = answer.affectedRows === 0 ? undefined : value
-    },
-  }
-}
-
 /** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */
-function lockAndChange(members: Members, counters: readonly CounterMember[], at: Date): Step[] {
+function lockAndChange(members: Members, counters: CounterMember[], at: Date): Step[] {
   const { statement, owner, read } = lockStep(members, counters)
   const alike = groupBy(counters, ({ run }) => JSON.stringify([run.coalesced, run.raise]))
   const changes = [...alike.values()].flatMap((group) => {
@@ -141,11 +125,7 @@ function lockAndChange(members: Members, counters: readonly CounterMember[], at:
   return [...select(statement, owner, read), ...changes]
 }
 
-function lockStep(
-  members: Members,
-  counters: readonly CounterMember[],
-  toBefore = (value: number) => value,
-): Step {
+function lockStep(members: Members, counters: CounterMember[], toBefore = (value: number) => value): Step {
   return {
     statement: lock(counters.map(({ row }) => row.id)),
     owner: ownerOf(counters),

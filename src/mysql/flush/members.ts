@@ -34,7 +34,7 @@ export interface SequenceGroupMember {
   found: SequenceGroupFound | undefined
 }
 
-export function membersOf({ counters, sequenceGroups }: Pick<Flush, 'counters' | 'sequenceGroups'>): Members {
+export function membersOf({ counters, sequenceGroups }: Flush): Members {
   return {
     counters: counters.map(counterMember).sort((a, b) => a.row.id - b.row.id),
     sequenceGroups: sequenceGroups.map(sequenceGroupMember).sort(inLockOrder),

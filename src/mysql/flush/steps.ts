@@ -9,12 +9,7 @@ export interface Step {
 }
 
 /** Statements that are sent together. */
-export interface FlushText {
-  statements: string[]
-  /** The key of the only row or claim that the statement of an index is for. */
-  ownerAt(index: number): string | undefined
-  read(answers: readonly Answer[]): void
-}
+export type FlushText = ReturnType<typeof textOf>
 
 /** How the statements of a flush are written. */
 export interface FlushForm {
@@ -32,10 +27,7 @@ export interface FlushForm {
 export const NARROW = 8
 
 /** Splits rows by statement: one for all, or one for each. */
-export function together<One>(
-  some: readonly One[],
-  { onePerStatement }: Pick<FlushForm, 'onePerStatement'>,
-): One[][] {
+export function together<One>(some: readonly One[], { onePerStatement }: FlushForm): One[][] {
   if (onePerStatement) return some.map((one) => [one])
   return some.length > 0 ? [[...some]] : []
 }
@@ -43,16 +35,15 @@ export function together<One>(
 /** Follows a select, to show whether that failed or the statement after it. */
 const MARK: Step = { statement: 'do 0' }
 
-/** A select. */
 export function select(statement: string, owner?: string, read?: Step['read']): Step[] {
   return [{ statement, owner, read }, MARK]
 }
 
-export function textOf(steps: readonly Step[]): FlushText {
+export function textOf(steps: readonly Step[]) {
   return {
     statements: steps.map(({ statement }) => statement),
-    ownerAt: (index) => steps[index]?.owner,
-    read(answers) {
+    ownerAt: (index: number) => steps[index]?.owner,
+    read(answers: readonly Answer[]) {
       for (const [index, answer] of answers.entries()) steps[index]?.read?.(answer)
     },
   }

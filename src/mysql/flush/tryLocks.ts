@@ -1,11 +1,11 @@
 import type { Claim } from '../../core/idempotency.ts'
-import { type Answer, rowsOf } from '../connections/session.ts'
+import { type Answer, rowsOf, type Session } from '../connections/session.ts'
 import { allTime } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
 import { inOrder } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members, type SequenceGroupMember } from './members.ts'
-import { type Step, select, textOf } from './steps.ts'
+import { type Step, select } from './steps.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
@@ -15,21 +15,20 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
  * them. Counters are known to exist, so locked ones are skipped. It fails at the first locked claim or sequence group:
  * those may also be missing, and a reservation must not skip a number.
  */
-export function tryLocks({ counters, sequenceGroups }: Members, claims: readonly Claim[]) {
+export function tryLocks({ counters, sequenceGroups }: Members, claims: readonly Claim[]): Step[] {
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
-  return textOf([
+  return [
     ...inOrder(claims).flatMap(({ key, hash }) => select(lockClaim(hash), key)),
-    ...(single.length > 0 ? select(skipLocked(single)) : []),
-    ...spread.flatMap((member) => select(skipLockedSlots(member))),
+    ...(single.length > 0 ? select(skipLocked(isOneOf(single))) : []),
+    ...spread.flatMap(({ row, run }) =>
+      select(skipLocked(`counter_id = ${integer(row.id)} and ${allTime(run.slot)}`)),
+    ),
     ...sequenceGroups.flatMap(lockGroup),
-  ])
+  ]
 }
 
 /** The counters that `tryLocks` did not lock: locked by another session, or gone. */
-export function withoutLock(
-  counters: readonly CounterMember[],
-  answers: readonly Answer[],
-): readonly CounterMember[] {
+export function withoutLock(counters: readonly CounterMember[], answers: readonly Answer[]) {
   const locked = groupBy(answers.flatMap(rowsOf), ({ counter_id }): number => counter_id)
   return counters.filter(({ row, run }) => {
     const rows = run.slot === undefined ? row.definition.slots : 1
@@ -37,15 +36,13 @@ export function withoutLock(
   })
 }
 
-/** Reads the versions of counters that could not be locked. */
-export function readVersions(counters: readonly CounterMember[]): string {
-  return `select counter_id, version
+/** Splits the keys of counters that could not be locked: locked by another session, or gone. */
+export async function splitMissing(session: Session, counters: readonly CounterMember[]) {
+  const [answer] = await session.send([
+    `select counter_id, version
   from counter_value force index (primary)
- where counter_id in (${counters.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`
-}
-
-/** Splits counters that could not be locked by the answer to `readVersions`. */
-export function splitMissing(counters: readonly CounterMember[], answer: Answer | undefined) {
+ where ${isOneOf(counters)}`,
+  ])
   const versions = new Map(rowsOf(answer).map((row) => [row.counter_id, row.version]))
   const keysOf = (isThere: boolean) =>
     counters.filter(({ row }) => (versions.get(row.id) === row.version) === isThere).map(({ row }) => row.key)
@@ -56,17 +53,11 @@ function lockClaim(hash: string): string {
   return `select hash as claim from idempotency_key force index (primary) where hash = ${digest(hash)} for update nowait`
 }
 
-function skipLocked(counters: readonly CounterMember[]): string {
-  return skippingLocked(
-    `counter_id in (${counters.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`,
-  )
+function isOneOf(counters: readonly CounterMember[]): string {
+  return `counter_id in (${counters.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`
 }
 
-function skipLockedSlots({ row, run }: CounterMember): string {
-  return skippingLocked(`counter_id = ${integer(row.id)} and ${allTime(run.slot)}`)
-}
-
-function skippingLocked(which: string): string {
+function skipLocked(which: string): string {
   return `select counter_id
   from counter_value force index (primary)
  where ${which}

@@ -11,25 +11,25 @@ import { releaseKey, storeResults } from './idempotencyKeys.ts'
 import { counterMember } from './members.ts'
 import { type FlushForm, type FlushText, ownerOf, type Step, textOf } from './steps.ts'
 
-export interface WriteOptions {
+interface WriteOptions {
   at: Date
   /** Initial revision of rows that are changed for the first time, if known. */
   first: number | undefined
 }
 
 /** The statements that write a decision: counters on the locked path, sequence groups, period totals and keys. */
-export function writeBack(decision: Decision, { at, first }: WriteOptions, form: FlushForm): FlushText {
+export function writeBack(decision: Decision, options: WriteOptions, form: FlushForm): FlushText {
   const { counters, sequenceGroups, additions, toStore, toRelease } = decision
   return textOf([
-    ...counterSteps(counters, { at, first }, form),
-    ...writeSequenceGroups(sequenceGroups, { at, first }, form),
-    ...additionSteps(additions, at, form),
+    ...counterSteps(counters, options, form),
+    ...writeSequenceGroups(sequenceGroups, options, form),
+    ...additionSteps(additions, options.at, form),
     ...(toStore.length > 0 ? [{ statement: storeResults(toStore) }] : []),
     ...toRelease.map((claim) => ({ statement: releaseKey(claim), owner: claim.key })),
   ])
 }
 
-function counterSteps(counters: Decision['counters'], { at, first }: WriteOptions, form: FlushForm): Step[] {
+function counterSteps(counters: Decision['counters'], options: WriteOptions, form: FlushForm): Step[] {
   const counted: Counted[] = []
   const steps: Step[] = []
   for (const { run, write } of counters) {
@@ -41,13 +41,13 @@ function counterSteps(counters: Decision['counters'], { at, first }: WriteOption
       continue
     }
     const { value, isCounted, raised: raise, definition } = write
-    const noted = { at, raise, first }
+    const noted = { at: options.at, raise, first: options.first }
     if (isCounted && row.definition.slots === 1) counted.push({ row, from: run.before, to: value, raise })
     else if (isCounted && run.slot === undefined) add(setSlots(row, value, noted))
     else if (isCounted && run.slot !== undefined) add(addToSlot(row, run.slot, value - run.before, noted))
     if (definition) add(...redefine(row, definition, noted))
   }
-  return [...steps, ...changeSteps(counted, { at, first }, form)]
+  return [...steps, ...changeSteps(counted, options, form)]
 }
 
 function additionSteps(additions: readonly CounterRun[], at: Date, { onePerStatement }: FlushForm): Step[] {
@@ -58,7 +58,7 @@ function additionSteps(additions: readonly CounterRun[], at: Date, { onePerState
     .sort((a, b) => a.row.id - b.row.id)
   const framesOf = openFrames(at)
   const groups = groupBy(members, ({ run }) => (onePerStatement ? run : guardOf(run)))
-  return [...groups].map(([, group]) => ({
+  return [...groups.values()].map((group) => ({
     statement: addInPeriods(group, framesOf),
     owner: ownerOf(group),
   }))
@@ -73,16 +73,12 @@ interface Counted {
 }
 
 /** Changes locked rows, with one statement for all that get the same new value or the same delta. */
-function changeSteps(
-  rows: readonly Counted[],
-  { at, first }: WriteOptions,
-  { onePerStatement }: FlushForm,
-): Step[] {
+function changeSteps(rows: readonly Counted[], { at, first }: WriteOptions, form: FlushForm): Step[] {
   const isSame = rows.every(({ to }) => to === rows[0]?.to)
   const operationOf = ({ from, to }: Counted): ValueOperation =>
     isSame || !Number.isSafeInteger(to - from) ? { kind: 'set', to } : { kind: 'add', delta: to - from }
   const groups = groupBy(rows, (one) =>
-    onePerStatement ? one.row.key : JSON.stringify([operationOf(one), one.raise]),
+    form.onePerStatement ? one.row.key : JSON.stringify([operationOf(one), one.raise]),
   )
   return [...groups.values()].map((group) => {
     const [one] = group

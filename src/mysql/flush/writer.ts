@@ -1,4 +1,4 @@
-import type { Decision, Failure, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
+import type { Decision, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
@@ -6,23 +6,19 @@ import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import type { CounterRecord } from '../counters/update.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
-import { openFencedConnection } from './fencedConnection.ts'
+import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
 import { lockAndRead, readUnsure } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
-import type { FlushText } from './steps.ts'
-import { begin, commit, type Fenced, rollBack } from './transaction.ts'
-import { readVersions, splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
+import { type FlushText, textOf } from './steps.ts'
+import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
-export interface WriterOptions extends ReconnectingSessionOptions {
+interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CounterRecord[]) => void
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
-
-/** The key of the only row or claim that the statement of an index is for. */
-type OwnerAt = FlushText['ownerAt']
 
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
@@ -41,7 +37,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   let isTriggered = false
   let onePerStatement = false
   let isBusy = false
-  const connection = openFencedConnection(target, { ...options, isBusy: () => isBusy })
+  const connection = openFencedConnection(target, options, () => isBusy)
 
   return {
     async flush(flush) {
@@ -59,36 +55,33 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     try {
       fenced = await connection.open()
     } catch (cause) {
-      noteUnwritable(cause)
+      noteUnwritable(causeOf(cause))
       return { kind: 'failed', cause }
     }
     const members = membersOf(flush)
-    if (isStale(members)) return { kind: 'stale' }
+    const rows = [...members.counters, ...members.sequenceGroups]
+    if (rows.some(({ row }) => row.incarnation !== failover.incarnation)) return { kind: 'stale' }
     const { session } = fenced
     const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
-    let ownerAt: OwnerAt = () => undefined
+    let text = textOf([])
     let decision: Decision
-    let writes: FlushText
     try {
       if (flush.isImpatient) {
-        const locks = tryLocks(members, flush.claims)
-        ownerAt = locks.ownerAt
-        const answers = await begin(fenced, locks.statements)
-        if (!answers) return await lose(session)
+        text = textOf([...begin(fenced), ...tryLocks(members, flush.claims)])
+        const answers = await session.send(text.statements)
+        if (!hasBegun(answers)) return await lose(session)
         const missing = withoutLock(members.counters, answers)
         if (missing.length > 0) {
-          const [versions] = await session.send([readVersions(missing)])
+          const keys = await splitMissing(session, missing)
           await rollBack(session)
-          return { kind: 'unavailable', ...splitMissing(missing, versions) }
+          return { kind: 'unavailable', ...keys }
         }
       }
-      const reads = lockAndRead(members, flush, form)
-      ownerAt = reads.ownerAt
-      const answers = await (flush.isImpatient
-        ? session.send(reads.statements)
-        : begin(fenced, reads.statements))
-      if (!answers) return await lose(session)
-      reads.read(answers)
+      const start = flush.isImpatient ? [] : begin(fenced)
+      text = textOf([...start, ...lockAndRead(members, flush, form)])
+      const answers = await session.send(text.statements)
+      if (!flush.isImpatient && !hasBegun(answers)) return await lose(session)
+      text.read(answers)
       if (members.claimed + members.earlier.length !== flush.claims.length) {
         await rollBack(session)
         return { kind: 'failed', cause: new Error('An idempotency key is neither claimed nor found') }
@@ -100,42 +93,45 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         return { kind: 'withdrawn' }
       }
       decision = decided
-      writes = writeBack(decision, { at: flush.at, first: members.first }, form)
+      text = writeBack(decision, { at: flush.at, first: members.first }, form)
     } catch (error) {
-      return failed(session, error, flush, ownerAt)
+      return failed(session, error, flush, text)
     }
-    const outcome = await commitWrites(fenced, writes, flush)
+    const outcome = await commit(fenced, text, flush)
     noteDone(outcome, members, decision)
     return outcome
   }
 
-  /** The second round trip. */
-  async function commitWrites(fenced: Fenced, writes: FlushText, flush: Flush): Promise<Outcome> {
-    const ended = await commit(fenced, writes.statements)
-    if (ended.kind === 'failed') return failed(fenced.session, ended.error, flush, writes.ownerAt)
-    onePerStatement = false
-    if (ended.kind === 'rolledBack') return { kind: 'failed', cause: ended.cause }
-    const isCommitted = ended.kind === 'committed' || (await hasCommitted(fenced, ended.cause, flush.awaited))
-    if (isCommitted) {
-      fenced.fence.seq += 1
-      reportWriting(true)
-      return { kind: 'committed' }
+  /** The second round trip: the writes, which result from what was found, and COMMIT. */
+  async function commit(fenced: Fenced, writes: FlushText, flush: Flush): Promise<Outcome> {
+    const { session, fence } = fenced
+    try {
+      await session.send([...writes.statements, ...end(fenced)])
+    } catch (error) {
+      // After a statement that failed, the server runs no other.
+      const isBeforeCommit = error instanceof FailedStatement && error.index < writes.statements.length
+      if (isBeforeCommit) return failed(session, error, flush, writes)
+      const cause = causeOf(error)
+      onePerStatement = false
+      if (hasErrorNumber(cause, ...ROLLED_BACK)) {
+        // The next START TRANSACTION would commit what may still be open.
+        await rollBack(session)
+        return { kind: 'failed', cause }
+      }
+      session.drop()
+      noteUnwritable(cause)
+      const isCommitted = await connection.hasCommitted(fenced, flush.awaited)
+      if (isCommitted === false) return { kind: 'failed', cause }
+      if (isCommitted === undefined) {
+        // Whatever that transaction does, it no longer belongs to this writer.
+        connection.leaveFence()
+        return { kind: 'unknown', cause }
+      }
     }
-    const cause = ended.kind === 'unknown' ? ended.cause : undefined
-    if (isCommitted === false) return { kind: 'failed', cause }
-    // Whatever that transaction does, it no longer belongs to this writer.
-    connection.leaveFence()
-    return { kind: 'unknown', cause }
-  }
-
-  function hasCommitted(fenced: Fenced, cause: unknown, awaited: AbortSignal): Promise<boolean | undefined> {
-    noteUnwritable(cause)
-    return connection.hasCommitted(fenced, awaited)
-  }
-
-  /** Whether a flush has rows of an earlier incarnation of the database. */
-  function isStale({ counters, sequenceGroups }: Members): boolean {
-    return [...counters, ...sequenceGroups].some(({ row }) => row.incarnation !== failover.incarnation)
+    onePerStatement = false
+    fence.seq += 1
+    reportWriting(true)
+    return { kind: 'committed' }
   }
 
   /** The database lacks what this writer has committed. */
@@ -147,12 +143,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
-  async function failed(
-    session: Session,
-    error: unknown,
-    { counters, isImpatient }: Flush,
-    ownerAt: OwnerAt,
-  ): Promise<Outcome> {
+  async function failed(session: Session, error: unknown, flush: Flush, text: FlushText): Promise<Outcome> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
@@ -163,16 +154,15 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause } = error
     // NULL means a sum that is too large. Where all totals were read, it comes from a trigger.
-    const mayBeFull = counters.some((run) => !run.wantsPeriodValues || run.isForDefinition)
+    const mayBeFull = flush.counters.some((run) => !run.wantsPeriodValues || run.isForDefinition)
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
-    const isLocked = LOCKED.some((errno) => hasErrorNumber(cause, errno))
-    const failingKey = isFault || isLocked ? ownerAt(error.index) : undefined
-    const outcome: Failure = { kind: 'failed', cause, failingKey, isFault, isLocked }
-    if (failingKey !== undefined) return outcome
+    const isLocked = hasErrorNumber(cause, ...LOCKED)
+    const failingKey = isFault || isLocked ? text.ownerAt(error.index) : undefined
+    if (failingKey !== undefined) return { kind: 'failed', cause, failingKey, isFault, isLocked }
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
-    onePerStatement = (isFault || (isLocked && isImpatient)) && !wasOnePerStatement
+    onePerStatement = (isFault || (isLocked && flush.isImpatient)) && !wasOnePerStatement
     if (isFault || failure === 'refused') reportWriting(false, cause)
     return { kind: 'failed', cause, isLocked }
   }
@@ -187,8 +177,11 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     }
   }
 
-  function noteUnwritable(error: unknown): void {
-    const cause = error instanceof FailedStatement ? error.cause : error
+  function noteUnwritable(cause: unknown): void {
     if (isUnwritable(cause)) reportWriting(false, cause)
   }
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof FailedStatement ? error.cause : error
 }
