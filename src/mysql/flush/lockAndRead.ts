@@ -1,5 +1,5 @@
 import type { Flush } from '../../core/groupCommit/writer.ts'
-import { firstRow, rowsOf, type Session } from '../connections/session.ts'
+import { firstRow, rowsOf } from '../connections/session.ts'
 import { lockDefinition } from '../counters/define.ts'
 import { periodTotalSteps } from '../counters/periods.ts'
 import { slotSteps } from '../counters/slots.ts'
@@ -9,7 +9,7 @@ import { READ_FIRST_REVISION } from '../revisions.ts'
 import { lockSequenceGroups, mayAdvance } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members } from './members.ts'
-import { type FlushForm, NARROW, ownerOf, type Step, select, textOf, together } from './steps.ts'
+import { type FlushForm, NARROW, ownerOf, type Step, select, together } from './steps.ts'
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
@@ -33,23 +33,13 @@ export function lockAndRead(members: Members, flush: Flush, form: FlushForm): St
   ]
 }
 
-/**
- * Reads locked rows whose value the answer did not show. They already include the addition.
- *
- * @returns whether a trigger hid a value: 0 gives the same answer
- */
-export async function readUnsure(session: Session, members: Members): Promise<boolean> {
-  const unsure = members.counters.filter(({ before }) => before === 'unsure')
-  if (unsure.length === 0) return false
-  const text = textOf(
-    unsure.map((member) => {
-      const { coalesced } = member.run
-      const added = coalesced?.kind === 'add' ? coalesced.delta : 0
-      return lockStep(members, [member], (value) => value - added)
-    }),
-  )
-  text.read(await session.send(text.statements))
-  return unsure.some(({ before }) => before !== 0)
+/** Reads locked rows whose value the answer did not show. They already include the addition. */
+export function readAgain(members: Members, unsure: readonly CounterMember[]): Step[] {
+  return unsure.map((member) => {
+    const { coalesced } = member.run
+    const added = coalesced?.kind === 'add' ? coalesced.delta : 0
+    return lockStep(members, [member], (value) => value - added)
+  })
 }
 
 function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {

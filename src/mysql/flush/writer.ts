@@ -7,7 +7,7 @@ import type { Target } from '../connections/target.ts'
 import type { CounterRecord } from '../counters/update.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
 import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
-import { lockAndRead, readUnsure } from './lockAndRead.ts'
+import { lockAndRead, readAgain } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
 import { type FlushText, textOf } from './steps.ts'
 import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
@@ -86,7 +86,13 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         await rollBack(session)
         return { kind: 'failed', cause: new Error('An idempotency key is neither claimed nor found') }
       }
-      if (await readUnsure(session, members)) isTriggered = true
+      const unsure = members.counters.filter(({ before }) => before === 'unsure')
+      if (unsure.length > 0) {
+        text = textOf(readAgain(members, unsure))
+        text.read(await session.send(text.statements))
+        // A trigger hid it: 0 gives the same answer.
+        if (unsure.some(({ before }) => before !== 0)) isTriggered = true
+      }
       const decided = flush.decide(foundIn(members))
       if (decided === 'withdraw') {
         await rollBack(session)
