@@ -1,5 +1,5 @@
 import { openNth } from './core/nth.ts'
-import { isLoopback } from './http/connections/hosts.ts'
+import { isLoopback } from './http/connections/access.ts'
 import { listen } from './http/server.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
 import { describeTarget, type Target } from './mysql/connections/target.ts'

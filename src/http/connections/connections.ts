@@ -1,19 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Connections of clients, and the memory that their requests use. */
-export interface Connections {
-  sockets(): Iterable<Socket>
-  /**
-   * Reserves memory for a request, until it is answered.
-   *
-   * @returns whether there is enough; if not, the request must be rejected
-   */
-  reserve(request: IncomingMessage, bytes: number): boolean
-  /** Releases the memory of a connection's request: its response is complete. */
-  release(socket: Socket): void
-}
-
 interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
   maxBytes: number
@@ -48,8 +35,7 @@ const LARGE_BYTES = 1_000_000
  * So at most one request of a connection is started and not answered, and those that wait arrived in one read of the
  * socket (64 kB). They are dropped when the client disconnects.
  */
-export function openConnections(server: Server, options: ConnectionsOptions): Connections {
-  const { maxBytes, handle, onFault } = options
+export function openConnections(server: Server, { maxBytes, handle, onFault }: ConnectionsOptions) {
   const connections = new Map<Socket, Connection>()
   let usedBytes = 0
 
@@ -112,7 +98,12 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
   return {
     sockets: () => connections.keys(),
 
-    reserve({ socket }, bytes) {
+    /**
+     * Reserves memory for a request, in bytes of the heap, until it is answered.
+     *
+     * @returns whether there is enough; if not, the request must be rejected
+     */
+    reserve({ socket }: IncomingMessage, bytes: number): boolean {
       const current = connections.get(socket)?.current
       if (!current) return false
       usedBytes += bytes
@@ -124,7 +115,8 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
       return usedBytes <= limit || others === 0
     },
 
-    release(socket) {
+    /** Releases the memory of a connection's request if its response is complete. */
+    release(socket: Socket): void {
       const current = connections.get(socket)?.current
       if (!current?.response.writableEnded) return
       usedBytes -= current.reservedBytes
@@ -132,3 +124,6 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
     },
   }
 }
+
+export type Connections = ReturnType<typeof openConnections>
+export type Reserve = Connections['reserve']

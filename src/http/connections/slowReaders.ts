@@ -1,14 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Connections } from './connections.ts'
 
-interface SlowReadersOptions {
-  connections: Pick<Connections, 'sockets' | 'release'>
-  /** How long a client may read nothing of its response, in milliseconds. */
-  stallMs: number
-  /** Maximum unread data on all connections together, in bytes. */
-  maxBytes: number
-}
-
 const CHECK_MS = 1000
 
 /**
@@ -18,9 +10,11 @@ const CHECK_MS = 1000
  * All connections are checked periodically, because nearly every response is read at once: a check of each response
  * would cost every request.
  *
+ * @param stallMs how long a client may read nothing of its response, in milliseconds
+ * @param maxBytes maximum unread data on all connections together, in bytes
  * @returns a function that stops the checks
  */
-export function closeSlowReaders({ connections, stallMs, maxBytes }: SlowReadersOptions): () => void {
+export function closeSlowReaders(connections: Connections, stallMs: number, maxBytes: number): () => void {
   const timer = setInterval(check, Math.min(CHECK_MS, stallMs / 4)).unref()
   return () => clearInterval(timer)
 

@@ -1,16 +1,33 @@
-import { GraphQLError } from 'graphql'
+import { type ExecutionResult, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
 import { errorCodes, NthError } from '../../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
 import { rejectedArgument } from './inputErrors.ts'
 
-/** An error below the root field of a mutation: the change itself was applied. */
-export class ReadAfterChangeError extends Error {
-  readonly error: GraphQLError
+/** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
+const MAX_BELOW = 200
 
-  constructor(error: GraphQLError) {
-    super(error.message, { cause: error })
-    this.error = error
-  }
+/**
+ * Limits the errors of a response, and marks those below the root fields of a mutation. Those fields are read after the
+ * change was committed, so such an error must not report that nothing was done, or that the mutation may be retried.
+ */
+export const executionErrors: Plugin = {
+  onExecute({ args: { document, operationName } }) {
+    const isMutation = getOperationAST(document, operationName)?.operation === OperationTypeNode.MUTATION
+    return {
+      onExecuteDone({ result, setResult }) {
+        // There are no subscriptions and no incremental results.
+        const { errors, ...rest } = result as ExecutionResult
+        if (!errors) return
+        const reported = reportedErrors(errors)
+        setResult({ ...rest, errors: isMutation ? reported.map(marked) : reported })
+      },
+    }
+  },
+}
+
+export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] {
+  return errors.filter(({ path }, index) => index < MAX_BELOW || path?.length === 1)
 }
 
 /**
@@ -42,6 +59,21 @@ export function faultIn(error: unknown): unknown {
   return cause instanceof ReadAfterChangeError ? innermost(cause.error) : cause
 }
 
+/** An error below the root field of a mutation: the change itself was applied. */
+class ReadAfterChangeError extends Error {
+  readonly error: GraphQLError
+
+  constructor(error: GraphQLError) {
+    super(error.message, { cause: error })
+    this.error = error
+  }
+}
+
+function marked(error: GraphQLError): GraphQLError {
+  if (error.path === undefined || error.path.length <= 1) return error
+  return located(error, error.message, { extensions: {}, originalError: new ReadAfterChangeError(error) })
+}
+
 /** An error of a read below a change: it only reports that the change was applied. */
 function readAfterChange({ error }: ReadAfterChangeError): GraphQLError {
   const { message, extensions } = maskError(error)
@@ -53,7 +85,7 @@ function readAfterChange({ error }: ReadAfterChangeError): GraphQLError {
 }
 
 /** Creates an error at the location of another one. */
-export function located(
+function located(
   other: unknown,
   message: string,
   options: Pick<FieldErrorOptions, 'extensions' | 'originalError'>,
