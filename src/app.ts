@@ -38,7 +38,7 @@ type Closer = () => Promise<void>
  */
 export async function startApp(options: AppOptions) {
   const { config, say, signal } = options
-  const { host, port, workers } = config
+  const { host, workers } = config
   const closers: Closer[] = []
   /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
@@ -47,8 +47,7 @@ export async function startApp(options: AppOptions) {
       const directory = await holdDirectory(config.dataDir)
       closers.push(directory.release)
     }
-    const front =
-      workers > 1 ? await openWorkers({ count: workers, host, port, say }) : await openServer(options)
+    const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
     closers.push(front.close)
     if (!isLoopback(host)) say(openToOthers(host))
 

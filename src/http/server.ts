@@ -4,7 +4,6 @@ import { getHeapStatistics } from 'node:v8'
 import { type Access, createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
 import { notNow, overloaded, sendError } from './connections/httpError.ts'
-import { closeSlowReaders } from './connections/slowReaders.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { isBook } from './pages/books.ts'
@@ -74,8 +73,10 @@ export async function listen({
   const corsHeaders = createCors(access, (origin) =>
     warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`),
   )
-  const connections = openConnections(server, {
+  const { reserve } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
+    maxUnreadBytes: heapBytes * UNREAD_SHARE,
+    stallMs,
     handle(request, response, hasMemory) {
       const headers = corsHeaders(request)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
@@ -89,14 +90,12 @@ export async function listen({
     server.once('error', reject)
     server.listen(port, host, resolve)
   })
-  const stopClosing = closeSlowReaders(connections, stallMs, heapBytes * UNREAD_SHARE)
 
   return {
     /** Where it can be reached: `http://127.0.0.1:4000`. */
     url: urlOf(addressOf(server)),
 
     async serve(options: ApiOptions): Promise<void> {
-      const { reserve } = connections
       const pages = await readPages((title) => isBook(title, options.nth))
       onFault = options.onFault
       const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve)
@@ -107,7 +106,6 @@ export async function listen({
     async close(): Promise<void> {
       handle = rejectWith('Nth is shutting down; try again in a moment.')
       await drain(server)
-      stopClosing()
     },
   }
 }

@@ -87,16 +87,13 @@ function closeOnExit(worker: ClusterWorker): void {
   const { process: child } = worker
   // It could not be started, and has no channel.
   if (!child.connected) return
-  let last: unknown
+  let last: { close?(): void } | undefined
   child.send = new Proxy(child.send, {
     apply(send, self: ChildProcess, args: Parameters<ChildProcess['send']>) {
-      if (args[1]) last = args[1]
+      // A handle of any kind; those of connections can be closed.
+      if (args[1]) last = args[1] as { close?(): void }
       return Reflect.apply(send, self, args)
     },
   })
-  worker.on('exit', () => isClosable(last) && last.close())
-}
-
-function isClosable(handle: unknown): handle is { close(): void } {
-  return typeof handle === 'object' && handle !== null && 'close' in handle
+  worker.on('exit', () => last?.close?.())
 }

@@ -4,16 +4,8 @@ import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
 import type { Target } from '../mysql/connections/target.ts'
+import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
-
-interface WorkersOptions {
-  count: number
-  host: string
-  /** The port they share; 0: any free port. */
-  port: number
-  /** Called when a worker ended by itself. */
-  say: (message: string) => void
-}
 
 /**
  * Forks workers of this program, which run `runWorker` and share one address and one database, and waits until all of
@@ -22,9 +14,10 @@ interface WorkersOptions {
  * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
  * on, each worker that ends is replaced, until they are closed.
  *
+ * @param say called when a worker ended by itself
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
-export async function openWorkers({ count, host, port, say }: WorkersOptions) {
+export async function openWorkers({ workers: count, host, port }: Config, say: (message: string) => void) {
   const living = new Set<Worker>()
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
