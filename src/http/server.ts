@@ -70,9 +70,7 @@ export async function listen({
   }
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = createCors(access, (origin) =>
-    warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`),
-  )
+  const corsHeaders = createCors(access, warn)
   const { reserve } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,

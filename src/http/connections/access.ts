@@ -58,15 +58,15 @@ export function createHostCheck({ allowedOrigins, onLoopback }: Access) {
  * Creates a function that returns the CORS headers of a response: without credentials, and without access for other
  * origins. They are on every response of the server, so that its errors can be read as well.
  *
- * @param onRejected called once for each origin that was rejected
+ * @param warn called once for each origin that was rejected
  */
-export function createCors(access: Access, onRejected: (origin: string) => void) {
+export function createCors(access: Access, warn: (message: string) => void) {
   const reported = new Set<string>()
 
   function report(origin: string): void {
     if (reported.has(origin) || reported.size === MAX_REPORTED) return
     reported.add(origin)
-    onRejected(origin)
+    warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`)
   }
 
   return ({ method, headers }: IncomingMessage): HeaderList => {
