@@ -20,7 +20,7 @@ export const executionErrors: Plugin = {
         const { errors, ...rest } = result as ExecutionResult
         if (!errors) return
         const reported = reportedErrors(errors)
-        setResult({ ...rest, errors: isMutation ? reported.map(marked) : reported })
+        setResult({ ...rest, errors: isMutation ? reported.map(readAfterChange) : reported })
       },
     }
   },
@@ -36,7 +36,6 @@ export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] 
  */
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
-  if (cause instanceof ReadAfterChangeError) return readAfterChange(cause)
   // Errors of graphql-jit may have no extensions.
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
@@ -54,34 +53,18 @@ export function maskError(error: unknown): GraphQLError {
 
 /** The cause of an error, if an operator should see it; undefined for those that callers get with a code. */
 export function faultIn(error: unknown): unknown {
-  if (maskError(error).extensions.code !== 'INTERNAL_SERVER_ERROR') return undefined
-  const cause = innermost(error)
-  return cause instanceof ReadAfterChangeError ? innermost(cause.error) : cause
+  return maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR' ? innermost(error) : undefined
 }
 
-/** An error below the root field of a mutation: the change itself was applied. */
-class ReadAfterChangeError extends Error {
-  readonly error: GraphQLError
-
-  constructor(error: GraphQLError) {
-    super(error.message, { cause: error })
-    this.error = error
-  }
-}
-
-function marked(error: GraphQLError): GraphQLError {
-  if (error.path === undefined || error.path.length <= 1) return error
-  return located(error, error.message, { extensions: {}, originalError: new ReadAfterChangeError(error) })
-}
-
-/** An error of a read below a change: it only reports that the change was applied. */
-function readAfterChange({ error }: ReadAfterChangeError): GraphQLError {
+/** An error below the root fields of a mutation in its final form: it only reports that the change was applied. */
+function readAfterChange(error: GraphQLError): GraphQLError {
+  const [, ...below] = error.path ?? []
+  if (below.length === 0) return error
   const { message, extensions } = maskError(error)
   const { retryable, retryAfterMs: _, ...rest } = extensions
-  const [, ...below] = error.path ?? []
   const prefix = `The change was applied, but \`${below.join('.')}\` could not be read`
   const text = retryable ? `${prefix} in time; read it in a query.` : `${prefix}: ${message}`
-  return located(error, text, { extensions: rest })
+  return located(error, text, { extensions: rest, originalError: error })
 }
 
 /** Creates an error at the location of another one. */
