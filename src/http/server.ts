@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { type Access, createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
-import { notNow, overloaded, sendError } from './connections/httpError.ts'
+import { overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { isBook } from './pages/books.ts'
@@ -129,7 +129,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
 
 /** Answers every request with an error, and closes the connection. */
 function rejectWith(message: string): Handler {
-  const error = notNow(message)
+  const error = serviceUnavailable(message)
   return (_, response, headers) => {
     response.setHeader('connection', 'close')
     sendError(withHeaders(response, headers), error)

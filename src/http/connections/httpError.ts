@@ -12,14 +12,14 @@ export class HttpError extends NthError {
 }
 
 /** The error 503: the request was not executed. */
-export function notNow(message: string): HttpError {
+export function serviceUnavailable(message: string): HttpError {
   const { code, details } = unavailable(message)
   return new HttpError(503, code, message, details)
 }
 
 /** The error for a request that arrives when those in flight use all the memory they may. */
 export function overloaded(): HttpError {
-  return notNow(
+  return serviceUnavailable(
     'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
   )
 }

@@ -68,16 +68,11 @@ function readAfterChange(error: GraphQLError): GraphQLError {
 }
 
 /** Creates an error at the location of another one. */
-function located(
-  other: unknown,
-  message: string,
-  options: Pick<FieldErrorOptions, 'extensions' | 'originalError'>,
-): GraphQLError {
+function located(other: unknown, message: string, options: Omit<FieldErrorOptions, 'path'>): GraphQLError {
   if (!isGraphQLError(other)) return new GraphQLError(message, options)
   const { path, locations, nodes } = other
-  return path
-    ? new FieldError(message, { path, locations, ...options })
-    : new GraphQLError(message, { nodes: nodes ?? null, ...options })
+  if (path) return new FieldError(message, { path, locations, ...options })
+  return new GraphQLError(message, { nodes: nodes ?? null, ...options })
 }
 
 function innermost(error: unknown): unknown {

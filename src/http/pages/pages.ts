@@ -82,12 +82,7 @@ export async function readPages(isBook: (title: string) => Promise<boolean>) {
 }
 
 /** Sends a page, or 304 if the client already has it. */
-export function sendPage(
-  request: IncomingMessage,
-  response: ServerResponse,
-  page: Page,
-  status: 200 | 404 = 200,
-): void {
+export function sendPage(request: IncomingMessage, response: ServerResponse, page: Page, status = 200): void {
   const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
   const compressed = isGzipAccepted ? page.gzipped : undefined
   const body = compressed ?? page.body
