@@ -1,5 +1,5 @@
 import { openNth } from './core/nth.ts'
-import { isLoopback } from './http/connections/hosts.ts'
+import { isLoopback } from './http/connections/access.ts'
 import { listen } from './http/server.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
 import { describeTarget, type Target } from './mysql/connections/target.ts'
@@ -10,22 +10,6 @@ import { untilReady } from './mysql/startup/ready.ts'
 import { openStore } from './mysql/store.ts'
 import type { Config } from './process/config.ts'
 import { openWorkers } from './process/workers.ts'
-
-export interface App {
-  /** URL of the server. */
-  url: string
-  /** Number of processes that serve. */
-  workers: number
-  /** Location of its data, for display. */
-  data: string
-  /** Shuts everything down in order, the database last. */
-  close(): Promise<void>
-}
-
-export interface AppOptions extends ServerOptions {
-  /** Aborts the startup. */
-  signal: AbortSignal
-}
 
 export interface ServerOptions {
   config: Config
@@ -39,30 +23,33 @@ export interface ServerOptions {
   runsJobs?: boolean
 }
 
-/** The HTTP front. It listens from the start, and serves once it has a database. */
-export interface Front {
-  url: string
-  serve(target: Target): Promise<void>
-  /** Accepts no more requests, and waits until those in flight are answered. */
-  close(): Promise<void>
+interface AppOptions extends ServerOptions {
+  /** Aborts the startup. */
+  signal: AbortSignal
 }
+
+export type App = Awaited<ReturnType<typeof startApp>>
+
+type Closer = () => Promise<void>
 
 /**
  * Starts everything. Steps that can fail for external reasons come first, the cheapest ones before the others. If a
  * step fails, what was opened is closed in reverse order.
  */
-export async function startApp(options: AppOptions): Promise<App> {
-  const { config, signal } = options
+export async function startApp(options: AppOptions) {
+  const { config, say, signal } = options
+  const { host, workers } = config
   const closers: Closer[] = []
+  /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
   try {
     if (!config.target) {
       const directory = await holdDirectory(config.dataDir)
       closers.push(directory.release)
     }
-    const front = await openFront(options)
+    const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
     closers.push(front.close)
-    if (!isLoopback(config.host)) options.say(openToOthers(config.host))
+    if (!isLoopback(host)) say(openToOthers(host))
 
     const { target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
@@ -72,15 +59,19 @@ export async function startApp(options: AppOptions): Promise<App> {
     closers.push(front.close)
     await front.serve(target)
     signal.throwIfAborted()
-    return { url: front.url, workers: config.workers, data, close }
+    /** `data` is where the data is, for display. */
+    return { url: front.url, workers, data, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-/** Opens the front of this process: the only one, or that of a worker. */
-export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions): Promise<Front> {
+/**
+ * Opens the HTTP server of this process: the only one, or that of a worker. It listens from the start, and serves once it
+ * has a database.
+ */
+export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions) {
   const server = await listen({ ...config, warn })
   const closers: Closer[] = []
 
@@ -102,24 +93,19 @@ export async function openServer({ config, warn, onFault, runsJobs }: ServerOpti
     await server.serve({ nth, onFault })
   }
 
-  return { url: server.url, serve, close: () => closeAll([...closers.splice(0), server.close]) }
+  return {
+    url: server.url,
+    serve,
+    /** Accepts no more requests, and waits until those in flight are answered. */
+    close: () => closeAll([...closers.splice(0), server.close]),
+  }
 }
 
 function openToOthers(host: string): string {
   return `HOST=${host}: other machines may reach this server, and there is no authentication: anyone who can connect can read, change and delete everything.`
 }
 
-async function openFront(options: ServerOptions): Promise<Front> {
-  const { host, port, workers } = options.config
-  return workers > 1 ? openWorkers({ count: workers, host, port, say: options.say }) : openServer(options)
-}
-
-type Closer = () => Promise<void>
-
-async function openTarget(
-  { config, say, signal }: AppOptions,
-  closers: Closer[],
-): Promise<{ target: Target; data: string }> {
+async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]) {
   if (config.target) {
     await untilReady(config.target, { say, signal })
     return { target: config.target, data: describeTarget(config.target) }

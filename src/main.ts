@@ -1,4 +1,5 @@
 import cluster from 'node:cluster'
+import { once } from 'node:events'
 import pino from 'pino'
 import type { App } from './app.ts'
 import { answerTo } from './process/commandLine.ts'
@@ -8,12 +9,19 @@ import { keepRequestsYoung } from './process/heap.ts'
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
 const ending = new AbortController()
 
+const prefix = cluster.isPrimary ? '' : `Worker ${process.pid}: `
+const operator = {
+  say: (message: string) => console.log(prefix + message),
+  warn: (message: string) => console.error(prefix + message),
+  onFault: (error: unknown) => log.error(error),
+}
+
 async function main(): Promise<void> {
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
   const app = await start()
   if (!app) return
   console.log(greeting(app))
-  await untilEnding()
+  if (!ending.signal.aborted) await once(ending.signal, 'abort')
   await app.close()
   // A connection that node:cluster has lost track of must not keep the process alive.
   process.exit()
@@ -26,13 +34,7 @@ async function start(): Promise<App | undefined> {
     const config = readConfig()
     // Imported now: it takes a second, which a mistake in the configuration need not wait for.
     const { startApp } = await import('./app.ts')
-    return await startApp({
-      config,
-      say: (message) => console.log(message),
-      warn: (message) => console.error(message),
-      onFault: (error) => log.error(error),
-      signal: ending.signal,
-    })
+    return await startApp({ ...operator, config, signal: ending.signal })
   } catch (error) {
     if (ending.signal.aborted) return undefined
     console.error(explained(error))
@@ -53,13 +55,6 @@ function onSignal(): void {
   } else if (performance.now() - signalledAt > SAME_SIGNAL_MS) {
     process.exit(1)
   }
-}
-
-function untilEnding(): Promise<void> {
-  return new Promise((resolve) => {
-    if (ending.signal.aborted) return resolve()
-    ending.signal.addEventListener('abort', () => resolve())
-  })
 }
 
 function greeting({ url, workers, data }: App): string {
@@ -87,13 +82,8 @@ function explained(error: unknown): string {
 
 async function serveAsWorker(): Promise<void> {
   const { runWorker } = await import('./process/worker.ts')
-  return runWorker({
-    // The primary has validated it.
-    config: readConfig(),
-    say: (message) => console.log(`Worker ${process.pid}: ${message}`),
-    warn: (message) => console.error(`Worker ${process.pid}: ${message}`),
-    onFault: (error) => log.error(error),
-  })
+  // The primary has validated it.
+  return runWorker({ ...operator, config: readConfig() })
 }
 
 keepRequestsYoung()

@@ -4,7 +4,7 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
-import { compileOperation } from '../src/http/graphql/compileOperation.ts'
+import { compileOperation } from '../src/http/graphql/compiledOperations.ts'
 import { cachedDocuments, createDocumentCache } from '../src/http/graphql/documentCache.ts'
 
 setFlagsFromString('--expose-gc')

@@ -1,46 +1,65 @@
-import { NthError } from '../core/errors.ts'
-import { withHeaders } from './connections/cors.ts'
-import type { HostError } from './connections/hosts.ts'
-import { pathOf, queryOf } from './connections/path.ts'
-import { sendError } from './connections/sendError.ts'
-import { graphiqlPage } from './graphql/graphiql.ts'
+import type { IncomingMessage } from 'node:http'
+import { withHeaders } from './connections/access.ts'
+import { HttpError, sendError } from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
-import { wantsHtml } from './graphql/negotiation.ts'
+import { graphiqlPage } from './pages/graphiql.ts'
 import { type Pages, sendPage } from './pages/pages.ts'
 
-export interface Routes {
-  pages: Pages
-  /** Why a Host header is rejected; undefined: it is allowed. */
-  checkHost: (host: string) => HostError | undefined
-  graphql: Handler
-}
+type CheckHost = (host: string) => HttpError | undefined
 
 /** Routes requests to the API, to GraphiQL at the same path, or to a page. */
-export function createRouter({ pages, checkHost, graphql }: Routes): Handler {
+export function createRouter(pages: Pages, checkHost: CheckHost, graphql: Handler): Handler {
   return async (request, response, headers) => {
     const path = pathOf(request)
     const isGet = request.method === 'GET' || request.method === 'HEAD'
-    const isPage = isGet && wantsHtml(request.headers)
+    // A browser navigates.
+    const isPage = isGet && (request.headers.accept?.includes('text/html') ?? false)
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = checkHost(request.headers.host ?? 'localhost')
     if (isGraphql && !isPage && !hostError) return graphql(request, response, headers)
     withHeaders(response, headers)
-    if (path === undefined) {
-      return sendError(response, 400, new NthError('BAD_REQUEST', 'The URL of the request is malformed.'))
-    }
+    const reject = (status: number, message: string) =>
+      sendError(response, new HttpError(status, 'BAD_REQUEST', message))
+    if (path === undefined) return reject(400, 'The URL of the request is malformed.')
     if (isGraphql && isPage) return sendPage(request, response, await graphiqlPage())
-    if (isGraphql && hostError) return sendError(response, hostError.status, hostError.error)
+    if (isGraphql && hostError) return sendError(response, hostError)
     const page = pages.at(path)
     if (page && !isGet) {
       response.setHeader('allow', 'GET, HEAD')
-      return sendError(response, 405, new NthError('BAD_REQUEST', `${path} is read-only; use GET or HEAD.`))
+      return reject(405, `${path} is read-only; use GET or HEAD.`)
     }
     // Whether a book has a counter is not disclosed to foreign pages that use a host name of their own.
     const exists = hostError ? undefined : page?.exists
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
     if (isPage) return sendPage(request, response, pages.notFound, 404)
-    const message = 'Not found. The API is at /graphql, the shop at /.'
-    return sendError(response, 404, new NthError('BAD_REQUEST', message))
+    return reject(404, 'Not found. The API is at /graphql, the shop at /.')
   }
+}
+
+/**
+ * The path of a request; `undefined` if its URL is malformed.
+ *
+ * A proxy may send an absolute URL (`GET http://host/graphql`). Its parts are moved to where other requests have them,
+ * before anything reads them: the host of the URL replaces the header (RFC 9112, 3.2.2).
+ */
+function pathOf(request: IncomingMessage): string | undefined {
+  const { url = '/' } = request
+  if (url.startsWith('/')) {
+    const end = url.indexOf('?')
+    return end === -1 ? url : url.slice(0, end)
+  }
+  // `new URL` would also accept `http:name` and `http:///name`.
+  if (!/^https?:\/\/[^/]/i.test(url) || !URL.canParse(url)) return undefined
+  const { host, pathname, search, username, password } = new URL(url)
+  if (username || password) return undefined
+  request.url = pathname + search
+  request.headers.host = host
+  return pathname
+}
+
+/** The query of a request, after `pathOf` has normalised its URL. */
+function queryOf({ url = '/' }: IncomingMessage): URLSearchParams {
+  const start = url.indexOf('?')
+  return new URLSearchParams(start === -1 ? '' : url.slice(start))
 }

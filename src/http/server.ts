@@ -1,26 +1,14 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
-import { type NthError, unavailable } from '../core/errors.ts'
+import { type Access, createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
-import { createCors, withHeaders } from './connections/cors.ts'
-import { type Access, createHostCheck, isLoopback } from './connections/hosts.ts'
-import { overloaded, sendError } from './connections/sendError.ts'
-import { closeSlowReaders } from './connections/slowReaders.ts'
-import { createGraphqlHandler, type Handler, HEAP_BYTES_A_CHARACTER } from './graphql/graphqlHandler.ts'
+import { overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
+import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { isBook } from './pages/books.ts'
 import { readPages } from './pages/pages.ts'
 import { createRouter } from './routes.ts'
-
-/** A server that listens from the start, and rejects requests until `serve` is called. */
-export interface HttpServer {
-  /** Where it can be reached: `http://127.0.0.1:4000`. */
-  url: string
-  serve(api: ApiOptions): Promise<void>
-  /** Rejects new requests, and waits until those in flight are answered. May be called again. */
-  close(): Promise<void>
-}
 
 /** How long requests in flight may take when the server closes, in milliseconds. */
 const DRAIN_MS = 10_000
@@ -31,12 +19,6 @@ const IDLE_CHECK_MS = 20
  * server closes first fails the request that is being sent on it.
  */
 const KEEP_ALIVE_MS = 75_000
-
-/** How long a request may take to arrive, in milliseconds: 1 MB over a slow connection. */
-const ARRIVAL_MS = 60_000
-
-/** How long a client may read nothing of its response, in milliseconds. */
-const STALL_MS = 30_000
 
 /** Shares of the heap for requests in flight, and for unread responses. */
 const REQUESTS_SHARE = 1 / 2
@@ -57,16 +39,21 @@ export interface ListenOptions {
   warn?: (message: string) => void
 }
 
-/** @throws the system's error if it can't listen, such as EADDRINUSE */
+/**
+ * Opens a server that listens from the start, and rejects requests until `serve` is called.
+ *
+ * @throws the system's error if it can't listen, such as EADDRINUSE
+ */
 export async function listen({
   host,
   port,
   allowedOrigins,
-  arrivalMs = ARRIVAL_MS,
-  stallMs = STALL_MS,
+  // Long enough for 1 MB over a slow connection.
+  arrivalMs = 60_000,
+  stallMs = 30_000,
   heapBytes = getHeapStatistics().heap_size_limit,
   warn = () => undefined,
-}: ListenOptions): Promise<HttpServer> {
+}: ListenOptions) {
   const server = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: arrivalMs,
@@ -81,18 +68,18 @@ export async function listen({
       return isLoopback(addressOf(server).address)
     },
   }
-  let handle = rejectWith(unavailable('Nth is starting; try again in a moment.'))
+  let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = createCors(access, (origin) =>
-    warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`),
-  )
-  const connections = openConnections(server, {
+  const corsHeaders = createCors(access, warn)
+  const { reserve } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
+    maxUnreadBytes: heapBytes * UNREAD_SHARE,
+    stallMs,
     handle(request, response, hasMemory) {
       const headers = corsHeaders(request)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
       if (hasMemory) return handle(request, response, headers)
-      return sendError(withHeaders(response, headers), 503, overloaded())
+      return sendError(withHeaders(response, headers), overloaded())
     },
     onFault: (error) => onFault(error),
   })
@@ -101,24 +88,22 @@ export async function listen({
     server.once('error', reject)
     server.listen(port, host, resolve)
   })
-  const stopClosing = closeSlowReaders({ connections, stallMs, maxBytes: heapBytes * UNREAD_SHARE })
 
   return {
+    /** Where it can be reached: `http://127.0.0.1:4000`. */
     url: urlOf(addressOf(server)),
 
-    async serve(options) {
-      const reserve = (request: IncomingMessage, { length }: string) =>
-        connections.reserve(request, length * HEAP_BYTES_A_CHARACTER)
-      const graphql = createGraphqlHandler(createApi({ ...options, reserve }), connections)
+    async serve(options: ApiOptions): Promise<void> {
       const pages = await readPages((title) => isBook(title, options.nth))
       onFault = options.onFault
-      handle = createRouter({ pages, checkHost: createHostCheck(access), graphql })
+      const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve)
+      handle = createRouter(pages, createHostCheck(access), graphql)
     },
 
-    async close() {
-      handle = rejectWith(unavailable('Nth is shutting down; try again in a moment.'))
+    /** Rejects new requests, and waits until those in flight are answered. May be called again. */
+    async close(): Promise<void> {
+      handle = rejectWith('Nth is shutting down; try again in a moment.')
       await drain(server)
-      stopClosing()
     },
   }
 }
@@ -143,9 +128,10 @@ function urlOf({ address, family, port }: AddressInfo): string {
 }
 
 /** Answers every request with an error, and closes the connection. */
-function rejectWith(error: NthError): Handler {
+function rejectWith(message: string): Handler {
+  const error = serviceUnavailable(message)
   return (_, response, headers) => {
     response.setHeader('connection', 'close')
-    sendError(withHeaders(response, headers), 503, error)
+    sendError(withHeaders(response, headers), error)
   }
 }

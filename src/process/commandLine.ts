@@ -28,11 +28,7 @@ export function answerTo(args: readonly string[]): string | undefined {
     options: { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } },
   })
   if (values.help) return USAGE
-  return values.version ? `${version()}\n` : undefined
-}
-
-function version(): string {
-  const text = readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')
-  // The project's own file.
-  return (JSON.parse(text) as { version: string }).version
+  if (!values.version) return undefined
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
+  return `${version}\n`
 }

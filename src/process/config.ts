@@ -1,28 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { parseTarget, type Target } from '../mysql/connections/target.ts'
+import { parseTarget } from '../mysql/connections/target.ts'
 
-export interface Config {
-  host: string
-  port: number
-  workers: number
-  /** The database to use; without one, Nth runs a private server on `dataDir`. */
-  target?: Target
-  dataDir: string
-  allowedOrigins: string[]
-  /** Maximum wait of a caller for its change, in milliseconds. */
-  writeTimeoutMs: number
-  maxPending: number
-  /** How long idempotency keys are valid, in milliseconds. */
-  keyTtlMs: number
-  /** PATH, where installed programs are found. */
-  path: string
-}
-
-type Environment = Record<string, string | undefined>
-
-const settings = z.object({
+const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: z
     .string()
@@ -32,42 +13,42 @@ const settings = z.object({
     .default(4000),
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
-  NTH_DATA_DIR: z
-    .string()
-    .default('.nth')
-    .transform((path) => resolve(path)),
+  NTH_DATA_DIR: z.string().default('.nth'),
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
   NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
   NTH_IDEMPOTENCY_TTL_HOURS: whole(1, 8_760).default(24),
   NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
 })
 
+const config = variables.transform((set) => ({
+  host: set.HOST,
+  port: set.PORT,
+  workers: set.WORKERS,
+  /** The database to use; without one, Nth runs a private server on `dataDir`. */
+  target: set.DATABASE_URL,
+  dataDir: resolve(set.NTH_DATA_DIR),
+  allowedOrigins: set.NTH_ALLOWED_ORIGINS,
+  /** Maximum wait of a caller for its change, in milliseconds. */
+  writeTimeoutMs: set.NTH_WRITE_TIMEOUT_MS,
+  maxPending: set.NTH_MAX_PENDING,
+  /** How long idempotency keys are valid, in milliseconds. */
+  keyTtlMs: set.NTH_IDEMPOTENCY_TTL_HOURS * 3_600_000,
+}))
+
+export type Config = ReturnType<typeof readConfig>
+
 /**
  * Reads the configuration. An empty variable counts as unset.
  *
  * @throws {Error} with a line for each invalid variable
  */
-export function readConfig(environment: Environment = process.env): Config {
+export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
-  const parsed = settings.safeParse(set)
-  if (!parsed.success) {
-    const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}.`)
-    throw new Error(lines.join('\n'))
-  }
-  const { HOST, PORT, WORKERS, DATABASE_URL, NTH_DATA_DIR, NTH_ALLOWED_ORIGINS } = parsed.data
-  const { NTH_WRITE_TIMEOUT_MS, NTH_MAX_PENDING, NTH_IDEMPOTENCY_TTL_HOURS } = parsed.data
-  return {
-    host: HOST,
-    port: PORT,
-    workers: WORKERS,
-    ...(DATABASE_URL && { target: DATABASE_URL }),
-    dataDir: NTH_DATA_DIR,
-    allowedOrigins: NTH_ALLOWED_ORIGINS,
-    writeTimeoutMs: NTH_WRITE_TIMEOUT_MS,
-    maxPending: NTH_MAX_PENDING,
-    keyTtlMs: NTH_IDEMPOTENCY_TTL_HOURS * 3_600_000,
-    path: environment.PATH ?? '',
-  }
+  const parsed = config.safeParse(set)
+  // `path` is where installed programs are found.
+  if (parsed.success) return { ...parsed.data, path: environment.PATH ?? '' }
+  const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}.`)
+  throw new Error(lines.join('\n'))
 }
 
 /** A whole number within inclusive bounds. */

@@ -1,4 +1,4 @@
-import { type Front, openServer, type ServerOptions } from '../app.ts'
+import { openServer, type ServerOptions } from '../app.ts'
 import type { Command, Report } from './workerProcess.ts'
 
 /**
@@ -9,7 +9,7 @@ import type { Command, Report } from './workerProcess.ts'
 export async function runWorker(options: ServerOptions): Promise<void> {
   // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
-  let server: Front | undefined
+  let server: Awaited<ReturnType<typeof openServer>> | undefined
 
   async function execute(command: Command): Promise<void> {
     if (command.to === 'end') {

@@ -11,24 +11,13 @@ export type Report =
 export type Command = { to: 'serve'; target: Target } | { to: 'end' }
 
 /** A worker, seen from the primary. */
-export interface Worker {
-  pid: number | undefined
-  ageMs(): number
-  /** Waits until it reports a state, and returns its URL. Rejects if it fails or ends first. */
-  reported(state: 'listening' | 'serving'): Promise<string>
-  serve(target: Target): Promise<void>
-  /** Makes it accept no more connections, finish its requests and end. Kills it if it doesn't. */
-  end(): Promise<void>
-  kill(): void
-  /** Resolves with the reason when it has ended. */
-  ended: Promise<string>
-}
+export type Worker = ReturnType<typeof forkWorker>
 
 /** Time until an ending worker is killed: longer than a closing server waits for requests in flight. */
 const ENDED_WITHIN_MS = 15_000
 
 /** Forks a worker of this program, with variables in addition to the primary's own. */
-export function forkWorker(environment: Record<string, string>): Worker {
+export function forkWorker(environment: Record<string, string>) {
   const beganAt = performance.now()
   const worker = cluster.fork(environment)
   closeOnExit(worker)
@@ -37,11 +26,13 @@ export function forkWorker(environment: Record<string, string>): Worker {
   worker.on('message', (report: Report) => {
     if (report.state === 'failed') failure = report.message
   })
+  /** Resolves with the reason when it has ended. */
   const ended = new Promise<string>((resolve) => {
     worker.on('exit', (code, signal) => resolve(failure ?? signal ?? `exit ${code}`))
     worker.on('error', (error) => pid === undefined && resolve(`it could not be started: ${error.message}`))
   })
 
+  /** Waits until it reports a state, and returns its URL. Rejects if it fails or ends first. */
   function reported(state: 'listening' | 'serving'): Promise<string> {
     return new Promise((resolve, reject) => {
       worker.on('message', (report: Report) => {
@@ -52,9 +43,7 @@ export function forkWorker(environment: Record<string, string>): Worker {
     })
   }
 
-  function kill(): void {
-    worker.process.kill('SIGKILL')
-  }
+  const kill = () => worker.process.kill('SIGKILL')
 
   function send(command: Command): void {
     // A worker that has just ended gets no command. Its end is handled elsewhere.
@@ -68,12 +57,13 @@ export function forkWorker(environment: Record<string, string>): Worker {
     kill,
     ageMs: () => performance.now() - beganAt,
 
-    async serve(target) {
+    async serve(target: Target): Promise<void> {
       send({ to: 'serve', target })
       await reported('serving')
     },
 
-    async end() {
+    /** Makes it accept no more connections, finish its requests and end. Kills it if it doesn't. */
+    async end(): Promise<void> {
       send({ to: 'end' })
       // From here on it is assigned no connections. It would return those that arrive after the command, and
       // node:cluster keeps what the last worker returns, open and unanswered.
@@ -97,16 +87,13 @@ function closeOnExit(worker: ClusterWorker): void {
   const { process: child } = worker
   // It could not be started, and has no channel.
   if (!child.connected) return
-  let last: unknown
+  let last: { close?(): void } | undefined
   child.send = new Proxy(child.send, {
     apply(send, self: ChildProcess, args: Parameters<ChildProcess['send']>) {
-      if (args[1]) last = args[1]
+      // A handle of any kind; those of connections can be closed.
+      if (args[1]) last = args[1] as { close?(): void }
       return Reflect.apply(send, self, args)
     },
   })
-  worker.on('exit', () => isClosable(last) && last.close())
-}
-
-function isClosable(handle: unknown): handle is { close(): void } {
-  return typeof handle === 'object' && handle !== null && 'close' in handle
+  worker.on('exit', () => last?.close?.())
 }

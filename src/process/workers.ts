@@ -4,36 +4,20 @@ import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
 import type { Target } from '../mysql/connections/target.ts'
+import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
 
-/** Processes that share one address and one database. */
-export interface Workers {
-  /** Their URL, the same for all. */
-  url: string
-  /** Makes them serve. Until then they respond that Nth is starting. */
-  serve(target: Target): Promise<void>
-  /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
-  close(): Promise<void>
-}
-
-export interface WorkersOptions {
-  count: number
-  host: string
-  /** The port they share; 0: any free port. */
-  port: number
-  /** Called when a worker ended by itself. */
-  say: (message: string) => void
-}
-
 /**
- * Forks workers of this program, which run `runWorker`, and waits until all of them listen.
+ * Forks workers of this program, which run `runWorker` and share one address and one database, and waits until all of
+ * them listen.
  *
  * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
  * on, each worker that ends is replaced, until they are closed.
  *
+ * @param say called when a worker ended by itself
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
-export async function openWorkers({ count, host, port, say }: WorkersOptions): Promise<Workers> {
+export async function openWorkers({ workers: count, host, port }: Config, say: (message: string) => void) {
   const living = new Set<Worker>()
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
@@ -70,6 +54,7 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
     }
   }
 
+  /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
   async function close(): Promise<void> {
     ending.abort()
     await Promise.all([...living].map((worker) => worker.end()))
@@ -82,7 +67,8 @@ export async function openWorkers({ count, host, port, say }: WorkersOptions): P
       url,
       close,
 
-      async serve(target) {
+      /** Until then they respond that Nth is starting. */
+      async serve(target: Target): Promise<void> {
         await Promise.all(workers.map((worker) => worker.serve(target)))
         for (const worker of workers) void replaceForEver(worker, target)
       },

@@ -1,24 +1,13 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import { NthError } from '../../core/errors.ts'
-import type { Connections } from './connections.ts'
-import { overloaded } from './sendError.ts'
+import type { Reserve } from './connections.ts'
+import { HttpError, overloaded } from './httpError.ts'
 
 /** Maximum request body, in bytes: enough for 1 000 names of any length. */
 const MAX_BODY_BYTES = 1_000_000
 
 /** Heap that a byte of JSON may need, in bytes. Measured on Node 20: 21, in a list of empty objects. */
 const HEAP_BYTES_A_BYTE = 24
-
-/** Why a body is rejected, and the HTTP status. */
-export class BodyError extends NthError {
-  readonly status: number
-
-  constructor(status: number, ...error: ConstructorParameters<typeof NthError>) {
-    super(...error)
-    this.status = status
-  }
-}
 
 /**
  * Reads a whole body: JSON is parsed in one piece. An error is returned at once, and nothing of that body is kept: the
@@ -30,44 +19,39 @@ export class BodyError extends NthError {
  */
 export function readBody(
   request: IncomingMessage,
-  connections: Pick<Connections, 'reserve'>,
-): Promise<Buffer | BodyError | undefined> {
+  reserve: Reserve,
+): Promise<Buffer | HttpError | undefined> {
   return new Promise((resolve) => {
     const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
     if (encoding && encoding.toLowerCase() !== 'identity') {
       const message = 'Send the body uncompressed, without content-encoding.'
-      return resolve(new BodyError(415, 'BAD_REQUEST', message))
+      return resolve(new HttpError(415, 'BAD_REQUEST', message))
     }
     if (Number(announced) > MAX_BODY_BYTES) return resolve(tooLong())
     const chunks: Buffer[] = []
     let length = 0
     const onData = (chunk: Buffer) => {
       length += chunk.length
-      const hasMemory = connections.reserve(request, chunk.length * HEAP_BYTES_A_BYTE)
+      const hasMemory = reserve(request, chunk.length * HEAP_BYTES_A_BYTE)
       if (length <= MAX_BODY_BYTES && hasMemory) {
         chunks.push(chunk)
       } else {
         request.off('data', onData)
         chunks.length = 0
-        resolve(hasMemory ? tooLong() : noMemory())
+        resolve(hasMemory ? tooLong() : overloaded())
       }
     }
     request.on('data', onData)
     request.on('end', () => {
       const bytes = Buffer.concat(chunks)
       // Decoding would replace invalid bytes with U+FFFD, and so make two names equal.
-      resolve(isUtf8(bytes) ? bytes : new BodyError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.'))
+      resolve(isUtf8(bytes) ? bytes : new HttpError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.'))
     })
     request.on('close', () => resolve(undefined))
   })
 }
 
-function tooLong(): BodyError {
+function tooLong(): HttpError {
   const message = `A request body may have at most ${MAX_BODY_BYTES} bytes; send less at a time.`
-  return new BodyError(413, 'REQUEST_ENTITY_TOO_LARGE', message, { limit: MAX_BODY_BYTES })
-}
-
-function noMemory(): BodyError {
-  const { code, message, details } = overloaded()
-  return new BodyError(503, code, message, details)
+  return new HttpError(413, 'REQUEST_ENTITY_TOO_LARGE', message, { limit: MAX_BODY_BYTES })
 }

@@ -1,22 +1,13 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Connections of clients, and the memory that their requests use. */
-export interface Connections {
-  sockets(): Iterable<Socket>
-  /**
-   * Reserves memory for a request, until it is answered.
-   *
-   * @returns whether there is enough; if not, the request must be rejected
-   */
-  reserve(request: IncomingMessage, bytes: number): boolean
-  /** Releases the memory of a connection's request: its response is complete. */
-  release(socket: Socket): void
-}
-
 interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
   maxBytes: number
+  /** Maximum unread data on all connections together, in bytes. */
+  maxUnreadBytes: number
+  /** How long a client may read nothing of its response, in milliseconds. */
+  stallMs: number
   /** Answers a request, or rejects it for lack of memory; returns when its work is done. */
   handle(request: IncomingMessage, response: ServerResponse, hasMemory: boolean): unknown
   /** Called with errors that `handle` throws; the connection is then closed. */
@@ -36,6 +27,8 @@ const BYTES_A_REQUEST = 8_000
 /** Requests that use more than this are large. */
 const LARGE_BYTES = 1_000_000
 
+const CHECK_MS = 1000
+
 /**
  * Answers the requests of each connection one after another, and bounds the memory of all of them.
  *
@@ -47,11 +40,20 @@ const LARGE_BYTES = 1_000_000
  *
  * So at most one request of a connection is started and not answered, and those that wait arrived in one read of the
  * socket (64 kB). They are dropped when the client disconnects.
+ *
+ * Connections whose clients don't read their responses are closed: those that read nothing for a while, and those with
+ * the most unread data when the total is too large. A connection has at most one unread response.
  */
-export function openConnections(server: Server, options: ConnectionsOptions): Connections {
-  const { maxBytes, handle, onFault } = options
+export function openConnections(server: Server, options: ConnectionsOptions) {
+  const { maxBytes, maxUnreadBytes, stallMs, handle, onFault } = options
   const connections = new Map<Socket, Connection>()
   let usedBytes = 0
+
+  server.on('listening', () => {
+    // Periodically, because nearly every response is read at once: a check of each would cost every request.
+    const timer = setInterval(closeSlowReaders, Math.min(CHECK_MS, stallMs / 4)).unref()
+    server.on('close', () => clearInterval(timer))
+  })
 
   server.on('connection', (socket) => {
     const connection: Connection = { current: undefined, waiting: [] }
@@ -109,10 +111,33 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
     waiting.length = 0
   }
 
-  return {
-    sockets: () => connections.keys(),
+  function closeSlowReaders(): void {
+    const unread: Socket[] = []
+    for (const [socket, { current }] of connections) {
+      if (socket.writableLength > 0) {
+        unread.push(socket)
+        // A complete response needs the memory of its request no more.
+        if (current?.response.writableEnded) {
+          usedBytes -= current.reservedBytes
+          current.reservedBytes = 0
+        }
+        // Node restarts the timeout whenever data is read, and closes the connection when it expires.
+        if (socket.timeout !== stallMs) socket.setTimeout(stallMs)
+      } else if (socket.timeout === stallMs) {
+        // Its response was read, and another request was started.
+        socket.setTimeout(0)
+      }
+    }
+    closeLargest(unread, maxUnreadBytes)
+  }
 
-    reserve({ socket }, bytes) {
+  return {
+    /**
+     * Reserves memory for a request, in bytes of the heap, until it is answered.
+     *
+     * @returns whether there is enough; if not, the request must be rejected
+     */
+    reserve({ socket }: IncomingMessage, bytes: number): boolean {
       const current = connections.get(socket)?.current
       if (!current) return false
       usedBytes += bytes
@@ -123,12 +148,18 @@ export function openConnections(server: Server, options: ConnectionsOptions): Co
       // A request that is alone always has enough.
       return usedBytes <= limit || others === 0
     },
+  }
+}
 
-    release(socket) {
-      const current = connections.get(socket)?.current
-      if (!current?.response.writableEnded) return
-      usedBytes -= current.reservedBytes
-      current.reservedBytes = 0
-    },
+export type Reserve = ReturnType<typeof openConnections>['reserve']
+
+function closeLargest(unread: Socket[], maxBytes: number): void {
+  let sum = unread.reduce((sum, { writableLength }) => sum + writableLength, 0)
+  const largestFirst = unread.toSorted((a, b) => b.writableLength - a.writableLength)
+  // The last one stays, however large it is.
+  for (const socket of largestFirst.slice(0, -1)) {
+    if (sum <= maxBytes) return
+    sum -= socket.writableLength
+    socket.destroy()
   }
 }

@@ -2,22 +2,8 @@ import type { DocumentNode, GraphQLSchema } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { hasRoom } from '../../core/eventLoop/ticks.ts'
-import { type CompiledOperation, compilableFields } from './compileOperation.ts'
+import { type CachedDocument, compilableFields } from './compiledOperations.ts'
 import { parseBounded, validateBounded } from './documentLimits.ts'
-
-/** A document that passed validation. */
-interface CachedDocument {
-  document: DocumentNode
-  /** It is compiled when it is used for the second time, if it can be. */
-  operation: CompiledOperation | 'uncompiled' | 'uncompilable'
-}
-
-/** Documents that passed validation, by their text. */
-export interface DocumentCache {
-  get(text: string): CachedDocument | undefined
-  add(text: string, document: DocumentNode): void
-  readonly size: number
-}
 
 /** Maximum memory of the cache, in bytes: a few thousand typical documents. */
 const MAX_BYTES = 32_000_000
@@ -32,12 +18,12 @@ const BYTES_A_FIELD = 1_500
  * Caches documents within a memory limit, however long or large they are. Rejected documents aren't cached: their error
  * messages may be many times as long as they are.
  */
-export function createDocumentCache(schema: GraphQLSchema): DocumentCache {
+export function createDocumentCache(schema: GraphQLSchema) {
   const documents = new LRUCache<string, CachedDocument>({ maxSize: MAX_BYTES })
   return {
-    get: (text) => documents.get(text),
+    get: (text: string) => documents.get(text),
 
-    add(text, document) {
+    add(text: string, document: DocumentNode): void {
       const fields = compilableFields(schema, document)
       const size =
         1 + text.length * BYTES_A_CHARACTER + tokensIn(document) * BYTES_A_TOKEN + fields * BYTES_A_FIELD
@@ -49,6 +35,8 @@ export function createDocumentCache(schema: GraphQLSchema): DocumentCache {
     },
   }
 }
+
+export type DocumentCache = ReturnType<typeof createDocumentCache>
 
 /** Takes documents from the cache; parses and validates all others within limits, and caches the valid ones. */
 export function cachedDocuments(cache: DocumentCache): Plugin {

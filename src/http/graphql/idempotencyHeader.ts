@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
-  type DocumentNode,
   type ExecutionArgs,
   type FieldNode,
   getOperationAST,
@@ -13,11 +12,14 @@ import {
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
 import type { Fault } from '../../core/names.ts'
-import { fragmentsOf, responseName, selectionSetOf } from '../../graphql/selections.ts'
+import { type Fragments, fragmentsOf, responseName, selectionSetOf } from '../../graphql/selections.ts'
 import { requestError } from './requests.ts'
 
 const HEADER = 'idempotency-key'
 const ARGUMENT = 'idempotencyKey'
+
+/** A quoted string of a structured field; parameters after it are ignored. */
+const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
 /** Yoga's context for a request from Node's server. */
 export interface ServerContext {
@@ -29,58 +31,48 @@ export interface ServerContext {
 export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): string | undefined {
   // Node's headers: converting them to the web's would cost every request, with and without a key, a microsecond.
   const text = req ? req.headers[HEADER] : headers.get(HEADER)
-  return typeof text === 'string' ? unquoted(text) : undefined
-}
-
-function unquoted(text: string): string {
+  if (typeof text !== 'string') return undefined
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }
-
-/** A quoted string of a structured field; parameters after it are ignored. */
-const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
 /**
  * Rejects a mutation with the header `Idempotency-Key` if it isn't clear what that key is for, before anything is
  * executed. Queries don't need one: their header is ignored.
  */
 export const idempotencyHeader: Plugin<object, ServerContext> = {
-  onExecute({ args: { schema, document, operationName, variableValues, contextValue } }) {
+  onExecute({ args }) {
     // Yoga creates it from the server's context.
-    const context = contextValue as ServerContext & YogaInitialContext
+    const context = args.contextValue as ServerContext & YogaInitialContext
     const key = idempotencyKeyIn(context, context.request)
     if (key === undefined) return
-    const operation = getOperationAST(document, operationName)
+    const operation = getOperationAST(args.document, args.operationName)
     if (operation?.operation !== OperationTypeNode.MUTATION) return
     const times = context.req?.headersDistinct[HEADER]?.length ?? 1
     const fault =
       times > 1
         ? { message: 'The header Idempotency-Key was sent more than once.' }
-        : faultOf(key, operation, { schema, document, variableValues })
+        : faultOf(key, operation, args)
     if (!fault) return
     const { message, ...details } = fault
     throw requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
   },
 }
 
-/** Variables are as sent, not coerced. */
-type Execution = Pick<ExecutionArgs, 'schema' | 'document' | 'variableValues'>
-
 function faultOf(
   key: string,
   operation: OperationDefinitionNode,
-  { schema, document, variableValues }: Execution,
+  { schema, document, variableValues }: ExecutionArgs,
 ): Fault | undefined {
   const fault = keyFault(key)
   if (fault) return { ...fault, message: `The header Idempotency-Key ${fault.message}.` }
-  const fields = rootFields(operation.selectionSet, document)
+  const fields = fieldsIn(operation.selectionSet, fragmentsOf(document))
   if (new Set(fields.map(responseName)).size !== 1) {
     const advice = 'Use the argument idempotencyKey of each field.'
     return { message: `The header Idempotency-Key requires an operation with one field. ${advice}` }
   }
   if (fields.some((field) => (argumentOf(field, operation, variableValues) ?? key) !== key)) {
-    return {
-      message: 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.',
-    }
+    const message = 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.'
+    return { message }
   }
   // A key that is ignored must not seem to make a retry safe.
   const mutations = schema.getMutationType()?.getFields() ?? {}
@@ -90,20 +82,17 @@ function faultOf(
   return { message: `${value} takes no idempotency key; send it without the header Idempotency-Key.` }
 }
 
-function rootFields(selectionSet: SelectionSetNode, document: DocumentNode): FieldNode[] {
-  const fragments = fragmentsOf(document)
-  const fieldsIn = (selectionSet: SelectionSetNode | undefined): FieldNode[] =>
-    (selectionSet?.selections ?? []).flatMap((selection) =>
-      selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments)),
-    )
-  return fieldsIn(selectionSet)
+function fieldsIn(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {
+  return (selectionSet?.selections ?? []).flatMap((selection) =>
+    selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments), fragments),
+  )
 }
 
-/** The key in the arguments of a field, as sent. */
+/** The key in the arguments of a field. Variables are as sent, not coerced. */
 function argumentOf(
   { arguments: given = [] }: FieldNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
-  variables: Execution['variableValues'],
+  variables: ExecutionArgs['variableValues'],
 ): unknown {
   const argument = given.find(({ name }) => name.value === ARGUMENT)
   if (!argument) return undefined

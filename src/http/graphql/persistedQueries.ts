@@ -4,8 +4,10 @@ import { useAPQ } from '@graphql-yoga/plugin-apq'
 import { GraphQLError } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import { overloaded } from '../connections/sendError.ts'
+import type { Reserve } from '../connections/connections.ts'
+import { overloaded } from '../connections/httpError.ts'
 import type { DocumentCache } from './documentCache.ts'
+import { HEAP_BYTES_A_CHARACTER } from './documentLimits.ts'
 import type { ServerContext } from './idempotencyHeader.ts'
 
 /** Maximum memory of stored texts, in bytes. */
@@ -18,13 +20,8 @@ const BYTES_AN_ENTRY = 300
 /**
  * Automatic persisted queries: a client sends the SHA-256 of a document instead of its text, and adds the text if the
  * hash is unknown. Only texts whose document passed validation, and so is in the document cache, are returned.
- *
- * @param reserve reserves memory for a text that replaces a hash; returns whether there is enough
  */
-export function persistedQueries(
-  cache: Pick<DocumentCache, 'get'>,
-  reserve: (request: IncomingMessage, text: string) => boolean,
-): Plugin<object, ServerContext> {
+export function persistedQueries(cache: DocumentCache, reserve: Reserve): Plugin<object, ServerContext> {
   const texts = new LRUCache<string, string>({
     maxSize: MAX_BYTES,
     sizeCalculation: ({ length }) => length * BYTES_A_CHARACTER + BYTES_AN_ENTRY,
@@ -43,9 +40,9 @@ export function persistedQueries(
   /** Replaces a hash by the text of its document, or stores the text that was sent with it. */
   async function exchange(payload: Parameters<NonNullable<typeof onParams>>[0], request?: IncomingMessage) {
     const setParams = (params: GraphQLParams) => {
-      if (request && !reserve(request, params.query ?? '')) {
-        const { message, extensions } = overloaded()
-        const http = { status: 503, headers: { 'retry-after': '1' } }
+      if (request && !reserve(request, (params.query?.length ?? 0) * HEAP_BYTES_A_CHARACTER)) {
+        const { status, message, extensions } = overloaded()
+        const http = { status, headers: { 'retry-after': '1' } }
         throw new GraphQLError(message, { extensions: { ...extensions, http } })
       }
       payload.setParams(params)

@@ -14,8 +14,8 @@ export const requests: Plugin = {
       const error = new GraphQLError(message, { extensions: { code: 'BAD_REQUEST' satisfies ErrorCode } })
       return endResponse(fetchAPI.Response.json({ errors: [error] }, { status: 406 }))
     }
-    const requestType = mediaType(request.headers.get('content-type') ?? '')
-    if (request.method === 'POST' && !requestTypes.has(requestType)) {
+    const type = mediaType(request.headers.get('content-type') ?? '')
+    if (request.method === 'POST' && !requestTypes.includes(type)) {
       const message = 'Send the request as application/json, with a body such as {"query": "…"}.'
       throw requestError(415, 'BAD_REQUEST', message)
     }
@@ -44,17 +44,14 @@ export const requests: Plugin = {
   },
 }
 
+const requestTypes = ['application/json', 'application/graphql+json', 'application/graphql']
 const responseTypes = ['application/json', 'application/graphql-response+json']
-
 const otherTypes = ['text/event-stream', 'multipart/mixed', 'application/*', '*/*']
-const acceptedTypes = new Set([...responseTypes, ...otherTypes])
 
 function accepts(header: string): boolean {
-  if (header.trim() === '') return true
-  return header.split(',').some((range) => acceptedTypes.has(mediaType(range)))
+  const accepted = [...responseTypes, ...otherTypes]
+  return header.trim() === '' || header.split(',').some((range) => accepted.includes(mediaType(range)))
 }
-
-const requestTypes = new Set(['application/json', 'application/graphql+json', 'application/graphql'])
 
 function mediaType(header: string): string {
   return (header.split(';')[0] ?? '').trim().toLowerCase()

@@ -1,28 +1,23 @@
-import type { IncomingMessage } from 'node:http'
 import { createYoga } from 'graphql-yoga'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
+import type { Reserve } from '../connections/connections.ts'
 import { compiledOperations } from './compiledOperations.ts'
-import { conditionalGet } from './conditionalGet.ts'
 import { cachedDocuments, createDocumentCache } from './documentCache.ts'
-import { executionErrors } from './executionErrors.ts'
-import { finalNewline } from './finalNewline.ts'
+import { executionErrors, faultIn, maskError } from './errors.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
-import { faultIn, maskError } from './maskError.ts'
 import { persistedQueries } from './persistedQueries.ts'
 import { requests } from './requests.ts'
+import { responses } from './responses.ts'
 
 export interface ApiOptions {
   nth: Nth
   /** Called with failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
-  /**
-   * Reserves memory to execute a document whose text was not in its request; returns whether there is enough. Default:
-   * there always is.
-   */
-  reserve?: (request: IncomingMessage, text: string) => boolean
+  /** Reserves memory for a document whose text was not in its request. Default: there always is enough. */
+  reserve?: Reserve
 }
 
 /** The GraphQL endpoint. */
@@ -39,8 +34,7 @@ export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
       inputErrors,
       idempotencyHeader,
       executionErrors,
-      finalNewline,
-      conditionalGet(),
+      responses(),
     ],
     // `cachedDocuments` has its own cache, bounded in memory.
     parserAndValidationCache: false,

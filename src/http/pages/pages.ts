@@ -5,7 +5,6 @@ import { extname } from 'node:path'
 import { printSchema } from 'graphql'
 import { schema } from '../../graphql/schema.ts'
 import { booksScript, titles } from './books.ts'
-import { linksTo, readDocs } from './docs.ts'
 
 /** Static content. */
 export interface Page {
@@ -19,20 +18,18 @@ export interface Page {
   exists?: (query: URLSearchParams) => Promise<boolean>
 }
 
-/** The fixed pages. */
-export interface Pages {
-  /** The page at a path, with or without a trailing slash. */
-  at(path: string): Page | undefined
-  /** The page for status 404. */
-  notFound: Page
-}
+export type Pages = Awaited<ReturnType<typeof readPages>>
 
 /** Creates a page from its content. */
 export function pageOf(content: Omit<Page, 'tag'>): Page {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
-const PAGES = new URL('../../../src/http/pages/', import.meta.url)
+const ROOT = new URL('../../../', import.meta.url)
+const PAGES = new URL('src/http/pages/', ROOT)
+
+/** Files beside `docs` that the docs link to. */
+const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
 
 const own = (name: string) => new URL(name, PAGES)
 
@@ -56,41 +53,39 @@ const headers = {
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 }
 
-/** @param isBook whether there is a book with this title */
-export async function readPages(isBook: (title: string) => Promise<boolean>): Promise<Pages> {
-  const docs = await readDocs()
-  const files = Object.entries(await filesByPath()).map(
-    async ([path, url]) => [path, await readPage(url)] as const,
-  )
+/**
+ * Reads the fixed pages once: the path of a request never reaches the file system.
+ *
+ * @param isBook whether there is a book with this title
+ */
+export async function readPages(isBook: (title: string) => Promise<boolean>) {
+  const reading = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
+  const files = await Promise.all(reading)
+  const links = files.filter(([path]) => path.startsWith('/docs/')).map(([path, page]) => linkTo(path, page))
   const shop = await readFile(own('shop.html'), 'utf8')
-  const start = shop.replace('<!-- docs -->', () =>
-    linksTo(docs.filter(({ path }) => path.startsWith('/docs/'))),
-  )
+  const start = shop.replace('<!-- docs -->', () => links.join('\n'))
   const book = await readPage(own('book.html'))
   const pages = new Map<string, Page>([
-    ...(await Promise.all(files)),
+    ...files,
     ['/', fixedPage('shop.html', start)],
     // Without a title the page shows the first book.
     ['/book', { ...book, exists: async (query) => isBook(query.get('title') || (titles[0] ?? '')) }],
     ['/books.js', fixedPage('books.js', booksScript)],
     ['/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`)],
-    ...docs.map(({ path, text }) => [path, fixedPage(path, text)] as const),
   ])
   return {
-    at: (path) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
+    /** The page at a path, with or without a trailing slash. */
+    at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
+    /** The page for status 404. */
     notFound: await readPage(own('notFound.html')),
   }
 }
 
 /** Sends a page, or 304 if the client already has it. */
-export function sendPage(
-  request: IncomingMessage,
-  response: ServerResponse,
-  page: Page,
-  status: 200 | 404 = 200,
-): void {
-  const compressed = page.gzipped && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  const body = compressed && page.gzipped ? page.gzipped : page.body
+export function sendPage(request: IncomingMessage, response: ServerResponse, page: Page, status = 200): void {
+  const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  const compressed = isGzipAccepted ? page.gzipped : undefined
+  const body = compressed ?? page.body
   const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
   response.setHeaders(
     new Headers({
@@ -111,16 +106,29 @@ export function sendPage(
   response.end(request.method === 'HEAD' ? undefined : body)
 }
 
-/** Scripts, styles and images are served by their names; pages by paths of their own. */
-async function filesByPath(): Promise<Record<string, URL>> {
+/** Scripts, styles, images and docs are served by their names; pages by paths of their own. */
+async function filesByPath(): Promise<[path: string, file: URL][]> {
   const names = (await readdir(PAGES)).filter((name) => /\.(js|css|svg|ico)$/.test(name))
-  return {
-    ...Object.fromEntries(names.map((name) => [`/${name}`, own(name)])),
-    '/board': own('board.html'),
-    '/invoice': own('invoice.html'),
-    '/uplot.js': library('uPlot.esm.js'),
-    '/uplot.css': library('uPlot.min.css'),
-  }
+  const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
+  const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
+  return [
+    ...names.map((name): [string, URL] => [`/${name}`, own(name)]),
+    ...paths.map((path): [string, URL] => [`/${path}`, new URL(path, ROOT)]),
+    ['/board', own('board.html')],
+    ['/invoice', own('invoice.html')],
+    ['/uplot.js', library('uPlot.esm.js')],
+    ['/uplot.css', library('uPlot.min.css')],
+  ]
+}
+
+/** A link to a file of the docs, with its first heading. */
+function linkTo(path: string, { body }: Page): string {
+  const title = /^# (.+)$/m.exec(body.toString())?.[1] ?? path
+  return `<a href="${escaped(path)}">${escaped(title)}</a>`
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
 async function readPage(url: URL): Promise<Page> {

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { renderGraphiQL } from '@graphql-yoga/render-graphiql'
-import { type Page, pageOf } from '../pages/pages.ts'
+import { type Page, pageOf } from './pages.ts'
 
 /** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. */
 export const tabs: string[] = [

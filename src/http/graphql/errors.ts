@@ -1,16 +1,33 @@
-import { GraphQLError } from 'graphql'
+import { type ExecutionResult, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
 import { errorCodes, NthError } from '../../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
 import { rejectedArgument } from './inputErrors.ts'
 
-/** An error below the root field of a mutation: the change itself was applied. */
-export class ReadAfterChangeError extends Error {
-  readonly error: GraphQLError
+/** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
+const MAX_BELOW = 200
 
-  constructor(error: GraphQLError) {
-    super(error.message, { cause: error })
-    this.error = error
-  }
+/**
+ * Limits the errors of a response, and marks those below the root fields of a mutation. Those fields are read after the
+ * change was committed, so such an error must not report that nothing was done, or that the mutation may be retried.
+ */
+export const executionErrors: Plugin = {
+  onExecute({ args: { document, operationName } }) {
+    const isMutation = getOperationAST(document, operationName)?.operation === OperationTypeNode.MUTATION
+    return {
+      onExecuteDone({ result, setResult }) {
+        // There are no subscriptions and no incremental results.
+        const { errors, ...rest } = result as ExecutionResult
+        if (!errors) return
+        const reported = reportedErrors(errors)
+        setResult({ ...rest, errors: isMutation ? reported.map(readAfterChange) : reported })
+      },
+    }
+  },
+}
+
+export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] {
+  return errors.filter(({ path }, index) => index < MAX_BELOW || path?.length === 1)
 }
 
 /**
@@ -19,7 +36,6 @@ export class ReadAfterChangeError extends Error {
  */
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
-  if (cause instanceof ReadAfterChangeError) return readAfterChange(cause)
   // Errors of graphql-jit may have no extensions.
   if (isGraphQLError(error) && Object.hasOwn(errorCodes, String(error.extensions?.code))) return error
   if (cause instanceof NthError) {
@@ -37,32 +53,26 @@ export function maskError(error: unknown): GraphQLError {
 
 /** The cause of an error, if an operator should see it; undefined for those that callers get with a code. */
 export function faultIn(error: unknown): unknown {
-  if (maskError(error).extensions.code !== 'INTERNAL_SERVER_ERROR') return undefined
-  const cause = innermost(error)
-  return cause instanceof ReadAfterChangeError ? innermost(cause.error) : cause
+  return maskError(error).extensions.code === 'INTERNAL_SERVER_ERROR' ? innermost(error) : undefined
 }
 
-/** An error of a read below a change: it only reports that the change was applied. */
-function readAfterChange({ error }: ReadAfterChangeError): GraphQLError {
+/** An error below the root fields of a mutation in its final form: it only reports that the change was applied. */
+function readAfterChange(error: GraphQLError): GraphQLError {
+  const [, ...below] = error.path ?? []
+  if (below.length === 0) return error
   const { message, extensions } = maskError(error)
   const { retryable, retryAfterMs: _, ...rest } = extensions
-  const [, ...below] = error.path ?? []
   const prefix = `The change was applied, but \`${below.join('.')}\` could not be read`
   const text = retryable ? `${prefix} in time; read it in a query.` : `${prefix}: ${message}`
-  return located(error, text, { extensions: rest })
+  return located(error, text, { extensions: rest, originalError: error })
 }
 
 /** Creates an error at the location of another one. */
-export function located(
-  other: unknown,
-  message: string,
-  options: Pick<FieldErrorOptions, 'extensions' | 'originalError'>,
-): GraphQLError {
+function located(other: unknown, message: string, options: Omit<FieldErrorOptions, 'path'>): GraphQLError {
   if (!isGraphQLError(other)) return new GraphQLError(message, options)
   const { path, locations, nodes } = other
-  return path
-    ? new FieldError(message, { path, locations, ...options })
-    : new GraphQLError(message, { nodes: nodes ?? null, ...options })
+  if (path) return new FieldError(message, { path, locations, ...options })
+  return new GraphQLError(message, { nodes: nodes ?? null, ...options })
 }
 
 function innermost(error: unknown): unknown {

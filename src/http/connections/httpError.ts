@@ -1,0 +1,37 @@
+import type { ServerResponse } from 'node:http'
+import { NthError, unavailable } from '../../core/errors.ts'
+
+/** Why a request is rejected before GraphQL, and the HTTP status. */
+export class HttpError extends NthError {
+  readonly status: number
+
+  constructor(status: number, ...error: ConstructorParameters<typeof NthError>) {
+    super(...error)
+    this.status = status
+  }
+}
+
+/** The error 503: the request was not executed. */
+export function serviceUnavailable(message: string): HttpError {
+  const { code, details } = unavailable(message)
+  return new HttpError(503, code, message, details)
+}
+
+/** The error for a request that arrives when those in flight use all the memory they may. */
+export function overloaded(): HttpError {
+  return serviceUnavailable(
+    'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
+  )
+}
+
+/** Sends an error in the form of GraphQL's own errors. */
+export function sendError(response: ServerResponse, error: HttpError, type = 'application/json'): void {
+  const { status, message, extensions, details } = error
+  const text = `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
+  if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
+  response.writeHead(status, {
+    'content-type': `${type}; charset=utf-8`,
+    'content-length': Buffer.byteLength(text),
+  })
+  response.end(text)
+}
