@@ -1,3 +1,4 @@
+import { builder } from '../builder.ts'
 import * as checks from './checks.ts'
 
 /** A required name. */
@@ -15,4 +16,10 @@ export function textArgument(description: string) {
   return { required: true, defaultValue: '', description, validate: checks.textOrEmpty } as const
 }
 
-export const prefixArgument = textArgument('Only names that start with this.')
+/** The arguments that name a counter or a sequence. */
+export function keyArguments(type: 'counter' | 'sequence') {
+  return builder.args((t) => ({
+    name: t.string(nameArgument(`Name of the ${type}.`)),
+    namespace: t.string(namespaceArgument(`Namespace of the ${type}.`)),
+  }))
+}

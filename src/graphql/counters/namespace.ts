@@ -1,19 +1,12 @@
 import type { Retention } from '../../core/counters/definition.ts'
-import type { NamespaceState } from '../../core/counters/namespaces.ts'
 import type { LeaderboardEntry } from '../../core/counters/pages.ts'
 import type { CounterState } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
-import type { SequenceState } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
-import { namespaceArgument, prefixArgument } from '../arguments/names.ts'
+import { namespaceArgument } from '../arguments/names.ts'
 import { builder } from '../builder.ts'
-import { connectionOf, type PageBounds } from '../connection.ts'
-import {
-  decodeLeaderboardCursor,
-  encodeLeaderboardCursor,
-  type LeaderboardPosition,
-  nameCursors,
-} from '../cursors.ts'
+import { connectionOf, listedByName, type PageBounds, pageByName, prefix } from '../connection.ts'
+import { decodeLeaderboardCursor, encodeLeaderboardCursor, type LeaderboardPosition } from '../cursors.ts'
 import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
 import { TrackedPeriodRef } from './period.ts'
@@ -78,7 +71,7 @@ builder.node(Namespace, {
         description:
           'Counters that were written or defined: a list or a leaderboard. `prefix` requires order by name.',
         args: {
-          prefix: t.arg.string(prefixArgument),
+          prefix,
           orderBy: t.arg({
             type: CounterOrder,
             required: true,
@@ -87,15 +80,10 @@ builder.node(Namespace, {
           }),
         },
         validate: checks.counterPage,
-        resolve({ name }, { prefix, orderBy, ...args }, context, info) {
+        resolve({ name }, { orderBy, ...args }, context, info) {
           const { counters } = context.nth
-          if (orderBy === 'NAME_ASC') {
-            return connectionOf<CounterSource, string>(args, context, info, {
-              list: (bounds) => counters.list(name, { prefix, ...bounds }),
-              toCursor: (counter) => nameCursors.encode(counter.name),
-              fromCursor: nameCursors.decode,
-            })
-          }
+          if (orderBy === 'NAME_ASC')
+            return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
           return connectionOf<ListedCounter, LeaderboardPosition>(args, context, info, {
             list: async (bounds) =>
               withRanks(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
@@ -125,17 +113,11 @@ builder.node(Namespace, {
     ),
     sequences: t.connection(
       {
+        ...listedByName,
         type: Sequence,
-        nullable: true,
         description: 'Sequences that were used or defined, by name.',
-        args: { prefix: t.arg.string(prefixArgument) },
-        validate: checks.page,
-        resolve: ({ name }, { prefix, ...args }, context, info) =>
-          connectionOf<SequenceState, string>(args, context, info, {
-            list: (bounds) => context.nth.sequences.list(name, { prefix, ...bounds }),
-            toCursor: (sequence) => nameCursors.encode(sequence.name),
-            fromCursor: nameCursors.decode,
-          }),
+        resolve: ({ name }, args, context, info) =>
+          pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
       { name: 'SequenceEdge', description: 'A sequence in a list.' },
@@ -154,37 +136,29 @@ for (const type of [Counter, Sequence]) {
   )
 }
 
-export const namespaceNameArgument = namespaceArgument('Name of the namespace.')
+export const { name: namespaceName } = builder.args((t) => ({
+  name: t.string(namespaceArgument('Name of the namespace.')),
+}))
 
-builder.queryField('namespace', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  namespace: t.field({
     type: Namespace,
     nullable: true,
     description: 'Returns a namespace: its defaults, counters and sequences.',
-    args: { name: t.arg.string(namespaceNameArgument) },
+    args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
   }),
-)
-
-builder.queryField('namespaces', (t) =>
-  t.connection(
+  namespaces: t.connection(
     {
+      ...listedByName,
       type: Namespace,
-      nullable: true,
       description: 'Namespaces that contain a counter or a sequence, by name.',
-      args: { prefix: t.arg.string(prefixArgument) },
-      validate: checks.page,
-      resolve: (_, { prefix, ...args }, context, info) =>
-        connectionOf<NamespaceState, string>(args, context, info, {
-          list: (bounds) => context.nth.namespaces.list({ prefix, ...bounds }),
-          toCursor: ({ name }) => nameCursors.encode(name),
-          fromCursor: nameCursors.decode,
-        }),
+      resolve: (_, args, context, info) => pageByName(args, context, info, context.nth.namespaces.list),
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },
     { name: 'NamespaceEdge', description: 'A namespace in a list.' },
   ),
-)
+}))
 
 async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {
   return retention ?? (await namespaces.read(name)).retention

@@ -1,6 +1,6 @@
 import * as checks from '../arguments/checks.ts'
 import { builder } from '../builder.ts'
-import { Namespace, namespaceNameArgument } from './namespace.ts'
+import { Namespace, namespaceName } from './namespace.ts'
 import { TrackedPeriodInput, withZone } from './period.ts'
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
@@ -22,7 +22,7 @@ builder.mutationField('defineNamespace', (t) =>
     nullable: true,
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
-      name: t.arg.string(namespaceNameArgument),
+      name: namespaceName,
       definition: t.arg({
         type: NamespaceDefinition,
         required: true,

@@ -19,6 +19,10 @@ export const Period = builder.enumType('Period', {
   ) as Record<(typeof PERIODS)[number], { description: string }>,
 })
 
+export const { period } = builder.args((t) => ({
+  period: t.field({ type: Period, required: true, description: 'The period.' }),
+}))
+
 export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod').implement({
   description: 'A period whose totals are kept.',
   fields: (t) => ({
