@@ -56,10 +56,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   const closers: Closer[] = []
   const close = () => closeAll(closers)
   try {
-    if (!config.target) {
-      const directory = await holdDirectory(config.dataDir)
-      closers.push(directory.release)
-    }
+    if (!config.target) closers.push(await holdDirectory(config.dataDir))
     const front = await openFront(options)
     closers.push(front.close)
     if (!isLoopback(config.host)) options.say(openToOthers(config.host))
