@@ -187,7 +187,7 @@ builder.queryFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
-        ...checks.maxItems(checks.MAX_ITEMS),
+        extensions: { maxItems: checks.MAX_ITEMS },
         validate: checks.names,
       }),
       namespace: countersNamespace,

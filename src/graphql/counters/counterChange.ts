@@ -129,7 +129,7 @@ builder.mutationFields((t) => ({
         type: [CounterDelta],
         required: true,
         description: '1 to 1 000 additions; the same counter may occur several times.',
-        ...checks.maxItems(MAX_CHANGES),
+        extensions: { maxItems: MAX_CHANGES },
         validate: checks.changes,
       }),
       namespace: countersNamespace,

@@ -21,7 +21,7 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
-      ...checks.maxItems(checks.MAX_PERIODS),
+      extensions: { maxItems: checks.MAX_PERIODS },
       description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
     }),
   }),

@@ -9,7 +9,7 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
     timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
       type: [TrackedPeriodInput],
-      ...checks.maxItems(checks.MAX_PERIODS),
+      extensions: { maxItems: checks.MAX_PERIODS },
       description:
         'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
     }),
