@@ -4,7 +4,6 @@ import type { PageByName } from '../core/counters/pages.ts'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import * as checks from './arguments/checks.ts'
 import { textArgument } from './arguments/names.ts'
-import { builder } from './builder.ts'
 import { nameCursors } from './cursors.ts'
 import { fieldsBelow } from './selections.ts'
 import { spend } from './valueBudget.ts'
@@ -30,9 +29,7 @@ interface OrderedList<Item, Position> {
   fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Position | undefined
 }
 
-export const { prefix } = builder.args((t) => ({
-  prefix: t.string(textArgument('Only names that start with this.')),
-}))
+export const prefix = textArgument('Only names that start with this.')
 
 /** Options of the lists ordered by name. */
 export const listedByName = { nullable: true, args: { prefix }, validate: checks.page } as const

@@ -166,10 +166,7 @@ export function idLengths(namespace: string, names: readonly string[]): number[]
 
 export const counterArguments = keyArguments('counter')
 
-/** The namespace of several counters. */
-export const { namespace: countersNamespace } = builder.args((t) => ({
-  namespace: t.string(namespaceArgument('Namespace of the counters.')),
-}))
+export const countersNamespace = namespaceArgument('Namespace of the counters.')
 
 builder.queryFields((t) => ({
   counter: t.field({

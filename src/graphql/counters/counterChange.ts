@@ -158,8 +158,8 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
     args: {
-      namespace: t.arg.string(nameArgument('Namespace of the counters.')),
-      prefix: t.arg.string(textArgument('Only counters whose names start with this.')),
+      namespace: nameArgument('Namespace of the counters.'),
+      prefix: textArgument('Only counters whose names start with this.'),
       to,
     },
     resolve: (_, { namespace, prefix, to }, { nth }) => nth.counters.resetAll(namespace, prefix, to),

@@ -136,9 +136,7 @@ for (const type of [Counter, Sequence]) {
   )
 }
 
-export const { name: namespaceName } = builder.args((t) => ({
-  name: t.string(namespaceArgument('Name of the namespace.')),
-}))
+export const namespaceName = namespaceArgument('Name of the namespace.')
 
 builder.queryFields((t) => ({
   namespace: t.field({

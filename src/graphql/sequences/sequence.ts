@@ -11,14 +11,11 @@ import { sequenceGroupCursors } from '../cursors.ts'
 export type SequenceGroupSource = SequenceGroupKey & Partial<SequenceGroupState>
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
-
 export const SequenceGroup = builder.objectRef<SequenceGroupSource>('SequenceGroup')
 
 export const sequenceArguments = keyArguments('sequence')
 
-export const { group } = builder.args((t) => ({
-  group: t.string(textArgument('Name of the sequence group; empty: the unnamed one.')),
-}))
+export const group = textArgument('Name of the sequence group; empty: the unnamed one.')
 
 builder.node(Sequence, {
   description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
