@@ -12,7 +12,6 @@ import './sequences/reservation.ts'
 import './sequences/sequenceDefinition.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
-import './counters/namespaceDefinition.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 locateErrors(schema)

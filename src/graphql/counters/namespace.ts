@@ -9,7 +9,7 @@ import { connectionOf, listedByName, type PageBounds, pageByName, prefix } from 
 import { decodeLeaderboardCursor, encodeLeaderboardCursor, type LeaderboardPosition } from '../cursors.ts'
 import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
-import { TrackedPeriodRef } from './period.ts'
+import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
 interface NamespaceSource {
@@ -45,7 +45,7 @@ const CounterOrder = builder.enumType('CounterOrder', {
   },
 })
 
-export const Namespace = builder.objectRef<NamespaceSource>('Namespace')
+const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
   description: 'A scope for names, with defaults for new counters and sequences.',
@@ -136,7 +136,7 @@ for (const type of [Counter, Sequence]) {
   )
 }
 
-export const namespaceName = namespaceArgument('Name of the namespace.')
+const namespaceName = namespaceArgument('Name of the namespace.')
 
 builder.queryFields((t) => ({
   namespace: t.field({
@@ -157,6 +157,37 @@ builder.queryFields((t) => ({
     { name: 'NamespaceEdge', description: 'A namespace in a list.' },
   ),
 }))
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  fields: (t) => ({
+    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description:
+        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
+    }),
+  }),
+})
+
+builder.mutationField('defineNamespace', (t) =>
+  t.field({
+    type: Namespace,
+    nullable: true,
+    description: 'Sets the defaults for new counters and sequences in a namespace.',
+    args: {
+      name: namespaceName,
+      definition: t.arg({
+        type: NamespaceDefinition,
+        required: true,
+        description: 'The changes.',
+        validate: checks.namespaceDefinition,
+      }),
+    },
+    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+  }),
+)
 
 async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {
   return retention ?? (await namespaces.read(name)).retention

@@ -8,10 +8,7 @@ import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } f
 import { initialise } from './initialise.ts'
 import { startPrivateServer } from './server.ts'
 
-export interface PrivateDatabase {
-  target: Target
-  close(): Promise<void>
-}
+export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 
 export interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
@@ -28,16 +25,14 @@ export interface PrivateDatabaseOptions {
 const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
-export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
   const directory = resolve(options.directory)
-  try {
-    return await openIn(directory, options)
-  } catch (error) {
+  return openIn(directory, options).catch((error) => {
     throw unusable(directory, error)
-  }
+  })
 }
 
-async function openIn(directory: string, options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+async function openIn(directory: string, options: PrivateDatabaseOptions) {
   const { say, signal } = options
   const root = options.programs ?? join(directory, 'server')
   const program = await serverProgram({ ...options, root, kinds: kindsFor(directory) })
@@ -54,7 +49,8 @@ async function openIn(directory: string, options: PrivateDatabaseOptions): Promi
     await server.stop()
     throw error
   }
-  return { target: { ...server.target, database: DATABASE }, close: server.stop }
+  const target: Target = { ...server.target, database: DATABASE }
+  return { target, close: server.stop }
 }
 
 function dataFolder(directory: string, kind: ServerKind): string {
