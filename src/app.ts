@@ -43,10 +43,7 @@ export async function startApp(options: AppOptions) {
   /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
   try {
-    if (!config.target) {
-      const directory = await holdDirectory(config.dataDir)
-      closers.push(directory.release)
-    }
+    if (!config.target) closers.push(await holdDirectory(config.dataDir))
     const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
     closers.push(front.close)
     if (!isLoopback(host)) say(openToOthers(host))

@@ -53,7 +53,7 @@ export const builder = new SchemaBuilder<{
       args: {
         ids: {
           description: 'IDs that the API returned.',
-          ...checks.maxItems(checks.MAX_ITEMS),
+          extensions: { maxItems: checks.MAX_ITEMS },
           validate: checks.ids,
         },
       },

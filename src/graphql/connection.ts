@@ -1,7 +1,10 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
+import type { PageByName } from '../core/counters/pages.ts'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
-import { MAX_ITEMS } from './arguments/checks.ts'
+import * as checks from './arguments/checks.ts'
+import { textArgument } from './arguments/names.ts'
+import { nameCursors } from './cursors.ts'
 import { fieldsBelow } from './selections.ts'
 import { spend } from './valueBudget.ts'
 
@@ -26,6 +29,25 @@ interface OrderedList<Item, Position> {
   fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Position | undefined
 }
 
+export const prefix = textArgument('Only names that start with this.')
+
+/** Options of the lists ordered by name. */
+export const listedByName = { nullable: true, args: { prefix }, validate: checks.page } as const
+
+/** Returns a page of a list ordered by name. */
+export function pageByName<Item extends { name: string }>(
+  { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
+  context: object,
+  info: GraphQLResolveInfo,
+  list: (page: PageByName) => Promise<Item[]>,
+) {
+  return connectionOf<Item, string>(args, context, info, {
+    list: (bounds) => list({ prefix, ...bounds }),
+    toCursor: ({ name }) => nameCursors.encode(name),
+    fromCursor: nameCursors.decode,
+  })
+}
+
 /** Returns a page of an ordered list, as specified by Relay. */
 export async function connectionOf<Item extends object, Position>(
   args: DefaultConnectionArguments,
@@ -35,7 +57,7 @@ export async function connectionOf<Item extends object, Position>(
 ) {
   spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
-    { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: MAX_ITEMS, toCursor },
+    { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: checks.MAX_ITEMS, toCursor },
     ({ before, after, limit, inverted }) =>
       list({
         after: fromCursor('after', after),

@@ -13,12 +13,8 @@ import {
 } from 'graphql'
 import { NthError } from '../core/errors.ts'
 
-export interface FieldErrorOptions {
-  path: readonly (string | number)[]
-  extensions: GraphQLErrorExtensions
-  locations?: readonly SourceLocation[] | undefined
-  originalError?: Error | undefined
-}
+export type FieldErrorOptions = Pick<FieldError, 'path' | 'extensions'> &
+  Partial<Pick<FieldError, 'locations' | 'originalError'>>
 
 /**
  * A field error in its final form. An operation may have thousands, so it is created once and cheap: it has no stack.

@@ -6,15 +6,12 @@ import './scalars.ts'
 import './errorCode.ts'
 import './counters/counter.ts'
 import './counters/counterChange.ts'
-import './counters/resetAll.ts'
 import './counters/counterDefinition.ts'
 import './sequences/sequence.ts'
-import './sequences/sequenceGroup.ts'
 import './sequences/reservation.ts'
 import './sequences/sequenceDefinition.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
-import './counters/namespaceDefinition.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 locateErrors(schema)

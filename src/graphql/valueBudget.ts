@@ -35,16 +35,11 @@ function valuesBelow(info: GraphQLResolveInfo): number {
   return Math.max(1, sumBelow(fieldCount, info) + sumBelow(additionalValues, info))
 }
 
-/** What one request has spent. */
-interface Spent {
-  values: number
-  history: HistoryCost
-}
+/** What each request has spent. */
+const spentBy = new WeakMap<object, { values: number } & HistoryCost>()
 
-const spentBy = new WeakMap<object, Spent>()
-
-function spentIn(request: object): Spent {
-  const spent = spentBy.get(request) ?? { values: 0, history: { buckets: 0, rows: 0 } }
+function spentIn(request: object) {
+  const spent = spentBy.get(request) ?? { values: 0, buckets: 0, rows: 0 }
   spentBy.set(request, spent)
   return spent
 }
@@ -90,11 +85,11 @@ const FIELDS_OF_A_BUCKET = 3
  * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
  */
 export function spendHistory(request: object, cost: HistoryCost, info: GraphQLResolveInfo): void {
-  const { history } = spentIn(request)
-  history.buckets += cost.buckets * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
-  history.rows += cost.rows
-  if (history.buckets > MAX_BUCKETS) throw tooMuch(`has more than ${MAX_BUCKETS} buckets`, MAX_BUCKETS)
-  if (history.rows > MAX_ROWS) throw tooMuch(`is computed from more than ${MAX_ROWS} stored totals`, MAX_ROWS)
+  const spent = spentIn(request)
+  spent.buckets += cost.buckets * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
+  spent.rows += cost.rows
+  if (spent.buckets > MAX_BUCKETS) throw tooMuch(`has more than ${MAX_BUCKETS} buckets`, MAX_BUCKETS)
+  if (spent.rows > MAX_ROWS) throw tooMuch(`is computed from more than ${MAX_ROWS} stored totals`, MAX_ROWS)
 }
 
 function tooMuch(what: string, limit: number): NthError {

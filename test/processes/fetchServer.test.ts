@@ -1,9 +1,9 @@
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
-import { exists } from '../../src/mysql/privateServer/files.ts'
 import {
   findServer,
   findUnpackedServer,
@@ -74,10 +74,10 @@ async function expectToRun(program: ServerProgram | undefined, directory: string
 async function layOut(root: string, name: 'mysql' | 'mariadb'): Promise<void> {
   const share = join(root, 'usr/share')
   const other = name === 'mysql' ? 'mariadb' : 'mysql'
-  if (await exists(join(share, other))) await rename(join(share, other), join(share, name))
+  if (existsSync(join(share, other))) await rename(join(share, other), join(share, name))
   for (const part of ['system_tables', 'system_tables_data']) {
     const from = join(share, name, `${other}_${part}.sql`)
-    if (await exists(from)) await rename(from, join(share, name, `${name}_${part}.sql`))
+    if (existsSync(from)) await rename(from, join(share, name, `${name}_${part}.sql`))
   }
 }
 

@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
-import { exists } from '../../src/mysql/privateServer/files.ts'
 import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
 import { commonOptions, initialise, makeTemporaryFolder } from '../../src/mysql/privateServer/initialise.ts'
 import { serverProgram } from '../../src/mysql/privateServer/open.ts'
@@ -77,9 +77,9 @@ const PROVIDER = 'usr/lib/galera/libgalera_smm.so'
 /** Debian's library that makes a MariaDB server a node of a cluster, fetched like the server where it isn't installed. */
 async function findProvider(): Promise<string> {
   const installed = join('/', PROVIDER)
-  if (await exists(installed)) return installed
+  if (existsSync(installed)) return installed
   const root = join(PROGRAMS, 'galera')
-  if (!(await exists(root))) await fetchServer(root, signal, 'galera-4')
+  if (!existsSync(root)) await fetchServer(root, signal, 'galera-4')
   return join(root, PROVIDER)
 }
 

@@ -7,7 +7,10 @@ import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
 import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
 import { decodeId, idFault } from './ids.ts'
 
-/** Maximum length of a list argument or of a page. */
+/**
+ * Maximum length of a list argument or of a page. Lists declare theirs as the extension `maxItems`, which is checked
+ * before their items are; the checks below run later.
+ */
 export const MAX_ITEMS = 500
 
 /** Maximum tracked periods in a definition: each of them once. */
@@ -20,11 +23,6 @@ const MAX_TTL_S = 86_400
 export const name = text(nameFault)
 
 export const textOrEmpty = text(textFault)
-
-/** Declares the maximum length of a list. It is checked before the items are; the checks below run later. */
-export function maxItems(maxItems: number): { extensions: { maxItems: number } } {
-  return { extensions: { maxItems } }
-}
 
 export const names = listOf(nameFault, 1)
 
@@ -46,9 +44,9 @@ export const definition = z
     reportRetention(context, retention)
   })
 
-export const namespaceDefinition = z.looseObject({}).superRefine((retention, context) => {
-  reportRetention(context, retention)
-})
+export const namespaceDefinition = z
+  .looseObject({})
+  .superRefine((retention, context) => reportRetention(context, retention))
 
 /** The other checks depend on the current definition. */
 export const sequenceDefinition = z.looseObject({}).superRefine(({ format, timeZone }, context) => {

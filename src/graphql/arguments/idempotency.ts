@@ -1,14 +1,16 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { type Claim, claimOf, keyFault } from '../../core/idempotency.ts'
-import type { Context } from '../builder.ts'
+import { builder, type Context } from '../builder.ts'
 import { isSelectedBelow } from '../selections.ts'
 import { inputError } from './inputError.ts'
 
 /** Argument of every mutation that takes a key. */
-export const idempotencyKeyArgument = {
-  description:
-    'Makes retries safe: the same call with the same key is applied once, and a repeat returns the first result. Any text that is unique to one action, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
-} as const
+export const { idempotencyKey } = builder.args((t) => ({
+  idempotencyKey: t.string({
+    description:
+      'Makes retries safe: the same call with the same key is applied once, and a repeat returns the first result. Any text that is unique to one action, such as a random UUID; also as the HTTP header `Idempotency-Key`.',
+  }),
+}))
 
 /** Whether the revision of a counter or sequence group is selected in a mutation's result. */
 export const isRevisionSelected = isSelectedBelow('revision')

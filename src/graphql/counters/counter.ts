@@ -1,17 +1,17 @@
 import { type Bounds, UNBOUNDED } from '../../core/counters/bounds.ts'
-import type { Definition, Retention } from '../../core/counters/definition.ts'
+import type { Retention } from '../../core/counters/definition.ts'
 import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
 import type { CounterKey, CounterRetention, CounterState } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
-import { nameArgument, namespaceArgument } from '../arguments/names.ts'
+import { keyArguments, namespaceArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import type { LeaderboardPosition } from '../cursors.ts'
 import { fieldsBelow } from '../selections.ts'
 import { spend, spendHistory } from '../valueBudget.ts'
-import { Bucket, Period, TrackedPeriodRef } from './period.ts'
+import { Bucket, period, TrackedPeriodRef } from './period.ts'
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
 export type CounterSource = Omit<CounterState, Instant | 'revision'> &
@@ -55,9 +55,7 @@ builder.node(Counter, {
       nullable: true,
       description:
         'Total added in the current period, unaffected by resets. Null: neither this period nor a finer one is tracked.',
-      args: {
-        period: t.arg({ type: Period, required: true, description: 'The period.' }),
-      },
+      args: { period },
       resolve: async (counter, { period }, context, info) => {
         const { counters } = context.nth
         return counters.valueIn(await counterRetentionOf(counter, context.nth), period, (cost) =>
@@ -71,7 +69,7 @@ builder.node(Counter, {
       description:
         'Total added in each period, oldest first, 0 if empty: the `last` periods before `to`, or all from the one that contains `from`. At most 5 000, and 50 000 per request. Periods that are not tracked are computed from finer ones; null: no finer one is tracked either.',
       args: {
-        period: t.arg({ type: Period, required: true, description: 'The period.' }),
+        period,
         last: t.arg.int({
           description: 'Number of periods, 0 to 5 000. Default: 30. Not with `from`.',
           validate: checks.bucketCount,
@@ -93,22 +91,14 @@ builder.node(Counter, {
         return totals && deliverInTicks(totals, fieldsBelow(info))
       },
     }),
-    minValue: t.field({
-      type: 'SafeInt',
-      nullable: true,
-      description: 'Lowest allowed value; null: none.',
-      resolve: ({ definition }) => boundsOf(definition).minValue,
-    }),
-    maxValue: t.field({
-      type: 'SafeInt',
-      nullable: true,
-      description: 'Highest allowed value; null: none. Remaining: `maxValue - value`.',
-      resolve: ({ definition }) => boundsOf(definition).maxValue,
-    }),
+    minValue: t.field(bound('Lowest allowed value; null: none.', ({ minValue }) => minValue)),
+    maxValue: t.field(
+      bound('Highest allowed value; null: none. Remaining: `maxValue - value`.', ({ maxValue }) => maxValue),
+    ),
     overflow: t.field({
       type: Overflow,
       description: 'What happens at a bound.',
-      resolve: ({ definition }) => boundsOf(definition).overflow,
+      resolve: ({ definition }) => (definition?.bounds ?? UNBOUNDED).overflow,
     }),
     slots: t.int({
       description:
@@ -126,18 +116,8 @@ builder.node(Counter, {
       description: 'Periods whose totals it keeps.',
       resolve: async (counter, _, { nth }) => [...(await retentionOf(counter, nth)).periods],
     }),
-    createdAt: t.field({
-      type: 'DateTime',
-      nullable: true,
-      description: 'When it was first written or defined; null: neither yet.',
-      resolve: instant('createdAt'),
-    }),
-    updatedAt: t.field({
-      type: 'DateTime',
-      nullable: true,
-      description: 'When its value last changed; null: never.',
-      resolve: instant('updatedAt'),
-    }),
+    createdAt: t.field(instant('createdAt', 'When it was first written or defined; null: neither yet.')),
+    updatedAt: t.field(instant('updatedAt', 'When its value last changed; null: never.')),
   }),
 })
 
@@ -147,8 +127,9 @@ function requiredRevision(revision: number | undefined): number {
   return revision
 }
 
-function boundsOf(definition: Definition | undefined): Bounds {
-  return definition?.bounds ?? UNBOUNDED
+function bound(description: string, boundOf: (bounds: Bounds) => number | null) {
+  const resolve = ({ definition }: CounterSource) => boundOf(definition?.bounds ?? UNBOUNDED)
+  return { type: 'SafeInt', nullable: true, description, resolve } as const
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
@@ -170,11 +151,12 @@ function keyOf(id: string): CounterKey {
 }
 
 /** Returns a promise only if a read is needed: a list may have hundreds of items. */
-function instant(field: Instant) {
-  return (counter: CounterSource, _: unknown, { nth }: Context) => {
+function instant(field: Instant, description: string) {
+  const resolve = (counter: CounterSource, _: unknown, { nth }: Context) => {
     const value = counter[field]
     return value === undefined ? nth.counters.read(counter).then((read) => read[field]) : value
   }
+  return { type: 'DateTime', nullable: true, description, resolve } as const
 }
 
 /** Lengths of the names that are part of each counter's ID. */
@@ -182,15 +164,16 @@ export function idLengths(namespace: string, names: readonly string[]): number[]
   return names.map((name) => namespace.length + name.length)
 }
 
-export const counterNameArgument = nameArgument('Name of the counter.')
-export const counterNamespaceArgument = namespaceArgument('Namespace of the counter.')
+export const counterArguments = keyArguments('counter')
+
+export const countersNamespace = namespaceArgument('Namespace of the counters.')
 
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
     nullable: true,
     description: 'Returns a counter; its value is 0 if it was never written.',
-    args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
+    args: counterArguments,
     resolve: (_, key, { nth }) => nth.counters.read(key),
   }),
   counters: t.field({
@@ -201,10 +184,10 @@ builder.queryFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
-        ...checks.maxItems(checks.MAX_ITEMS),
+        extensions: { maxItems: checks.MAX_ITEMS },
         validate: checks.names,
       }),
-      namespace: t.arg.string(namespaceArgument('Namespace of the counters.')),
+      namespace: countersNamespace,
     },
     resolve: async (_, { namespace, names }, context, info) => {
       spend(context, names.length, info, idLengths(namespace, names))

@@ -1,21 +1,16 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
+import type { ResetSummary } from '../../core/counters/resetAll.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
-import { callOptions, idempotencyKeyArgument, type KeyedArguments } from '../arguments/idempotency.ts'
-import { namespaceArgument } from '../arguments/names.ts'
+import { callOptions, idempotencyKey, type KeyedArguments } from '../arguments/idempotency.ts'
+import { nameArgument, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import { countSelected, fieldsBelow } from '../selections.ts'
 import { spend } from '../valueBudget.ts'
-import {
-  Counter,
-  type CounterSource,
-  counterNameArgument,
-  counterNamespaceArgument,
-  idLengths,
-} from './counter.ts'
-import { Period } from './period.ts'
+import { Counter, type CounterSource, counterArguments, countersNamespace, idLengths } from './counter.ts'
+import { period } from './period.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -41,7 +36,7 @@ export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange')
       nullable: true,
       description:
         "Total of the current period, including this call: the 12th this month. Null: this period isn't tracked, or the counter was deleted.",
-      args: { period: t.arg({ type: Period, required: true, description: 'The period.' }) },
+      args: { period },
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),
     at: t.expose('at', { type: 'DateTime', description: 'When it was applied; determines the period.' }),
@@ -56,6 +51,16 @@ export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange')
         "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: then it is read now. Null only with an error of its own; the change was applied.",
       resolve: (change, _, { nth }) =>
         change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
+    }),
+  }),
+})
+
+const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
+  description: 'Result of resetAll.',
+  fields: (t) => ({
+    resetCount: t.exposeInt('resetCount', { description: 'Number of counters set.' }),
+    refusedCount: t.exposeInt('refusedCount', {
+      description: 'Number of counters left unchanged because `to` is outside their bounds.',
     }),
   }),
 })
@@ -87,23 +92,18 @@ const CounterDelta = builder.inputType('CounterDeltaInput', {
   }),
 })
 
-export const toArgument = {
-  type: 'SafeInt',
-  required: true,
-  defaultValue: 0,
-  description: 'The value to set.',
-} as const
+const { name, namespace } = counterArguments
+
+const { to } = builder.args((t) => ({
+  to: t.field({ type: 'SafeInt', required: true, defaultValue: 0, description: 'The value to set.' }),
+}))
 
 builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
     nullable: true,
     description: 'Adds 1 and returns your number.',
-    args: {
-      name: t.arg.string(counterNameArgument),
-      namespace: t.arg.string(counterNamespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
-    },
+    args: { name, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.incrementBy(keyIn(args), 1, changeOptions(args, context, info)),
   }),
@@ -112,10 +112,10 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: 'Adds any number, including negative ones and 0.',
     args: {
-      name: t.arg.string(counterNameArgument),
+      name,
       delta: t.arg({ type: 'SafeInt', required: true, description: 'How much to add.' }),
-      namespace: t.arg.string(counterNamespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+      namespace,
+      idempotencyKey,
     },
     resolve: (_, args, context, info) =>
       context.nth.counters.incrementBy(keyIn(args), args.delta, changeOptions(args, context, info)),
@@ -129,11 +129,11 @@ builder.mutationFields((t) => ({
         type: [CounterDelta],
         required: true,
         description: '1 to 1 000 additions; the same counter may occur several times.',
-        ...checks.maxItems(MAX_CHANGES),
+        extensions: { maxItems: MAX_CHANGES },
         validate: checks.changes,
       }),
-      namespace: t.arg.string(namespaceArgument('Namespace of the counters.')),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+      namespace: countersNamespace,
+      idempotencyKey,
     },
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
@@ -149,14 +149,20 @@ builder.mutationFields((t) => ({
     type: CounterChangeRef,
     nullable: true,
     description: 'Sets the value, which must be within the bounds; history is unchanged.',
-    args: {
-      name: t.arg.string(counterNameArgument),
-      to: t.arg(toArgument),
-      namespace: t.arg.string(counterNamespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
-    },
+    args: { name, to, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
       context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info)),
+  }),
+  resetAll: t.field({
+    type: ResetSummaryRef,
+    nullable: true,
+    description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
+    args: {
+      namespace: nameArgument('Namespace of the counters.'),
+      prefix: textArgument('Only counters whose names start with this.'),
+      to,
+    },
+    resolve: (_, { namespace, prefix, to }, { nth }) => nth.counters.resetAll(namespace, prefix, to),
   }),
 }))
 

@@ -1,13 +1,7 @@
 import * as checks from '../arguments/checks.ts'
 import { isRevisionSelected } from '../arguments/idempotency.ts'
 import { builder } from '../builder.ts'
-import {
-  Counter,
-  type CounterSource,
-  counterNameArgument,
-  counterNamespaceArgument,
-  Overflow,
-} from './counter.ts'
+import { Counter, type CounterSource, counterArguments, Overflow } from './counter.ts'
 import { CounterChangeRef, keyIn } from './counterChange.ts'
 import { TrackedPeriodInput, withZone } from './period.ts'
 
@@ -27,7 +21,7 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
     }),
     periods: t.field({
       type: [TrackedPeriodInput],
-      ...checks.maxItems(checks.MAX_PERIODS),
+      extensions: { maxItems: checks.MAX_PERIODS },
       description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
     }),
   }),
@@ -39,20 +33,19 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: 'Creates a counter or changes its definition, never its value.',
     args: {
-      name: t.arg.string(counterNameArgument),
+      name: counterArguments.name,
       definition: t.arg({
         type: CounterDefinition,
         required: true,
         description: 'The changes; bounds must include the current value.',
         validate: checks.definition,
       }),
-      namespace: t.arg.string(counterNamespaceArgument),
+      namespace: counterArguments.namespace,
     },
     async resolve(_, args, { nth }, info): Promise<CounterSource> {
       const change = withZone(args.definition)
-      const withRevision = isRevisionSelected(info)
-      const defined = await nth.counters.define(keyIn(args), change, { withRevision })
-      const { key, value, definition, revision } = defined
+      const options = { withRevision: isRevisionSelected(info) }
+      const { key, value, definition, revision } = await nth.counters.define(keyIn(args), change, options)
       return { ...key, value, definition, revision }
     },
   }),
@@ -60,7 +53,7 @@ builder.mutationFields((t) => ({
     type: CounterChangeRef,
     nullable: true,
     description: 'Deletes value, definition and history; the name reads 0 again.',
-    args: { name: t.arg.string(counterNameArgument), namespace: t.arg.string(counterNamespaceArgument) },
+    args: counterArguments,
     resolve: (_, args, { nth }, info) =>
       nth.counters.delete(keyIn(args), { withRevision: isRevisionSelected(info) }),
   }),

@@ -1,22 +1,15 @@
 import type { Retention } from '../../core/counters/definition.ts'
-import type { NamespaceState } from '../../core/counters/namespaces.ts'
 import type { LeaderboardEntry } from '../../core/counters/pages.ts'
 import type { CounterState } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
-import type { SequenceState } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
-import { namespaceArgument, prefixArgument } from '../arguments/names.ts'
+import { namespaceArgument } from '../arguments/names.ts'
 import { builder } from '../builder.ts'
-import { connectionOf, type PageBounds } from '../connection.ts'
-import {
-  decodeLeaderboardCursor,
-  encodeLeaderboardCursor,
-  type LeaderboardPosition,
-  nameCursors,
-} from '../cursors.ts'
+import { connectionOf, listedByName, type PageBounds, pageByName, prefix } from '../connection.ts'
+import { decodeLeaderboardCursor, encodeLeaderboardCursor, type LeaderboardPosition } from '../cursors.ts'
 import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
-import { TrackedPeriodRef } from './period.ts'
+import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
 interface NamespaceSource {
@@ -52,7 +45,7 @@ const CounterOrder = builder.enumType('CounterOrder', {
   },
 })
 
-export const Namespace = builder.objectRef<NamespaceSource>('Namespace')
+const Namespace = builder.objectRef<NamespaceSource>('Namespace')
 
 builder.node(Namespace, {
   description: 'A scope for names, with defaults for new counters and sequences.',
@@ -78,7 +71,7 @@ builder.node(Namespace, {
         description:
           'Counters that were written or defined: a list or a leaderboard. `prefix` requires order by name.',
         args: {
-          prefix: t.arg.string(prefixArgument),
+          prefix,
           orderBy: t.arg({
             type: CounterOrder,
             required: true,
@@ -87,15 +80,10 @@ builder.node(Namespace, {
           }),
         },
         validate: checks.counterPage,
-        resolve({ name }, { prefix, orderBy, ...args }, context, info) {
+        resolve({ name }, { orderBy, ...args }, context, info) {
           const { counters } = context.nth
-          if (orderBy === 'NAME_ASC') {
-            return connectionOf<CounterSource, string>(args, context, info, {
-              list: (bounds) => counters.list(name, { prefix, ...bounds }),
-              toCursor: (counter) => nameCursors.encode(counter.name),
-              fromCursor: nameCursors.decode,
-            })
-          }
+          if (orderBy === 'NAME_ASC')
+            return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
           return connectionOf<ListedCounter, LeaderboardPosition>(args, context, info, {
             list: async (bounds) =>
               withRanks(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
@@ -125,17 +113,11 @@ builder.node(Namespace, {
     ),
     sequences: t.connection(
       {
+        ...listedByName,
         type: Sequence,
-        nullable: true,
         description: 'Sequences that were used or defined, by name.',
-        args: { prefix: t.arg.string(prefixArgument) },
-        validate: checks.page,
-        resolve: ({ name }, { prefix, ...args }, context, info) =>
-          connectionOf<SequenceState, string>(args, context, info, {
-            list: (bounds) => context.nth.sequences.list(name, { prefix, ...bounds }),
-            toCursor: (sequence) => nameCursors.encode(sequence.name),
-            fromCursor: nameCursors.decode,
-          }),
+        resolve: ({ name }, args, context, info) =>
+          pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
       },
       { name: 'SequenceConnection', description: 'A page of sequences.' },
       { name: 'SequenceEdge', description: 'A sequence in a list.' },
@@ -154,36 +136,57 @@ for (const type of [Counter, Sequence]) {
   )
 }
 
-export const namespaceNameArgument = namespaceArgument('Name of the namespace.')
+const namespaceName = namespaceArgument('Name of the namespace.')
 
-builder.queryField('namespace', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  namespace: t.field({
     type: Namespace,
     nullable: true,
     description: 'Returns a namespace: its defaults, counters and sequences.',
-    args: { name: t.arg.string(namespaceNameArgument) },
+    args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
   }),
-)
-
-builder.queryField('namespaces', (t) =>
-  t.connection(
+  namespaces: t.connection(
     {
+      ...listedByName,
       type: Namespace,
-      nullable: true,
       description: 'Namespaces that contain a counter or a sequence, by name.',
-      args: { prefix: t.arg.string(prefixArgument) },
-      validate: checks.page,
-      resolve: (_, { prefix, ...args }, context, info) =>
-        connectionOf<NamespaceState, string>(args, context, info, {
-          list: (bounds) => context.nth.namespaces.list({ prefix, ...bounds }),
-          toCursor: ({ name }) => nameCursors.encode(name),
-          fromCursor: nameCursors.decode,
-        }),
+      resolve: (_, args, context, info) => pageByName(args, context, info, context.nth.namespaces.list),
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },
     { name: 'NamespaceEdge', description: 'A namespace in a list.' },
   ),
+}))
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  fields: (t) => ({
+    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description:
+        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
+    }),
+  }),
+})
+
+builder.mutationField('defineNamespace', (t) =>
+  t.field({
+    type: Namespace,
+    nullable: true,
+    description: 'Sets the defaults for new counters and sequences in a namespace.',
+    args: {
+      name: namespaceName,
+      definition: t.arg({
+        type: NamespaceDefinition,
+        required: true,
+        description: 'The changes.',
+        validate: checks.namespaceDefinition,
+      }),
+    },
+    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+  }),
 )
 
 async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {

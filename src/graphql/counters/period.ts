@@ -1,23 +1,22 @@
 import type { PeriodChoice, TrackedPeriod } from '../../core/counters/definition.ts'
 import type { Total } from '../../core/counters/history.ts'
-import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
+import { type Period as CalendarPeriod, timeZoneNamed } from '../../core/time/calendar.ts'
 import { builder } from '../builder.ts'
-
-const descriptions = {
-  HOUR: 'Ends at the next full hour of local time, or at a clock change.',
-  DAY: 'Calendar day: 23 or 25 hours at a clock change.',
-  WEEK: 'Starts on Monday.',
-  MONTH: 'Calendar month.',
-  YEAR: 'Calendar year.',
-}
 
 export const Period = builder.enumType('Period', {
   description: "Calendar period in the counter's or sequence's time zone.",
-  values: Object.fromEntries(
-    PERIODS.map((period) => [period, { description: descriptions[period] }]),
-    // `fromEntries` loses the type of the keys.
-  ) as Record<(typeof PERIODS)[number], { description: string }>,
+  values: {
+    HOUR: { description: 'Ends at the next full hour of local time, or at a clock change.' },
+    DAY: { description: 'Calendar day: 23 or 25 hours at a clock change.' },
+    WEEK: { description: 'Starts on Monday.' },
+    MONTH: { description: 'Calendar month.' },
+    YEAR: { description: 'Calendar year.' },
+  } satisfies Record<CalendarPeriod, { description: string }>,
 })
+
+export const { period } = builder.args((t) => ({
+  period: t.field({ type: Period, required: true, description: 'The period.' }),
+}))
 
 export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod').implement({
   description: 'A period whose totals are kept.',

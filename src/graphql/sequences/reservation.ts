@@ -1,14 +1,9 @@
 import type { Reservation } from '../../core/sequences/state.ts'
 import * as checks from '../arguments/checks.ts'
-import { claimFor, idempotencyKeyArgument } from '../arguments/idempotency.ts'
+import { claimFor, idempotencyKey } from '../arguments/idempotency.ts'
 import { decodeId } from '../arguments/ids.ts'
 import { builder } from '../builder.ts'
-import {
-  SequenceGroup,
-  sequenceGroupArgument,
-  sequenceNameArgument,
-  sequenceNamespaceArgument,
-} from './sequence.ts'
+import { group, SequenceGroup, sequenceArguments } from './sequence.ts'
 import { sequenceGroupKey } from './sequenceNumbers.ts'
 
 const ReservationRef = builder.objectRef<Reservation>('Reservation')
@@ -45,11 +40,11 @@ builder.node(ReservationRef, {
   }),
 })
 
-const idArgument = {
-  required: true,
-  description: 'ID of the reservation.',
-  validate: checks.reservationId,
-} as const
+const { name, namespace } = sequenceArguments
+
+const idOfReservation = builder.args((t) => ({
+  id: t.id({ required: true, description: 'ID of the reservation.', validate: checks.reservationId }),
+}))
 
 builder.mutationFields((t) => ({
   reserveInSequence: t.field({
@@ -58,16 +53,16 @@ builder.mutationFields((t) => ({
     description:
       'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
     args: {
-      name: t.arg.string(sequenceNameArgument),
-      group: t.arg.string(sequenceGroupArgument),
+      name,
+      group,
       ttlSeconds: t.arg.int({
         required: true,
         defaultValue: 300,
         description: 'How long to hold it, 1 to 86 400 seconds.',
         validate: checks.ttlSeconds,
       }),
-      namespace: t.arg.string(sequenceNamespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+      namespace,
+      idempotencyKey,
     },
     resolve: (_, args, context, info) =>
       context.nth.sequences.reserve(sequenceGroupKey(args), args.ttlSeconds, claimFor(args, context, info)),
@@ -76,14 +71,14 @@ builder.mutationFields((t) => ({
     type: ReservationRef,
     nullable: true,
     description: 'Makes the number final; a repeat returns the same result.',
-    args: { id: t.arg.id(idArgument) },
+    args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
     nullable: true,
     description: 'Releases the number; a repeat returns the same result.',
-    args: { id: t.arg.id(idArgument) },
+    args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
   }),
 }))

@@ -1,10 +1,9 @@
 import { joinNames, splitNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
-import * as checks from '../arguments/checks.ts'
-import { nameArgument, namespaceArgument, prefixArgument, textArgument } from '../arguments/names.ts'
-import { builder } from '../builder.ts'
-import { connectionOf } from '../connection.ts'
+import { keyArguments, textArgument } from '../arguments/names.ts'
+import { builder, type Context } from '../builder.ts'
+import { connectionOf, listedByName } from '../connection.ts'
 import { Period } from '../counters/period.ts'
 import { sequenceGroupCursors } from '../cursors.ts'
 
@@ -12,12 +11,11 @@ import { sequenceGroupCursors } from '../cursors.ts'
 export type SequenceGroupSource = SequenceGroupKey & Partial<SequenceGroupState>
 
 export const Sequence = builder.objectRef<SequenceState>('Sequence')
-
 export const SequenceGroup = builder.objectRef<SequenceGroupSource>('SequenceGroup')
 
-export const sequenceNameArgument = nameArgument('Name of the sequence.')
-export const sequenceNamespaceArgument = namespaceArgument('Namespace of the sequence.')
-export const sequenceGroupArgument = textArgument('Name of the sequence group; empty: the unnamed one.')
+export const sequenceArguments = keyArguments('sequence')
+
+export const group = textArgument('Name of the sequence group; empty: the unnamed one.')
 
 builder.node(Sequence, {
   description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
@@ -28,72 +26,51 @@ builder.node(Sequence, {
   },
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
-    startValue: t.field({
-      type: 'SafeInt',
-      description: 'First number of each sequence group, and of each period if it restarts.',
-      resolve: fromDefinition('startValue'),
-    }),
-    step: t.field({
-      type: 'SafeInt',
-      description: 'Difference between consecutive numbers; negative counts down.',
-      resolve: fromDefinition('step'),
-    }),
-    minValue: t.field({
-      type: 'SafeInt',
-      nullable: true,
-      description: 'Lowest number; null: none.',
-      resolve: fromDefinition('minValue'),
-    }),
-    maxValue: t.field({
-      type: 'SafeInt',
-      nullable: true,
-      description: 'Highest number; null: none.',
-      resolve: fromDefinition('maxValue'),
-    }),
-    cycle: t.boolean({
-      description: 'Whether it wraps around instead of failing with SEQUENCE_EXHAUSTED.',
-      resolve: fromDefinition('cycle'),
-    }),
+    startValue: t.field(
+      part(
+        'startValue',
+        'SafeInt',
+        'First number of each sequence group, and of each period if it restarts.',
+      ),
+    ),
+    step: t.field(part('step', 'SafeInt', 'Difference between consecutive numbers; negative counts down.')),
+    minValue: t.field({ ...part('minValue', 'SafeInt', 'Lowest number; null: none.'), nullable: true }),
+    maxValue: t.field({ ...part('maxValue', 'SafeInt', 'Highest number; null: none.'), nullable: true }),
+    cycle: t.field(
+      part('cycle', 'Boolean', 'Whether it wraps around instead of failing with SEQUENCE_EXHAUSTED.'),
+    ),
     format: t.string({
       nullable: true,
       description: 'Such as `INV-{yyyy}-{value:5}`; null: `value`, in a named sequence group `group-value`.',
-      resolve: fromDefinition('format'),
+      resolve: ({ definition }) => definition?.format ?? null,
     }),
     restartEvery: t.field({
-      type: Period,
+      ...part('restartEvery', Period, 'Restarts at `startValue` every such period; null: never.'),
       nullable: true,
-      description: 'Restarts at `startValue` every such period; null: never.',
-      resolve: fromDefinition('restartEvery'),
     }),
-    allowRepeats: t.boolean({
-      description: 'Whether texts may be reissued.',
-      resolve: fromDefinition('allowRepeats'),
-    }),
+    allowRepeats: t.field(part('allowRepeats', 'Boolean', 'Whether texts may be reissued.')),
     timeZone: t.string({
       nullable: true,
       description: 'IANA time zone for dates and restarts.',
       resolve: async ({ namespace, definition }, _, { nth }) =>
         definition?.timeZone ?? (await nth.namespaces.read(namespace)).retention.timeZone,
     }),
-    gapless: t.boolean({
-      description: 'Whether numbers are reserved and confirmed, so that there are no gaps.',
-      resolve: fromDefinition('gapless'),
-    }),
+    gapless: t.field(
+      part('gapless', 'Boolean', 'Whether numbers are reserved and confirmed, so that there are no gaps.'),
+    ),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
       description: 'One sequence group; the empty name is the unnamed one.',
-      args: { name: t.arg.string(sequenceGroupArgument) },
+      args: { name: group },
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
         nth.sequences.readSequenceGroup({ namespace, sequence, group }),
     }),
     groups: t.connection(
       {
+        ...listedByName,
         type: SequenceGroup,
-        nullable: true,
         description: 'Sequence groups that have issued numbers, by name.',
-        args: { prefix: t.arg.string(prefixArgument) },
-        validate: checks.page,
         resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
           connectionOf<SequenceGroupSource, string>(args, context, info, {
             list: (bounds) =>
@@ -113,9 +90,64 @@ builder.node(Sequence, {
   }),
 })
 
-/** A part of a sequence's definition, or its default. The time zone of a nonexistent one is that of its namespace. */
-function fromDefinition<Part extends keyof SequenceDefinition>(part: Part) {
-  return ({ definition }: SequenceState) => (definition ?? defaultSequenceDefinition('UTC'))[part]
+/** A part of a sequence's definition, or its default. */
+function part<Part extends keyof SequenceDefinition, Type extends 'SafeInt' | 'Boolean' | typeof Period>(
+  name: Part,
+  type: Type,
+  description: string,
+) {
+  const resolve = ({ definition }: SequenceState) => (definition ?? defaultSequenceDefinition('UTC'))[name]
+  return { type, description, resolve }
+}
+
+builder.node(SequenceGroup, {
+  description: "A separate series of numbers in a sequence: one board's tickets.",
+  id: { resolve: ({ namespace, sequence, group }) => joinNames(namespace, sequence, group) },
+  loadWithoutCache(id, { nth }) {
+    const [namespace = '', sequence = '', group = ''] = splitNames(id)
+    return nth.sequences.readSequenceGroup({ namespace, sequence, group })
+  },
+  fields: (t) => ({
+    name: t.exposeString('group', { description: 'Name of the sequence group.' }),
+    sequence: t.field({
+      type: Sequence,
+      nullable: true,
+      description: 'Its sequence.',
+      resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
+    }),
+    lastValue: t.field({
+      ...state('lastValue', 'SafeInt'),
+      description: 'Last number issued, in a gapless sequence the furthest; null: none yet.',
+    }),
+    lastFormatted: t.field({ ...state('lastFormatted', 'String'), description: '`lastValue`, formatted.' }),
+    nextValue: t.field({
+      ...state('nextValue', 'SafeInt'),
+      description: 'Next number to be issued; another caller may get it first. Null: exhausted.',
+    }),
+    nextFormatted: t.field({ ...state('nextFormatted', 'String'), description: '`nextValue`, formatted.' }),
+    revision: t.field({
+      ...state('revision', 'SafeInt'),
+      nullable: false,
+      description:
+        "Orders a sequence group's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
+    }),
+    updatedAt: t.field({
+      ...state('updatedAt', 'DateTime'),
+      description: 'When the last number was issued; null: none yet.',
+    }),
+  }),
+})
+
+/** A part of a sequence group. All fields are resolved in one tick, so missing ones share one read of one state. */
+function state<
+  Part extends Exclude<keyof SequenceGroupState, keyof SequenceGroupKey>,
+  Type extends 'SafeInt' | 'String' | 'DateTime',
+>(name: Part, type: Type) {
+  const resolve = (group: SequenceGroupSource, _: unknown, { nth }: Context) => {
+    const value = (group as Partial<SequenceGroupState>)[name]
+    return value === undefined ? nth.sequences.readSequenceGroup(group).then((read) => read[name]) : value
+  }
+  return { type, nullable: true as const, resolve }
 }
 
 builder.queryField('sequence', (t) =>
@@ -123,7 +155,7 @@ builder.queryField('sequence', (t) =>
     type: Sequence,
     nullable: true,
     description: 'Returns a sequence; if it was never used, the defaults.',
-    args: { name: t.arg.string(sequenceNameArgument), namespace: t.arg.string(sequenceNamespaceArgument) },
+    args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.read(key),
   }),
 )

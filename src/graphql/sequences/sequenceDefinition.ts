@@ -1,7 +1,7 @@
 import * as checks from '../arguments/checks.ts'
 import { builder } from '../builder.ts'
 import { Period, withZone } from '../counters/period.ts'
-import { Sequence, sequenceNameArgument, sequenceNamespaceArgument } from './sequence.ts'
+import { Sequence, sequenceArguments } from './sequence.ts'
 
 const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
@@ -45,14 +45,14 @@ builder.mutationFields((t) => ({
     description:
       'Creates a sequence or changes its definition. Rejected if an earlier text could be reissued, unless `allowRepeats`.',
     args: {
-      name: t.arg.string(sequenceNameArgument),
+      name: sequenceArguments.name,
       definition: t.arg({
         type: SequenceDefinitionInput,
         required: true,
         description: 'The changes.',
         validate: checks.sequenceDefinition,
       }),
-      namespace: t.arg.string(sequenceNamespaceArgument),
+      namespace: sequenceArguments.namespace,
     },
     resolve: (_, { namespace, name, definition }, { nth }) =>
       nth.sequences.define({ namespace, name }, withZone(definition)),
@@ -62,7 +62,7 @@ builder.mutationFields((t) => ({
     nullable: true,
     description:
       'Deletes a sequence with all its sequence groups and reservations; its numbers restart. Returns it with the defaults.',
-    args: { name: t.arg.string(sequenceNameArgument), namespace: t.arg.string(sequenceNamespaceArgument) },
+    args: sequenceArguments,
     resolve: (_, { namespace, name }, { nth }) => nth.sequences.delete({ namespace, name }),
   }),
 }))

@@ -3,17 +3,11 @@ import { MAX_BLOCK, numbersOf } from '../../core/sequences/blocks.ts'
 import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/groups.ts'
 import type { SequenceGroupKey, SequenceKey } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
-import { callOptions, idempotencyKeyArgument } from '../arguments/idempotency.ts'
+import { callOptions, idempotencyKey } from '../arguments/idempotency.ts'
 import { builder } from '../builder.ts'
 import { costOfText, countSelected } from '../selections.ts'
 import { spendValues } from '../valueBudget.ts'
-import {
-  SequenceGroup,
-  type SequenceGroupSource,
-  sequenceGroupArgument,
-  sequenceNameArgument,
-  sequenceNamespaceArgument,
-} from './sequence.ts'
+import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
 /** Largest block whose numbers are listed. */
 const MAX_LISTED = 10_000
@@ -80,6 +74,8 @@ async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
   return numbersOf(issued)
 }
 
+const { name, namespace } = sequenceArguments
+
 const countValues = countSelected('values')
 const countFormattedValues = countSelected('formattedValues')
 
@@ -89,16 +85,16 @@ builder.mutationFields((t) => ({
     nullable: true,
     description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
     args: {
-      name: t.arg.string(sequenceNameArgument),
-      group: t.arg.string(sequenceGroupArgument),
+      name,
+      group,
       count: t.arg.int({
         required: true,
         defaultValue: 1,
         description: `How many numbers to issue, 1 to ${MAX_BLOCK}; all or none.`,
         validate: checks.count,
       }),
-      namespace: t.arg.string(sequenceNamespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+      namespace,
+      idempotencyKey,
     },
     resolve(_, args, context, info) {
       const texts = countFormattedValues(info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
@@ -113,11 +109,11 @@ builder.mutationFields((t) => ({
     description:
       'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
     args: {
-      name: t.arg.string(sequenceNameArgument),
-      group: t.arg.string(sequenceGroupArgument),
+      name,
+      group,
       nextValue: t.arg({ type: 'SafeInt', description: 'The next number. Default: `startValue`.' }),
-      namespace: t.arg.string(sequenceNamespaceArgument),
-      idempotencyKey: t.arg.string(idempotencyKeyArgument),
+      namespace,
+      idempotencyKey,
     },
     async resolve(_, args, context, info): Promise<SequenceGroupSource> {
       const { key, nextValue, nextFormatted, revision, isReplayed } = await context.nth.sequences.restart(

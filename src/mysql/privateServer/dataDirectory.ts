@@ -1,13 +1,7 @@
+import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { exists } from './files.ts'
 import { isRunning, type ProcessIdentity, thisProcess } from './processes.ts'
-
-/** A directory that only this process uses until it is released. */
-export interface HeldDirectory {
-  path: string
-  release(): Promise<void>
-}
 
 interface Holder extends ProcessIdentity {
   since: string
@@ -20,9 +14,10 @@ interface Holder extends ProcessIdentity {
  * The lock is a file that appears complete, under its name, for one process only (link fails if the name is taken). A
  * stale lock is renamed before the final check: of several processes that find it, only one renames it.
  *
+ * @returns a function that releases it
  * @throws {Error} stating which process holds it, or why it can't be used
  */
-export async function holdDirectory(path: string): Promise<HeldDirectory> {
+export async function holdDirectory(path: string): Promise<() => Promise<void>> {
   try {
     await makeDirectory(path)
     await assertPrivate(path)
@@ -49,7 +44,7 @@ async function makeDirectory(path: string): Promise<void> {
     const code = codeOf(error)
     if (code === 'EEXIST') return
     const parent = dirname(path)
-    if (code !== 'ENOENT' || (await exists(parent))) throw error
+    if (code !== 'ENOENT' || existsSync(parent)) throw error
     await makeDirectory(parent)
     await makeDirectory(path)
   }
@@ -71,7 +66,7 @@ async function assertPrivate(path: string): Promise<void> {
   }
 }
 
-async function hold(path: string): Promise<HeldDirectory> {
+async function hold(path: string): Promise<() => Promise<void>> {
   const file = join(path, 'nth.lock')
   const own = `${file}.${process.pid}`
   const aside = `${own}.dead`
@@ -90,7 +85,7 @@ async function hold(path: string): Promise<HeldDirectory> {
   } finally {
     await rm(own, { force: true })
   }
-  return { path, release: () => rm(file, { force: true }) }
+  return () => rm(file, { force: true })
 }
 
 function inUse(path: string, { pid, since }: Holder): string {

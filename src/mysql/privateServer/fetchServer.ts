@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { exists } from './files.ts'
 
 const SERVER = 'mariadb-server-core'
 const APT = '/usr/bin/apt-get'
@@ -20,7 +20,7 @@ export const OTHER_WAYS = `Alternatives:
  * @throws {Error} stating why it failed, and the alternatives
  */
 export async function fetchServer(root: string, signal: AbortSignal, name = SERVER): Promise<void> {
-  if (!(await exists(APT))) {
+  if (!existsSync(APT)) {
     throw new Error(
       `No MariaDB or MySQL server was found on this machine, and there is no apt to download one. ${OTHER_WAYS}`,
     )
@@ -39,22 +39,10 @@ export async function fetchServer(root: string, signal: AbortSignal, name = SERV
     ['Acquire::Retries', '3'],
   ].flatMap(([name, value]) => ['-o', `${name}=${value}`])
   const run = promisify(execFile)
+  const apt = (...args: string[]) => run(APT, [...options, '--quiet', ...args], { signal })
   try {
-    await run(APT, [...options, '--quiet', '--error-on=any', 'update'], { signal })
-    await run(
-      APT,
-      [
-        ...options,
-        '--quiet',
-        '--yes',
-        '--no-install-recommends',
-        '--download-only',
-        '--reinstall',
-        'install',
-        name,
-      ],
-      { signal },
-    )
+    await apt('--error-on=any', 'update')
+    await apt('--yes', '--no-install-recommends', '--download-only', '--reinstall', 'install', name)
     const packages = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
     for (const file of packages) {
       await run('dpkg-deb', ['-x', join(archives, file), join(work, 'root')], { signal })

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { access, constants, realpath } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { exists } from './files.ts'
 
 export type ServerKind = 'mariadb' | 'mysql'
 
@@ -69,7 +69,7 @@ async function describe(path: string, launcher: string[]): Promise<ServerProgram
       path,
       command: [first, ...others],
       options: [],
-      systemTables: await findSystemTables(prefix),
+      systemTables: findSystemTables(prefix),
     }
   } catch {
     // Missing, or not a server that runs here.
@@ -78,13 +78,13 @@ async function describe(path: string, launcher: string[]): Promise<ServerProgram
 }
 
 /** Debian 12 has them as `share/mysql/mysql_*.sql`, Debian 13 as `share/mariadb/mariadb_*.sql`; others mix the two. */
-async function findSystemTables(prefix: string): Promise<string[]> {
+function findSystemTables(prefix: string): string[] {
   for (const folder of ['share/mariadb', 'share/mysql', 'share']) {
     for (const name of ['mariadb', 'mysql']) {
       const files = ['system_tables', 'system_tables_data'].map((part) =>
         join(prefix, folder, `${name}_${part}.sql`),
       )
-      if ((await Promise.all(files.map(exists))).every(Boolean)) return files
+      if (files.every((file) => existsSync(file))) return files
     }
   }
   return []

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
-import { mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, rename, rm, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
 
 /**
@@ -11,7 +11,7 @@ import type { ServerProgram } from './findServer.ts'
  * Its user `root` has no password: the server only listens on a socket, in a directory private to its owner.
  */
 export async function initialise(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
-  if (await exists(path)) return
+  if (existsSync(path)) return
   const partial = `${path}.partial`
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { mode: 0o700 })
@@ -23,6 +23,19 @@ export async function initialise(program: ServerProgram, path: string, signal: A
   }
   await rm(temporaryFolder(partial), { recursive: true })
   await rename(partial, path)
+}
+
+/** Disk space for a new server: 110 MB (MariaDB 10.11) to 190 MB (MySQL 9.7), and room to grow. */
+const NEW_SERVER_MB = 256
+
+/** A server's start error. If the file system is nearly full, its message begins with that. */
+export async function withFreeSpace(error: unknown, directory: string): Promise<unknown> {
+  const space = await statfs(directory).catch(() => undefined)
+  if (!space || !(error instanceof Error)) return error
+  const freeMb = Math.floor((space.bavail * space.bsize) / 1e6)
+  if (freeMb >= NEW_SERVER_MB) return error
+  const text = `The file system of ${directory} is nearly full: ${freeMb} MB are free; a new database needs up to ${NEW_SERVER_MB} MB. ${error.message}`
+  return new Error(text, { cause: error })
 }
 
 async function makeSystemTables(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
@@ -41,13 +54,8 @@ async function makeSystemTables(program: ServerProgram, path: string, signal: Ab
 export function commonOptions(program: ServerProgram, path: string): string[] {
   // As root, a server only runs with this option.
   const user = process.getuid?.() === 0 ? ['--user=root'] : []
-  return [
-    '--no-defaults',
-    ...program.options,
-    `--datadir=${path}`,
-    `--tmpdir=${temporaryFolder(path)}`,
-    ...user,
-  ]
+  const folders = [`--datadir=${path}`, `--tmpdir=${temporaryFolder(path)}`]
+  return ['--no-defaults', ...program.options, ...folders, ...user]
 }
 
 export async function makeTemporaryFolder(path: string): Promise<void> {

@@ -1,18 +1,14 @@
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createConnection } from 'mysql2/promise'
 import type { Target } from '../connections/target.ts'
 import { unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
-import { exists } from './files.ts'
 import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } from './findServer.ts'
 import { initialise } from './initialise.ts'
 import { startPrivateServer } from './server.ts'
 
-export interface PrivateDatabase {
-  target: Target
-  program: ServerProgram
-  close(): Promise<void>
-}
+export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 
 export interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
@@ -29,25 +25,19 @@ export interface PrivateDatabaseOptions {
 const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
-export async function openPrivateDatabase(options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
   const directory = resolve(options.directory)
-  try {
-    return await openIn(directory, options)
-  } catch (error) {
+  return openIn(directory, options).catch((error) => {
     throw unusable(directory, error)
-  }
+  })
 }
 
-async function openIn(directory: string, options: PrivateDatabaseOptions): Promise<PrivateDatabase> {
+async function openIn(directory: string, options: PrivateDatabaseOptions) {
   const { say, signal } = options
-  const kinds = await kindsFor(directory)
-  const program = await serverProgram({
-    ...options,
-    root: options.programs ?? join(directory, 'server'),
-    kinds,
-  })
+  const root = options.programs ?? join(directory, 'server')
+  const program = await serverProgram({ ...options, root, kinds: kindsFor(directory) })
   const data = dataFolder(directory, program.kind)
-  if (!(await exists(data)))
+  if (!existsSync(data))
     say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
   await initialise(program, data, signal)
   const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
@@ -59,7 +49,8 @@ async function openIn(directory: string, options: PrivateDatabaseOptions): Promi
     await server.stop()
     throw error
   }
-  return { target: { ...server.target, database: DATABASE }, program, close: server.stop }
+  const target: Target = { ...server.target, database: DATABASE }
+  return { target, close: server.stop }
 }
 
 function dataFolder(directory: string, kind: ServerKind): string {
@@ -67,12 +58,10 @@ function dataFolder(directory: string, kind: ServerKind): string {
 }
 
 /** The kinds of server that can read a directory's data: neither kind reads the other's files. */
-async function kindsFor(directory: string): Promise<ServerKind[]> {
+function kindsFor(directory: string): ServerKind[] {
   const kinds: ServerKind[] = ['mariadb', 'mysql']
-  for (const kind of kinds) {
-    if (await exists(dataFolder(directory, kind))) return [kind]
-  }
-  return kinds
+  const found = kinds.find((kind) => existsSync(dataFolder(directory, kind)))
+  return found ? [found] : kinds
 }
 
 export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say' | 'signal' | 'path'> {
@@ -82,13 +71,8 @@ export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say'
 }
 
 /** The installed server, else one downloaded before, else one downloaded now. */
-export async function serverProgram({
-  root,
-  kinds,
-  path,
-  say,
-  signal,
-}: ServerProgramOptions): Promise<ServerProgram> {
+export async function serverProgram(options: ServerProgramOptions): Promise<ServerProgram> {
+  const { root, kinds, path, say, signal } = options
   const installed = await findServer(path, kinds)
   if (installed) return installed
   if (!kinds.includes('mariadb')) {

@@ -15,13 +15,12 @@ export async function thisProcess(): Promise<ProcessIdentity> {
 }
 
 export async function isRunning({ pid, beganAt }: ProcessIdentity): Promise<boolean> {
-  // A killed process stays a zombie until its parent waits for it, which some parents never do.
-  return isAlive(pid) && !(await isZombie(pid)) && (await beginning(pid)) === beganAt
+  return (await isAlive(pid)) && (await beginning(pid)) === beganAt
 }
 
 /** The command line of a running process, its words separated by spaces; undefined if there is none. */
 export async function commandLine(pid: number): Promise<string | undefined> {
-  if (!isAlive(pid)) return undefined
+  if (!(await isAlive(pid))) return undefined
   try {
     return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ')
   } catch {
@@ -35,24 +34,21 @@ const POLL_MS = 20
 export async function endProcess(pid: number, timeoutMs: number): Promise<void> {
   signal(pid, 'SIGTERM')
   const deadline = performance.now() + timeoutMs
-  while (isAlive(pid) && !(await isZombie(pid))) {
+  while (await isAlive(pid)) {
     if (performance.now() > deadline) signal(pid, 'SIGKILL')
     await pause(POLL_MS)
   }
 }
 
-function isAlive(pid: number): boolean {
+async function isAlive(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0)
-    return true
   } catch (error) {
-    // It runs, as another user.
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    // EPERM: it runs, as another user.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
   }
-}
-
-async function isZombie(pid: number): Promise<boolean> {
-  return (await statFields(pid))?.[0] === 'Z'
+  // A killed process stays a zombie until its parent waits for it, which some parents never do.
+  return (await statFields(pid))?.[0] !== 'Z'
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {

@@ -1,22 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { backoffMs, RESTART } from '../../core/backoff.ts'
 import type { Target } from '../connections/target.ts'
-import { exists, withFreeSpace } from './files.ts'
 import type { ServerProgram } from './findServer.ts'
-import { commonOptions, makeTemporaryFolder } from './initialise.ts'
+import { commonOptions, makeTemporaryFolder, withFreeSpace } from './initialise.ts'
 import { commandLine, endProcess } from './processes.ts'
 import { makeSocketFolder } from './socket.ts'
 
 /** A database server that runs as a child of this process. */
-export interface PrivateServer {
-  target: Omit<Target, 'database'>
-  stop(): Promise<void>
-}
+export type PrivateServer = Awaited<ReturnType<typeof startPrivateServer>>
 
 export interface PrivateServerOptions {
   program: ServerProgram
@@ -39,12 +36,12 @@ const POLL_MS = 20
  *
  * On Linux the kernel ends the server when this process ends, for whatever reason (PR_SET_PDEATHSIG).
  */
-export async function startPrivateServer(options: PrivateServerOptions): Promise<PrivateServer> {
+export async function startPrivateServer(options: PrivateServerOptions) {
   const { program, directory, data, onRestart, signal } = options
   const pidFile = join(directory, 'server.pid')
   const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
-  const target = { socketPath, user: 'root' }
-  const [command, ...args] = await commandFor(program, [
+  const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
+  const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
     ...serverOptions(program.kind),
     `--socket=${socketPath}`,
@@ -111,11 +108,11 @@ function serverOptions(kind: ServerProgram['kind']): string[] {
   return kind === 'mariadb' ? [...common, '--innodb-log-file-size=64M'] : [...common, '--mysqlx=OFF']
 }
 
-async function commandFor(program: ServerProgram, args: string[]): Promise<[string, ...string[]]> {
-  const setpriv = '/usr/bin/setpriv'
-  const found = await exists(setpriv)
+const SETPRIV = '/usr/bin/setpriv'
+
+function commandFor(program: ServerProgram, args: string[]): [string, ...string[]] {
   const words: [string, ...string[]] = [...program.command, ...args]
-  return found ? [setpriv, '--pdeathsig', 'TERM', '--', ...words] : words
+  return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
 /** Ends a server left running on these files, if the process with the stored id is one. */

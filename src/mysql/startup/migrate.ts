@@ -8,11 +8,6 @@ import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
 
 const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
 
-interface Migration {
-  name: string
-  statements: string[]
-}
-
 /**
  * Migrates a database to this version: applies each new file of `schema/migrations`, in order. Any number of processes
  * may start at once; one migrates, the others wait for it.
@@ -25,7 +20,7 @@ interface Migration {
  * @throws {Error} before anything is changed, if the database has a migration that is not among the files
  */
 export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
-  const migrations = await readMigrations(folder)
+  const migrations = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   const connection = await openMigrationSession(target)
   try {
     assertKnown(await appliedTo(connection), migrations, target.database)
@@ -38,28 +33,13 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
          ) engine = InnoDB`,
       )
       const applied = new Set(await appliedTo(connection))
-      const missing = migrations.filter(({ name }) => !applied.has(name))
-      for (const migration of missing) await apply(connection, migration)
-      return missing.map(({ name }) => name)
+      const missing = migrations.filter((name) => !applied.has(name))
+      for (const name of missing) await apply(connection, name, await readFile(new URL(name, folder), 'utf8'))
+      return missing
     })
   } finally {
     await connection.end()
   }
-}
-
-async function readMigrations(folder: URL): Promise<Migration[]> {
-  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
-  return Promise.all(
-    names.map(async (name) => ({
-      name,
-      statements: statementsOf(await readFile(new URL(name, folder), 'utf8')),
-    })),
-  )
-}
-
-/** The statements of a file. Each ends with a semicolon at the end of a line. */
-function statementsOf(text: string): string[] {
-  return text.split(/;$/m).filter((statement) => statement.trim() !== '')
 }
 
 async function appliedTo(connection: Connection): Promise<string[]> {
@@ -72,15 +52,17 @@ async function appliedTo(connection: Connection): Promise<string[]> {
   }
 }
 
-function assertKnown(applied: readonly string[], migrations: readonly Migration[], database: string): void {
-  const unknown = applied.find((one) => migrations.every(({ name }) => name !== one))
+function assertKnown(applied: readonly string[], migrations: readonly string[], database: string): void {
+  const unknown = applied.find((name) => !migrations.includes(name))
   if (unknown === undefined) return
   throw new Error(
     `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
   )
 }
 
-async function apply(connection: Connection, { name, statements }: Migration): Promise<void> {
+/** Applies a file. Each of its statements ends with a semicolon at the end of a line. */
+async function apply(connection: Connection, name: string, text: string): Promise<void> {
+  const statements = text.split(/;$/m).filter((statement) => statement.trim() !== '')
   for (const statement of statements) await connection.query(statement)
   await connection.query(
     `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,

@@ -75,10 +75,8 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
 }
 
 async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
-  const [{ version } = { version: '' }] = await select<{ version: string }>(
-    connection,
-    'select version() as version',
-  )
+  const [row] = await select<{ version: string }>(connection, 'select version() as version')
+  const version = row?.version ?? ''
   if (!isSupported(version)) {
     throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
   }
