@@ -42,7 +42,7 @@ it('tells every caller what happened, under random schedules and failures, in tw
         })
       expect(isExplained(events, emptyState, isFound)).toBe(true)
     }),
-    { numRuns: runSize({ fast: 100, normal: 1000, long: 5000 }) },
+    { numRuns: runSize({ fast: 100, normal: 500, long: 5000 }) },
   )
   const outcomes = [
     'done',

@@ -14,7 +14,7 @@ import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
 import { createRandom, meetsRareCases, runSize } from './support/random.ts'
 
-const OPERATIONS = runSize({ fast: 500, normal: 1800, long: 10_000 })
+const OPERATIONS = runSize({ fast: 500, normal: 1200, long: 10_000 })
 
 /** A clock that stands still: no period ends. */
 const start = new Date()

@@ -86,7 +86,7 @@ function repeats(before: SequenceModel, asked: SequenceOperation, told: Sequence
   return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
 }
 
-const SEQUENCES = runSize({ fast: 4, normal: 18, long: 50 })
+const SEQUENCES = runSize({ fast: 4, normal: 12, long: 50 })
 
 it('agrees with a model over random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
   const clock = { at: START }

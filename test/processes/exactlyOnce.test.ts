@@ -75,7 +75,7 @@ it.each([
 it('counts exactly, without an error for anybody, while its connections are cut again and again', {
   timeout: 120_000,
 }, async () => {
-  const CUTS = runSize({ fast: 20, normal: 60, long: 200 })
+  const CUTS = runSize({ fast: 20, normal: 40, long: 200 })
   const random = createRandom()
   let cuts = 0
   let sinceCut = 0
@@ -107,7 +107,7 @@ it('counts exactly, without an error for anybody, while its connections are kill
   const killer = await createConnection(target)
   onTestFinished(() => killer.end())
   const random = createRandom()
-  const KILLS = runSize({ fast: 10, normal: 30, long: 100 })
+  const KILLS = runSize({ fast: 10, normal: 20, long: 100 })
   let kills = 0
   while (kills < KILLS) {
     await load.afterMore(1 + random.below(500))
