@@ -94,6 +94,7 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
       else connection.destroy()
     },
 
-    close: () => pool.promise().end(),
+    /** A connection that is lost meanwhile is closed, too. */
+    close: (): Promise<void> => pool.promise().end().catch(() => undefined),
   }
 }
