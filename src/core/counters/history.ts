@@ -169,7 +169,7 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
   return { from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
 }
 
-/** Maximum time after the end of a period until the sweep has merged its slots. */
+/** Maximum time after the end of a period until the sweep has folded its slots. */
 const APART_MS = 2 * DAY_MS
 
 /** Maximum number of rows behind the totals of some periods. */
