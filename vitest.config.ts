@@ -29,8 +29,8 @@ export default defineConfig(({ mode }) => ({
     globalSetup: ['test/support/globalSetup.ts'],
     setupFiles: ['test/support/setup.ts'],
     provide: { seed, runLength: mode === 'fast' || mode === 'long' ? mode : 'normal' },
-    // Files run side by side, on databases of their own; each often waits, so four of them keep two cores busy.
-    maxWorkers: 4,
+    // Files run side by side, on databases of their own; each often waits, so three of them keep two cores busy.
+    maxWorkers: 3,
     // Files that run after one another in a worker import the same modules once, which takes a second of a core.
     isolate: false,
     // For a machine that has much else to do: some of them take a minute of two cores.
