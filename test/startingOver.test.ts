@@ -1,9 +1,8 @@
 import { expect, it } from 'vitest'
 import { openNth } from '../src/core/nth.ts'
-import { openStore } from '../src/mysql/store.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
+import { openTestNth, openTestStore } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
 import { createRandom } from './support/random.ts'
 import { startService } from './support/service.ts'
@@ -102,14 +101,7 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
     ['a', 'gone'].map((name) => ({ name, delta: 5 })),
   )
   // It is deleted between the listing of a batch and its reset.
-  const store = openStore(target, {
-    timeLimitMs: 10_000,
-    maxPending: 100,
-    keyTtlMs: 1000,
-    runsJobs: false,
-    onReachable: () => undefined,
-    onFault: () => undefined,
-  })
+  const store = openTestStore(target)
   const list: typeof store.counters.list = async (...asked) => {
     const page = await store.counters.list(...asked)
     await other.delete({ namespace: 'n', name: 'gone' })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { openStore } from '../../src/mysql/store.ts'
 import { freshDatabase } from '../support/database.ts'
+import { openTestStore } from '../support/nth.ts'
 import { startProxy } from '../support/proxy.ts'
 
 it('closes without an error while its database ends a connection', async () => {
@@ -10,14 +10,7 @@ it('closes without an error while its database ends a connection', async () => {
     closed ??= store.close()
     return 'is cut off'
   })
-  const store = openStore(target, {
-    timeLimitMs: 1000,
-    maxPending: 100,
-    keyTtlMs: 1000,
-    runsJobs: false,
-    onReachable: () => undefined,
-    onFault: () => undefined,
-  })
+  const store = openTestStore(target, 1000)
   await expect(store.counters.read([{ namespace: 'n', name: 'c' }])).rejects.toThrow()
   expect(closed).toBeInstanceOf(Promise)
   await closed

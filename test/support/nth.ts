@@ -16,6 +16,18 @@ export interface TestNthOptions {
   runsJobs: boolean
 }
 
+/** A store alone, which the test closes. */
+export function openTestStore(target: Target, timeLimitMs = 10_000) {
+  return openStore(target, {
+    timeLimitMs,
+    maxPending: 100,
+    keyTtlMs: 1000,
+    runsJobs: false,
+    onReachable: () => undefined,
+    onFault: () => undefined,
+  })
+}
+
 /** How many were opened: each has random numbers of its own, so that those that collided part. */
 let opened = 0
 

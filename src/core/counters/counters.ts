@@ -1,6 +1,6 @@
 import { batchReads } from '../eventLoop/batchReads.ts'
-import { type Applied, type NamedOperation, onCounter, type Request } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
+import { type Applied, type NamedOperation, onCounter, type Request } from '../groupCommit/request.ts'
 import type { OperationResult } from '../operations.ts'
 import type { CounterOperation, CounterResult } from './apply.ts'
 import type { DefinitionChange, Retention } from './definition.ts'

@@ -1,6 +1,6 @@
 import { NthError } from '../errors.ts'
-import { onCounter } from '../groupCommit/call.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
+import { onCounter } from '../groupCommit/request.ts'
 import type { CounterStore } from './store.ts'
 
 export interface ResetSummary {

@@ -3,9 +3,10 @@ import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
 import type { Batch, BatchedCall, RunOperation } from './batch.ts'
-import type { Applied, Call } from './call.ts'
+import type { Call } from './call.ts'
 import type { CounterRun } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
+import type { Applied } from './request.ts'
 import type { Decision, Found } from './writer.ts'
 
 /** What a flush writes, and what its callers get if it commits. */

@@ -8,8 +8,8 @@ import {
 } from '../counters/apply.ts'
 import type { Definition } from '../counters/definition.ts'
 import type { CounterRow } from '../rows.ts'
-import type { Request } from './call.ts'
 import type { Precautions } from './precautions.ts'
+import type { Request } from './request.ts'
 
 /** A counter as a flush finds it. */
 export interface CounterFound {

@@ -2,18 +2,11 @@ import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/prom
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, unavailable } from '../errors.ts'
 import { firstOf } from './batch.ts'
-import {
-  type Applied,
-  type Call,
-  doubtful,
-  MissingRow,
-  type NamedOperation,
-  type Request,
-  type RowOperation,
-} from './call.ts'
+import { type Call, doubtful } from './call.ts'
 import { type FlushOptions, flushAll, probe } from './flushLoop.ts'
 import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
+import { type Applied, MissingRow, type NamedOperation, type Request, type RowOperation } from './request.ts'
 import { resolveRows } from './resolveRows.ts'
 import type { Failure, Writer } from './writer.ts'
 

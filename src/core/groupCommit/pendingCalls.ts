@@ -1,5 +1,6 @@
 import { unavailable } from '../errors.ts'
-import { Call, expired, type Request } from './call.ts'
+import { Call, expired } from './call.ts'
+import type { Request } from './request.ts'
 
 /** All calls without an answer, with their limit and their deadlines. */
 export type PendingCalls = ReturnType<typeof openPendingCalls>

@@ -1,4 +1,5 @@
-import { type Call, MissingRow, type NamedOperation, type RowOperation } from './call.ts'
+import type { Call } from './call.ts'
+import { MissingRow, type NamedOperation, type RowOperation } from './request.ts'
 
 /**
  * Looks up the rows of a call: from the cache, or else from the database, where missing ones may be created. Synchronous

@@ -11,8 +11,8 @@ import {
   sequenceGroupWrite,
 } from '../sequences/state.ts'
 import { periodKeyOf } from '../time/periodKey.ts'
-import type { Request } from './call.ts'
 import type { Precautions } from './precautions.ts'
+import type { Request } from './request.ts'
 
 /** The operations of one flush on one sequence group. */
 export class SequenceRun {
@@ -32,7 +32,7 @@ export class SequenceRun {
   readonly tokens: string[] = []
 
   isGone = false
-  #found: SequenceGroupFound = NOT_FOUND
+  #found: SequenceGroupFound = EMPTY_POSITION
   #state: NumberState
 
   constructor(row: SequenceGroupRow, { lockedPath }: Precautions, at: Date) {
@@ -40,7 +40,7 @@ export class SequenceRun {
     this.row = row
     this.periodKey = periodKeyOf(restartEvery, timeZone, at)
     this.advance = lockedPath.has(row.key) ? undefined : 0
-    this.#state = numberState(this, NOT_FOUND)
+    this.#state = numberState(this, EMPTY_POSITION)
   }
 
   include(operation: SequenceOperation, { claim, withRevision }: Request): void {
@@ -83,7 +83,8 @@ export class SequenceRun {
   }
 }
 
-const NOT_FOUND: SequenceGroupFound = {
+/** The position of a sequence group in a period in which it has issued nothing. */
+export const EMPTY_POSITION: SequenceGroupFound = {
   isAdvanced: false,
   last: null,
   next: null,

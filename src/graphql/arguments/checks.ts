@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type CounterDelta, MAX_CHANGES } from '../../core/counters/counters.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS, type PeriodChoice } from '../../core/counters/definition.ts'
-import { MAX_BUCKETS } from '../../core/counters/history.ts'
+import { MAX_BUCKETS } from '../../core/counters/historyRange.ts'
 import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
 import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'

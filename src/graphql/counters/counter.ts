@@ -1,6 +1,6 @@
 import { type Bounds, UNBOUNDED } from '../../core/counters/bounds.ts'
 import type { Retention } from '../../core/counters/definition.ts'
-import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
+import { DEFAULT_BUCKETS } from '../../core/counters/historyRange.ts'
 import type { CounterKey, CounterRetention, CounterState } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import { joinNames, splitNames } from '../../core/names.ts'

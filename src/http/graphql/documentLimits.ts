@@ -1,33 +1,19 @@
 import {
   type ASTVisitor,
   type DocumentNode,
-  type FieldNode,
   GraphQLError,
-  type GraphQLResolveInfo,
   type GraphQLSchema,
-  getNamedType,
-  isObjectType,
   Kind,
-  type OperationDefinitionNode,
   type ParseOptions,
   parse,
-  SchemaMetaFieldDef,
   type SelectionSetNode,
   type Source,
   specifiedRules,
-  TypeMetaFieldDef,
   type ValidationContext,
   validate,
 } from 'graphql'
-import {
-  costOfText,
-  type Fragments,
-  fieldCount,
-  fragmentsOf,
-  responseName,
-  selectionDepth,
-  selectionSetOf,
-} from '../../graphql/selections.ts'
+import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
+import { introspectsTooMuch, MAX_SCHEMA_VALUES } from './introspectionLimit.ts'
 
 /**
  * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
@@ -56,9 +42,6 @@ const MAX_DEPTH = 100
 
 /** Maximum length of an alias, in characters. A list repeats it for each item. */
 const MAX_ALIAS_LENGTH = 255
-
-/** Maximum values returned by introspection. Tools request 4 000 of this schema. */
-const MAX_SCHEMA_VALUES = 20_000
 
 /** Heap that a character of an executed document may need, in bytes. Measured on Node 20: 25, in 880 mutations. */
 export const HEAP_BYTES_A_CHARACTER = 64
@@ -136,66 +119,4 @@ function repeatsFields(selectionSet: SelectionSetNode): boolean {
     const isSpread = selection.kind === Kind.FRAGMENT_SPREAD
     return !isSpread && selection.selectionSet !== undefined && repeatsFields(selection.selectionSet)
   })
-}
-
-/**
- * Whether an operation's introspection returns too many values. They are resolved synchronously, and a
- * type has fields that have types: 5 kB could request 68 MB, and block all other requests.
- *
- * Counts by walking through the schema as the executor would, up to the limit. Deprecated and conditional fields count.
- * If a variable selects the type, all types count.
- */
-function introspectsTooMuch(
-  schema: GraphQLSchema,
-  fragments: Fragments,
-  operation: OperationDefinitionNode,
-): boolean {
-  let left = MAX_SCHEMA_VALUES
-  let depth = 0
-
-  function countFields(selectionSet: SelectionSetNode, count: (field: FieldNode) => void): void {
-    // Only recursive fragments are that deep; another rule rejects them.
-    if (depth > MAX_DEPTH) return
-    depth += 1
-    for (const selection of selectionSet.selections) {
-      // Fragments count too, as each use of one is work.
-      left -= 1
-      if (selection.kind === Kind.FIELD) left -= costOfText(responseName(selection).length)
-      if (left < 0) break
-      const inner = selectionSetOf(selection, fragments)
-      if (selection.kind === Kind.FIELD) count(selection)
-      else if (inner) countFields(inner, count)
-    }
-    depth -= 1
-  }
-
-  /** Counts what a field returns: an object of the schema, or a list of them. */
-  function countIn(value: unknown, typeName: string, { selectionSet }: FieldNode): void {
-    const type = schema.getType(typeName)
-    if (!selectionSet || !isObjectType(type) || value == null) return
-    const fields = type.getFields()
-    for (const source of Array.isArray(value) ? value : [value]) {
-      if (left < 0) return
-      countFields(selectionSet, (node) => {
-        const field = fields[node.name.value]
-        if (!field || !node.selectionSet) return
-        // The resolvers of introspection use nothing else.
-        const info = { schema } as GraphQLResolveInfo
-        const result: unknown = field.resolve?.(source, { includeDeprecated: true }, undefined, info)
-        countIn(result, getNamedType(field.type).name, node)
-      })
-    }
-  }
-
-  countFields(operation.selectionSet, (node) => {
-    if (node.name.value === SchemaMetaFieldDef.name) countIn(schema, '__Schema', node)
-    if (node.name.value === TypeMetaFieldDef.name) countIn(selectedTypes(schema, node), '__Type', node)
-  })
-  return left < 0
-}
-
-function selectedTypes(schema: GraphQLSchema, { arguments: [argument] = [] }: FieldNode): unknown {
-  return argument?.value.kind === Kind.STRING
-    ? schema.getType(argument.value.value)
-    : Object.values(schema.getTypeMap())
 }

@@ -95,6 +95,10 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     },
 
     /** A connection that is lost meanwhile is closed, too. */
-    close: (): Promise<void> => pool.promise().end().catch(() => undefined),
+    close: (): Promise<void> =>
+      pool
+        .promise()
+        .end()
+        .catch(() => undefined),
   }
 }
