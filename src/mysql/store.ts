@@ -3,11 +3,11 @@ import { type DatabaseOptions, openDatabase } from './connections/database.ts'
 import { createFailoverDetector } from './connections/failover.ts'
 import { createHealth } from './connections/health.ts'
 import type { Target } from './connections/target.ts'
-import { openLeaderboardSync } from './counters/leaderboardSync.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
 import { openCounterStore } from './counters/store.ts'
 import { openWriter } from './flush/writer.ts'
 import { openJobs, scheduledJobs } from './jobs.ts'
+import { openLeaderboardSync } from './leaderboard/leaderboardSync.ts'
 import { openSequenceStore } from './sequences/store.ts'
 
 /** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */

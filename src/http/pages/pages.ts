@@ -27,6 +27,7 @@ export function pageOf(content: Omit<Page, 'tag'>): Page {
 
 const ROOT = new URL('../../../', import.meta.url)
 const PAGES = new URL('src/http/pages/', ROOT)
+const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
@@ -108,11 +109,13 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
 
 /** Scripts, styles, images and docs are served by their names; pages by paths of their own. */
 async function filesByPath(): Promise<[path: string, file: URL][]> {
-  const names = (await readdir(PAGES)).filter((name) => /\.(js|css|svg|ico)$/.test(name))
+  const scripts = await readdir(SCRIPTS)
+  const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
   const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
   return [
-    ...names.map((name): [string, URL] => [`/${name}`, own(name)]),
+    ...scripts.map((name): [string, URL] => [`/${name}`, new URL(name, SCRIPTS)]),
+    ...others.map((name): [string, URL] => [`/${name}`, own(name)]),
     ...paths.map((path): [string, URL] => [`/${path}`, new URL(path, ROOT)]),
     ['/board', own('board.html')],
     ['/invoice', own('invoice.html')],

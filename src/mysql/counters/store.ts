@@ -4,6 +4,8 @@ import type { CounterStore } from '../../core/counters/store.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { groupBy } from '../groupBy.ts'
+import { listLeaderboard } from '../leaderboard/leaderboard.ts'
+import type { LeaderboardSync } from '../leaderboard/leaderboardSync.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
@@ -19,8 +21,6 @@ import {
   stateIn,
 } from './columns.ts'
 import { readHistory } from './history.ts'
-import { listLeaderboard } from './leaderboard.ts'
-import type { LeaderboardSync } from './leaderboardSync.ts'
 import { findOrCreateNamespace } from './namespaces.ts'
 import { BEGINNING, type CounterRecord } from './update.ts'
 

@@ -1,9 +1,21 @@
 import type { PageByName } from '../../core/counters/pages.ts'
-import type { SequenceKey, SequenceState } from '../../core/sequences/store.ts'
+import { keyText } from '../../core/counters/state.ts'
+import type {
+  SequenceGroupKey,
+  SequenceGroupsRead,
+  SequenceKey,
+  SequenceState,
+  StoredSequenceGroup,
+} from '../../core/sequences/store.ts'
+import { periodKeyOf } from '../../core/time/periodKey.ts'
 import type { Connection } from '../connections/database.ts'
-import { bytes } from '../literals.ts'
-import { type NamedRow, nameIn, pageBy, select, selectByName } from '../select.ts'
+import { groupBy } from '../groupBy.ts'
+import { bytes, integer, list } from '../literals.ts'
+import { REVISION_OF_NOW } from '../revisions.ts'
+import { type NamedRow, nameIn, pageBy, select, selectByName, selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
+import { type KeyRow, keyIn } from './record.ts'
+import { inOrder, type Place, readFirstFree } from './reservations.ts'
 
 /** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */
 export const SEQUENCE_EXISTS = `(s.is_defined or exists (
@@ -36,4 +48,134 @@ async function sequencesIn(connection: Connection, statement: string): Promise<S
     definition: sequenceDefinitionIn(row),
     createdAt: row.created_at,
   }))
+}
+
+const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
+
+interface SequenceGroupRow extends KeyRow, SequenceDefinitionRow {
+  /** Null: the sequence group was never used. */
+  id: number | null
+  latest_period_key: number | null
+  value: number | null
+  next_value: number | null
+  /** These are set together with the value. */
+  updated_at: Date
+  latest_zone: Buffer
+  latest_format: Buffer | null
+  revision: number | string
+}
+
+const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
+
+/** Including missing ones of existing sequences. */
+export async function readSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  now: Date,
+): Promise<SequenceGroupsRead> {
+  const rows = await select<(SequenceGroupRow | { sequence: null }) & { now: number | string }>(
+    connection,
+    selectByParent(
+      keys,
+      ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
+      (siblings) =>
+        `select n.name as namespace, s.name as sequence, requested.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
+                requested.now
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) requested
+           left join namespace n on n.name = ${bytes(siblings[0].namespace)}
+           left join sequence s on s.namespace_id = n.id and s.name = ${bytes(siblings[0].sequence)}
+           left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
+           left join ${JOIN_LATEST}`,
+    ),
+  )
+  const found = rows.filter((row) => row.sequence !== null)
+  return { groups: await sequenceGroupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
+}
+
+export async function listSequenceGroups(
+  connection: Connection,
+  { namespace, name }: SequenceKey,
+  page: PageByName,
+  now: Date,
+): Promise<StoredSequenceGroup[]> {
+  const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
+  const rows = await select<SequenceGroupRow>(
+    connection,
+    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
+       join ${JOIN_LATEST}
+      ${pageBy('g.name', page, conditions)}`,
+  )
+  return sequenceGroupsFrom(connection, rows, now)
+}
+
+async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
+  const groups = rows.map((row) => storedIn(row, now))
+  const used = groups.flatMap(({ id, ...group }): Used[] => (id === null ? [] : [{ id, ...group }]))
+  await readPositions(connection, used)
+  await readFreeNumbers(connection, used)
+  return groups.map(({ stored }) => stored)
+}
+
+/** A sequence group with a row. */
+interface Used extends Place {
+  isInLatestPeriod: boolean
+  stored: StoredSequenceGroup
+}
+
+function storedIn(row: SequenceGroupRow, now: Date) {
+  const definition = sequenceDefinitionIn(row)
+  const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
+  const isInLatestPeriod = row.latest_period_key === periodKey
+  const stored: StoredSequenceGroup = {
+    ...keyIn(row),
+    definition,
+    latest:
+      row.latest_period_key === null || row.value === null
+        ? undefined
+        : {
+            value: row.value,
+            at: row.updated_at,
+            format: row.latest_format?.toString() ?? null,
+            timeZone: row.latest_zone.toString('latin1'),
+          },
+    position: isInLatestPeriod ? { last: row.value, next: row.next_value } : { last: null, next: null },
+    free: null,
+    revision: Number(row.revision),
+  }
+  return { id: row.id, periodKey, definition, isInLatestPeriod, stored }
+}
+
+/** For sequence groups whose latest number is of another period, or that were restarted before their first. */
+async function readPositions(connection: Connection, groups: readonly Used[]): Promise<void> {
+  const others = groups.filter(({ isInLatestPeriod }) => !isInLatestPeriod)
+  for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
+    const rows = await select<{ group_id: number; value: number | null; next_value: number | null }>(
+      connection,
+      `select group_id, value, next_value
+         from sequence_value force index (primary)
+        where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
+    )
+    const found = new Map(rows.map((row) => [row.group_id, row]))
+    for (const { id, stored } of same) {
+      const row = found.get(id)
+      if (row) stored.position = { last: row.value, next: row.next_value }
+    }
+  }
+}
+
+async function readFreeNumbers(connection: Connection, groups: readonly Used[]): Promise<void> {
+  const gapless = groups.filter(({ definition }) => definition.gapless)
+  if (gapless.length === 0) return
+  const rows = await select<{ group_id: number; value: number }>(
+    connection,
+    gapless.map(readFirstFree).join('\nunion all\n'),
+  )
+  for (const { id, definition, stored } of gapless) {
+    const free = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
+    stored.free = inOrder(free, definition)[0] ?? null
+  }
 }

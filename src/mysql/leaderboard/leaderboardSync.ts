@@ -1,8 +1,8 @@
 import { NthError } from '../../core/errors.ts'
 import type { Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
+import type { CounterRecord } from '../counters/update.ts'
 import { copyToLeaderboard } from './leaderboardCopy.ts'
-import type { CounterRecord } from './update.ts'
 
 export type LeaderboardSync = ReturnType<typeof openLeaderboardSync>
 

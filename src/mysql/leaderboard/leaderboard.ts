@@ -5,10 +5,10 @@ import type {
   SortKey,
 } from '../../core/counters/pages.ts'
 import type { Connection } from '../connections/database.ts'
+import { JOIN_ALL_TIME, STATE, type StateRow, stateIn } from '../counters/columns.ts'
+import { BEGINNING } from '../counters/update.ts'
 import { bytes, instant, integer } from '../literals.ts'
 import { select } from '../select.ts'
-import { JOIN_ALL_TIME, STATE, type StateRow, stateIn } from './columns.ts'
-import { BEGINNING } from './update.ts'
 
 interface ListedRow extends StateRow {
   id: number

@@ -1,9 +1,9 @@
 import type { JobContext } from '../batches.ts'
 import type { Connection, Database } from '../connections/database.ts'
+import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from '../counters/columns.ts'
+import { BEGINNING } from '../counters/update.ts'
 import { integer, list } from '../literals.ts'
 import { select } from '../select.ts'
-import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from './columns.ts'
-import { BEGINNING } from './update.ts'
 
 const BATCH = 1000
 /** Ids per statement of a scan: takes about 20 ms. */
