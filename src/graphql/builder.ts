@@ -14,8 +14,8 @@ export interface Context {
   nth: Nth
   /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
-  /** Number of root fields that were started. */
-  startedFields?: number
+  /** Root fields that were started, and the items in their lists. */
+  started?: number
 }
 
 export const builder = new SchemaBuilder<{

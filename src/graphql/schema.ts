@@ -16,21 +16,29 @@ import './counters/namespace.ts'
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 locateErrors(schema)
 
-/**
- * Fields of an operation that are started at once, so that their reads share one statement. The others wait until a
- * tick has capacity.
- */
+/** Fields of an operation, with the items in their lists, that are started at once, so that their reads share a statement. */
 const AT_ONCE = 200
 
-// Otherwise hundreds of fields that fail without waiting for anything would run in one tick.
+// Otherwise hundreds of fields that fail at once, or that check long lists, would run in one tick.
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {
     const { resolve } = field
     if (!resolve) continue
     field.resolve = (parent, args, context, info) => {
-      context.startedFields = (context.startedFields ?? 0) + 1
-      if (context.startedFields <= AT_ONCE || hasRoom(0)) return resolve(parent, args, context, info)
-      return untilRoom(0).then(() => resolve(parent, args, context, info))
+      const before = context.started ?? 0
+      const items = listItems(args)
+      context.started = before + 1 + items
+      const isAmongFirst = before === 0 || context.started <= AT_ONCE
+      if (isAmongFirst || hasRoom(items)) return resolve(parent, args, context, info)
+      return untilRoom(items).then(() => resolve(parent, args, context, info))
     }
   }
+}
+
+/** Number of items in the lists among a field's arguments. */
+function listItems(args: object): number {
+  return Object.values(args).reduce(
+    (items, value) => (Array.isArray(value) ? items + value.length : items),
+    0,
+  )
 }

@@ -29,7 +29,7 @@ export function responseName({ alias, name }: FieldNode): string {
 }
 
 /** Characters of a text that cost as much as one value. */
-const CHARACTERS_OF_A_VALUE = 40
+const CHARACTERS_OF_A_VALUE = 20
 
 /** Cost of a text beyond one value. */
 export function costOfText(length: number): number {

@@ -18,6 +18,7 @@ async function startFilled(): Promise<MeasuredNth> {
 }
 
 const names = upTo(500).map((index) => `c${index}`)
+const ids = names.map((name) => Buffer.from(`Counter:default\n${name}`).toString('base64url'))
 
 it.each([
   [
@@ -61,6 +62,9 @@ it.each([
     'a cart and what was made of it',
     `mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
   ],
+  ['long names', `query($longNames: [String!]!) { ${many(20, 'counters(names: $longNames) { id }')} }`],
+  ['lists of ids', `query($ids: [ID!]!) { ${many(200, 'nodes(ids: $ids) { id }')} }`],
+  ['lists of wrong ids', `query($wrongIds: [ID!]!) { ${many(200, 'nodes(ids: $wrongIds) { id }')} }`],
   ['changes that are each refused', `mutation { ${many(800, 'increment(name: "") { value }')} }`],
   [
     'wrong ids at the end of a long document',
@@ -72,6 +76,9 @@ it.each([
   const variables = {
     ...(query.includes('$names') && { names }),
     ...(query.includes('$c:') && { c }),
+    ...(query.includes('$longNames:') && { longNames: names.map((name) => name.padStart(191, '😀')) }),
+    ...(query.includes('$ids:') && { ids }),
+    ...(query.includes('$wrongIds:') && { wrongIds: ids.map((id) => `${id}?`) }),
     ...(query.includes('$id:') && { id: 'Q'.repeat(900_000) }),
   }
   const longest = await nth.longestTurn(() => nth.send(query, variables))

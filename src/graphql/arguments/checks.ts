@@ -30,7 +30,7 @@ export const names = listOf(nameFault, 1)
 export const changes = z.array(z.custom<CounterDelta>()).superRefine((list, context) => {
   const fault = lengthFault(list, 1, MAX_CHANGES, 'changes')
   if (fault) report(context, fault)
-  else for (const [index, { name }] of list.entries()) report(context, nameFault(name), [index, 'name'])
+  else reportFirst(context, list, ({ name }) => nameFault(name), ['name'])
 })
 
 /** Checks what the types of a definition's fields can't express. */
@@ -126,13 +126,25 @@ function listOf(faultOf: (text: string) => Fault | undefined, min: number) {
   return z.array(z.string()).superRefine((list, context) => {
     const fault = lengthFault(list, min, MAX_ITEMS, 'items')
     if (fault) report(context, fault)
-    else for (const [index, text] of list.entries()) report(context, faultOf(text), [index])
+    else reportFirst(context, list, faultOf)
   })
 }
 
 function lengthFault({ length }: unknown[], min: number, max: number, unit: string): Fault | undefined {
   if (length >= min && length <= max) return undefined
   return { message: `must have ${min} to ${max} ${unit}; it has ${length}`, limit: length < min ? min : max }
+}
+
+/** Reports the first wrong item of a list: an error names one, and 10 000 issues took 80 ms of a tick. */
+function reportFirst<Item>(
+  context: z.RefinementCtx,
+  list: readonly Item[],
+  faultOf: (item: Item) => Fault | undefined,
+  path: PropertyKey[] = [],
+): void {
+  const wrong = list.findIndex((item) => faultOf(item))
+  const item = list[wrong]
+  if (item !== undefined) report(context, faultOf(item), [wrong, ...path])
 }
 
 function report(context: z.RefinementCtx, fault: Fault | undefined, path: PropertyKey[] = []): void {

@@ -34,6 +34,9 @@ const responseTypes = new Map<string | undefined, ResponseType>([
 /** How clients declare a body of JSON; Yoga reads all others. */
 const USUAL_JSON = /^application\/json(; ?charset=utf-8)?$/i
 
+/** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
+const LONG_RESPONSE = 1_000_000
+
 /** Answers a request; `headers` are on every response of the server. */
 export type Handler = (request: IncomingMessage, response: ServerResponse, headers: HeaderList) => unknown
 
@@ -58,6 +61,17 @@ export function createGraphqlHandler(api: Api, reserve: Reserve): Handler {
       })
     })
     return tickEnd
+  }
+
+  /** As one list, headers cost 5 µs of processor time less than with `setHeader`, a tenth of an `increment` in memory. */
+  async function send(response: ServerResponse, status: number, headers: HeaderList, json: string) {
+    let body: string | Buffer = `${json}\n`
+    if (body.length > LONG_RESPONSE) {
+      await endOfTick()
+      body = Buffer.from(body)
+    }
+    response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(body))])
+    response.end(body)
   }
 
   async function resultOf(params: GraphQLParams, req: IncomingMessage, res: ServerResponse) {
@@ -109,7 +123,7 @@ export function createGraphqlHandler(api: Api, reserve: Reserve): Handler {
       const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
       return send(response, processed.status, [...headers, ...own], await processed.text())
     }
-    send(response, 200, [...headers, 'content-type', `${type}; charset=utf-8`], JSON.stringify(result))
+    return send(response, 200, [...headers, 'content-type', `${type}; charset=utf-8`], JSON.stringify(result))
   }
 }
 
@@ -117,13 +131,6 @@ export function createGraphqlHandler(api: Api, reserve: Reserve): Handler {
 function normalizeContentType({ headers }: IncomingMessage): void {
   const type = headers['content-type']
   if (type) headers['content-type'] = type.replace(/^[^;]*/, (media) => media.trim().toLowerCase())
-}
-
-/** As one list, headers cost 5 µs of processor time less than with `setHeader`, a tenth of an `increment` in memory. */
-function send(response: ServerResponse, status: number, headers: HeaderList, json: string): void {
-  const text = `${json}\n`
-  response.writeHead(status, [...headers, 'content-length', String(Buffer.byteLength(text))])
-  response.end(text)
 }
 
 /** The parameters of a request; undefined if its body isn't a JSON object. */
