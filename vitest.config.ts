@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { findChromium } from './test/support/chromium.mjs'
 
 const chromium = findChromium()
@@ -13,6 +14,16 @@ if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the brow
 /** The seed of all random tests: SEED of the environment, to repeat a run, or another one each time. */
 const seed = Number(process.env.SEED || randomInt(2 ** 31))
 if (!Number.isInteger(seed)) throw new Error(`SEED=${process.env.SEED} is not an integer`)
+
+const SLOW = /\/(browser|faults|processes)\//
+
+/** Starts with the folders whose files take longest, so that no long file remains alone at the end. */
+class SlowFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    return sorted.toSorted((a, b) => Number(SLOW.test(b.moduleId)) - Number(SLOW.test(a.moduleId)))
+  }
+}
 
 // Its mode is `fast` in `npm run test:fast` and `long` in `npm run test:long`.
 export default defineConfig(({ mode }) => ({
@@ -29,6 +40,7 @@ export default defineConfig(({ mode }) => ({
     globalSetup: ['test/support/globalSetup.ts'],
     setupFiles: ['test/support/setup.ts'],
     provide: { seed, runLength: mode === 'fast' || mode === 'long' ? mode : 'normal' },
+    sequence: { sequencer: SlowFirst },
     // Files run side by side, on databases of their own; each often waits, so three of them keep two cores busy.
     maxWorkers: 3,
     // Files that run after one another in a worker import the same modules once, which takes a second of a core.

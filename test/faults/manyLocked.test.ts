@@ -9,7 +9,7 @@ import { PATIENCE } from '../support/privateServer.ts'
 
 /** So many locks, each waited for, take longer than this deadline. */
 const HELD = 15
-const TIMEOUT_MS = 6000
+const TIMEOUT_MS = 4500
 
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (name: string) => ({ namespace: 'n', sequence: 's', group: name })
