@@ -26,7 +26,7 @@ export function pageOf(content: Omit<Page, 'tag'>): Page {
 }
 
 const ROOT = new URL('../../../', import.meta.url)
-const PAGES = new URL('src/http/pages/', ROOT)
+export const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
