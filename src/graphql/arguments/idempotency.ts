@@ -40,10 +40,7 @@ export function claimFor(
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return undefined
   const fault = keyFault(key)
-  if (fault) {
-    const { message, limit } = fault
-    throw inputError({ issues: [{ message, path: ['idempotencyKey'], params: { limit } }] })
-  }
+  if (fault) throw inputError({ issues: [{ ...fault, path: ['idempotencyKey'] }] })
   return claimOf(args.namespace, key, [info.fieldName, nonDefaultArguments(args, info)])
 }
 
