@@ -1,12 +1,12 @@
 import type { Retention } from '../../core/counters/definition.ts'
-import type { LeaderboardEntry } from '../../core/counters/pages.ts'
+import type { LeaderboardEntry, Page } from '../../core/counters/pages.ts'
 import type { CounterState } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
 import { namespaceArgument } from '../arguments/names.ts'
 import { builder } from '../builder.ts'
-import { connectionOf, listedByName, type PageBounds, pageByName, prefix } from '../connection.ts'
-import { decodeLeaderboardCursor, encodeLeaderboardCursor, type LeaderboardPosition } from '../cursors.ts'
+import { connectionOf, listedByName, pageByName, prefix } from '../connection.ts'
+import { type LeaderboardPosition, leaderboardCursors } from '../cursors.ts'
 import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
 import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
@@ -23,7 +23,7 @@ type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
 /** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
 function withRanks(
   counters: readonly LeaderboardEntry[],
-  { after, before, fromEnd }: PageBounds<LeaderboardPosition>,
+  { after, before, fromEnd }: Page<LeaderboardPosition>,
 ): ListedCounter[] {
   const start = fromEnd ? before?.rank : after ? after.rank : 0
   const step = fromEnd ? -1 : 1
@@ -84,12 +84,11 @@ builder.node(Namespace, {
           const { counters } = context.nth
           if (orderBy === 'NAME_ASC')
             return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
-          return connectionOf<ListedCounter, LeaderboardPosition>(args, context, info, {
-            list: async (bounds) =>
-              withRanks(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
-            toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.position),
-            fromCursor: (argument, cursor) => decodeLeaderboardCursor(argument, orderBy, cursor),
-          })
+          const cursors = leaderboardCursors[orderBy]
+          const positionOf = ({ listed }: ListedCounter) => listed.position
+          return connectionOf(args, context, info, cursors, positionOf, async (page) =>
+            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page),
+          )
         },
       },
       { name: 'CounterConnection', description: 'A page of counters.' },

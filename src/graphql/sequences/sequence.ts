@@ -72,12 +72,14 @@ builder.node(Sequence, {
         type: SequenceGroup,
         description: 'Sequence groups that have issued numbers, by name.',
         resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
-          connectionOf<SequenceGroupSource, string>(args, context, info, {
-            list: (bounds) =>
-              context.nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...bounds }),
-            toCursor: ({ group }) => sequenceGroupCursors.encode(group),
-            fromCursor: sequenceGroupCursors.decode,
-          }),
+          connectionOf<SequenceGroupSource, string>(
+            args,
+            context,
+            info,
+            sequenceGroupCursors,
+            ({ group }) => group,
+            (page) => context.nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }),
+          ),
       },
       { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
       { name: 'SequenceGroupEdge', description: 'A sequence group in a list.' },
