@@ -26,7 +26,8 @@ export const builder = new SchemaBuilder<{
   Scalars: {
     ID: { Input: string; Output: string }
     SafeInt: { Input: number; Output: number }
-    DateTime: { Input: Date; Output: Date }
+    /** Output: or milliseconds since 1970. */
+    DateTime: { Input: Date; Output: Date | number }
   }
 }>({
   plugins: [RelayPlugin, ValidationPlugin],

@@ -40,9 +40,8 @@ export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange')
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),
     at: t.expose('at', { type: 'DateTime', description: 'When it was applied; determines the period.' }),
-    replayed: t.boolean({
+    replayed: t.exposeBoolean('isReplayed', {
       description: 'Whether this is the result of an earlier call with the same key.',
-      resolve: ({ isReplayed }) => isReplayed,
     }),
     counter: t.field({
       type: Counter,

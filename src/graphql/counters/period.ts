@@ -32,16 +32,8 @@ export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod'
 export const Bucket = builder.objectRef<Total>('Bucket').implement({
   description: 'One bar of a chart: the total of one period.',
   fields: (t) => ({
-    start: t.field({
-      type: 'DateTime',
-      description: 'Start, inclusive.',
-      resolve: ({ start }) => new Date(start),
-    }),
-    end: t.field({
-      type: 'DateTime',
-      description: 'End, exclusive.',
-      resolve: ({ end }) => new Date(end),
-    }),
+    start: t.expose('start', { type: 'DateTime', description: 'Start, inclusive.' }),
+    end: t.expose('end', { type: 'DateTime', description: 'End, exclusive.' }),
     value: t.expose('value', { type: 'SafeInt', description: 'Total added in this period.' }),
   }),
 })

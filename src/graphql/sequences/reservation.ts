@@ -26,11 +26,7 @@ builder.node(ReservationRef, {
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
     formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
     state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
-    expiresAt: t.field({
-      type: 'DateTime',
-      description: 'Confirm it before this time.',
-      resolve: ({ expiresAt }) => new Date(expiresAt),
-    }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'Confirm it before this time.' }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
