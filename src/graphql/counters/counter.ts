@@ -171,7 +171,6 @@ export const countersNamespace = namespaceArgument('Namespace of the counters.')
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
-    nullable: true,
     description: 'Returns a counter; its value is 0 if it was never written.',
     args: counterArguments,
     resolve: (_, key, { nth }) => nth.counters.read(key),

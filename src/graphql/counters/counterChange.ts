@@ -100,7 +100,6 @@ const { to } = builder.args((t) => ({
 builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Adds 1 and returns your number.',
     args: { name, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
@@ -108,7 +107,6 @@ builder.mutationFields((t) => ({
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Adds any number, including negative ones and 0.',
     args: {
       name,
@@ -121,7 +119,6 @@ builder.mutationFields((t) => ({
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
-    nullable: true,
     description: 'Applies 1 to 1 000 changes, all or none; returns them in the given order.',
     args: {
       changes: t.arg({
@@ -146,7 +143,6 @@ builder.mutationFields((t) => ({
   }),
   reset: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Sets the value, which must be within the bounds; history is unchanged.',
     args: { name, to, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
@@ -154,7 +150,6 @@ builder.mutationFields((t) => ({
   }),
   resetAll: t.field({
     type: ResetSummaryRef,
-    nullable: true,
     description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
     args: {
       namespace: nameArgument('Namespace of the counters.'),

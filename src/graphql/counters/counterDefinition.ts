@@ -30,7 +30,6 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
 builder.mutationFields((t) => ({
   defineCounter: t.field({
     type: Counter,
-    nullable: true,
     description: 'Creates a counter or changes its definition, never its value.',
     args: {
       name: counterArguments.name,
@@ -51,7 +50,6 @@ builder.mutationFields((t) => ({
   }),
   deleteCounter: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Deletes value, definition and history; the name reads 0 again.',
     args: counterArguments,
     resolve: (_, args, { nth }, info) =>

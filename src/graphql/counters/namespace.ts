@@ -140,7 +140,6 @@ const namespaceName = namespaceArgument('Name of the namespace.')
 builder.queryFields((t) => ({
   namespace: t.field({
     type: Namespace,
-    nullable: true,
     description: 'Returns a namespace: its defaults, counters and sequences.',
     args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
@@ -173,7 +172,6 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
 builder.mutationField('defineNamespace', (t) =>
   t.field({
     type: Namespace,
-    nullable: true,
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
       name: namespaceName,

@@ -155,7 +155,6 @@ function state<
 builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
-    nullable: true,
     description: 'Returns a sequence; if it was never used, the defaults.',
     args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.read(key),

@@ -41,7 +41,6 @@ const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
 builder.mutationFields((t) => ({
   defineSequence: t.field({
     type: Sequence,
-    nullable: true,
     description:
       'Creates a sequence or changes its definition. Rejected if an earlier text could be reissued, unless `allowRepeats`.',
     args: {
@@ -59,7 +58,6 @@ builder.mutationFields((t) => ({
   }),
   deleteSequence: t.field({
     type: Sequence,
-    nullable: true,
     description:
       'Deletes a sequence with all its sequence groups and reservations; its numbers restart. Returns it with the defaults.',
     args: sequenceArguments,

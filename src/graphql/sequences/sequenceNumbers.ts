@@ -74,7 +74,6 @@ const countFormattedValues = countSelected('formattedValues')
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
-    nullable: true,
     description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
     args: {
       name,
@@ -97,7 +96,6 @@ builder.mutationFields((t) => ({
   }),
   restartSequence: t.field({
     type: SequenceGroup,
-    nullable: true,
     description:
       'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
     args: {
