@@ -9,7 +9,7 @@ import { connectionOf, listedByName, pageByName, prefix } from '../connection.ts
 import { type LeaderboardPosition, leaderboardCursors } from '../cursors.ts'
 import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
-import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
+import { retained, TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
 interface NamespaceSource {
@@ -53,16 +53,10 @@ builder.node(Namespace, {
   loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
-    timeZone: t.string({
-      nullable: true,
-      description: 'IANA time zone of new counters and sequences.',
-      resolve: async (namespace, _, { nth }) => (await retentionOf(namespace, nth)).timeZone,
-    }),
+    timeZone: t.string(retained('timeZone', 'IANA time zone of new counters and sequences.', retentionOf)),
     periods: t.field({
       type: [TrackedPeriodRef],
-      nullable: true,
-      description: 'Periods whose totals new counters keep.',
-      resolve: async (namespace, _, { nth }) => [...(await retentionOf(namespace, nth)).periods],
+      ...retained('periods', 'Periods whose totals new counters keep.', retentionOf),
     }),
     counters: t.connection(
       {

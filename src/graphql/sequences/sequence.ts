@@ -1,6 +1,7 @@
 import { joinNames, splitNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
+import { keyOf } from '../arguments/ids.ts'
 import { keyArguments, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import { connectionOf, listedByName } from '../connection.ts'
@@ -20,10 +21,7 @@ export const group = textArgument('Name of the sequence group; empty: the unname
 builder.node(Sequence, {
   description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
-  loadWithoutCache(id, { nth }) {
-    const [namespace = '', name = ''] = splitNames(id)
-    return nth.sequences.read({ namespace, name })
-  },
+  loadWithoutCache: (id, { nth }) => nth.sequences.read(keyOf(id)),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     startValue: t.field(
