@@ -26,7 +26,7 @@ export function pageByName<Item extends { name: string }>(
   list: (page: PageByName) => Promise<Item[]>,
 ) {
   const listPage = (page: Page<string>) => list({ prefix, ...page })
-  return connectionOf(args, context, info, nameCursors, ({ name }: Item) => name, listPage)
+  return connectionOf(args, context, info, nameCursors, listPage, ({ name }) => name)
 }
 
 /** Returns a page of an ordered list, as specified by Relay. */
@@ -35,8 +35,8 @@ export async function connectionOf<Item extends object, Position>(
   context: object,
   info: GraphQLResolveInfo,
   { encode, decode }: Cursors<Position>,
-  positionOf: (item: Item) => Position,
   list: (page: Page<Position>) => Promise<Item[]>,
+  positionOf: (item: Item) => Position,
 ) {
   spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
   const toCursor = (item: Item) => encode(positionOf(item))

@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import { type Claim, claimOf, keyFault } from '../../core/idempotency.ts'
+import { claimOf, keyFault } from '../../core/idempotency.ts'
 import { builder, type Context } from '../builder.ts'
 import { isSelectedBelow } from '../selections.ts'
 import { inputError } from './inputError.ts'
@@ -32,11 +32,7 @@ export function callOptions(args: KeyedArguments, context: Context, info: GraphQ
  *
  * @throws {NthError} BAD_USER_INPUT
  */
-export function claimFor(
-  args: KeyedArguments,
-  context: Context,
-  info: GraphQLResolveInfo,
-): Claim | undefined {
+export function claimFor(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return undefined
   const fault = keyFault(key)

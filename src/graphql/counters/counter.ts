@@ -1,5 +1,4 @@
 import { UNBOUNDED } from '../../core/counters/bounds.ts'
-import type { Retention } from '../../core/counters/definition.ts'
 import { DEFAULT_BUCKETS } from '../../core/counters/historyRange.ts'
 import type { CounterRetention, CounterState } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
@@ -120,10 +119,7 @@ function bound(name: 'minValue' | 'maxValue', description: string) {
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
-async function retentionOf(
-  { namespace, definition }: CounterSource,
-  { namespaces }: Nth,
-): Promise<Retention> {
+async function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
   return definition ?? (await namespaces.read(namespace)).retention
 }
 

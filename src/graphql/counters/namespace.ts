@@ -1,6 +1,5 @@
 import type { Retention } from '../../core/counters/definition.ts'
 import type { LeaderboardEntry, Page } from '../../core/counters/pages.ts'
-import type { CounterState } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
 import { namespaceArgument } from '../arguments/names.ts'
@@ -17,14 +16,11 @@ interface NamespaceSource {
   retention?: Retention
 }
 
-/** A counter with its position in a leaderboard. */
-type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
-
 /** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
 function withRanks(
   counters: readonly LeaderboardEntry[],
   { after, before, fromEnd }: Page<LeaderboardPosition>,
-): ListedCounter[] {
+) {
   const start = fromEnd ? before?.rank : after ? after.rank : 0
   const step = fromEnd ? -1 : 1
   return counters.map(({ sortKey, listedValue, ...counter }, index) => {
@@ -79,10 +75,9 @@ builder.node(Namespace, {
           if (orderBy === 'NAME_ASC')
             return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
           const cursors = leaderboardCursors[orderBy]
-          const positionOf = ({ listed }: ListedCounter) => listed.position
-          return connectionOf(args, context, info, cursors, positionOf, async (page) =>
-            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page),
-          )
+          const list = async (page: Page<LeaderboardPosition>) =>
+            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page)
+          return connectionOf(args, context, info, cursors, list, ({ listed }) => listed.position)
         },
       },
       { name: 'CounterConnection', description: 'A page of counters.' },

@@ -1,3 +1,4 @@
+import type { Page } from '../../core/counters/pages.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
@@ -69,15 +70,12 @@ builder.node(Sequence, {
         ...listedByName,
         type: SequenceGroup,
         description: 'Sequence groups that have issued numbers, by name.',
-        resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
-          connectionOf<SequenceGroupSource, string>(
-            args,
-            context,
-            info,
-            sequenceGroupCursors,
-            ({ group }) => group,
-            (page) => context.nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...page }),
-          ),
+        resolve({ namespace, name }, { prefix, ...args }, context, info) {
+          const { sequences } = context.nth
+          const list = (page: Page<string>) =>
+            sequences.listSequenceGroups({ namespace, name }, { prefix, ...page })
+          return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
+        },
       },
       { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
       { name: 'SequenceGroupEdge', description: 'A sequence group in a list.' },

@@ -1,5 +1,6 @@
 import { type ASTNode, GraphQLError, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
+import { errorCodes } from '../core/errors.ts'
 import { builder } from './builder.ts'
 
 builder.addScalarType(
@@ -26,6 +27,12 @@ builder.addScalarType(
     specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
   }),
 )
+
+builder.enumType('ErrorCode', {
+  description:
+    'All values of `extensions.code`. More may be added: treat unknown ones as INTERNAL_SERVER_ERROR.',
+  values: errorCodes,
+})
 
 /** Has its own message: this is the first error of clients that send numbers as strings. */
 function rejectText(node?: ASTNode): never {
