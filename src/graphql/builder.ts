@@ -9,7 +9,6 @@ import { inputError } from './arguments/inputError.ts'
 import { fieldsBelow } from './selections.ts'
 import { spend } from './valueBudget.ts'
 
-/** Context of all resolvers. */
 export interface Context {
   nth: Nth
   /** From the request's `Idempotency-Key` header. */

@@ -1,5 +1,4 @@
 import {
-  type FieldNode,
   GraphQLError,
   type GraphQLErrorExtensions,
   type GraphQLFieldResolver,
@@ -91,12 +90,10 @@ function located(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unkn
   return new FieldError(error.message, {
     path: responsePathAsArray(path),
     extensions: error.extensions,
-    locations: fieldNodes.flatMap(locationOf),
+    // From the token of each field: graphql-js would search for it from the start of the document.
+    locations: fieldNodes.flatMap(({ loc }) =>
+      loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : [],
+    ),
     originalError: error,
   })
-}
-
-/** Location of a field, from its token. graphql-js would search for it from the start of the document. */
-function locationOf({ loc }: FieldNode): SourceLocation[] {
-  return loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : []
 }

@@ -60,12 +60,6 @@ export function countSelected(name: string): (info: Info) => number {
   return (info) => sumBelow(measure, info)
 }
 
-/** Creates a function that returns whether a field is selected anywhere below another one, under any alias. */
-export function isSelectedBelow(name: string): (info: Info) => boolean {
-  const measure = createMeasure((sum, field, below) => sum + below + (field?.name.value === name ? 1 : 0))
-  return (info) => sumBelow(measure, info) > 0
-}
-
 /**
  * Creates a measure that folds a selection: `add` gets the result so far, the field (undefined: a fragment), and the
  * measure of what is selected below it. Conditional selections count.

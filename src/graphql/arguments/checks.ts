@@ -8,6 +8,7 @@ import {
 import { MAX_BUCKETS } from '../../core/counters/historyRange.ts'
 import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
+import type { SequenceDefinitionChange } from '../../core/sequences/definition.ts'
 import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
 import { decodeId, idFault } from './ids.ts'
 
@@ -38,12 +39,10 @@ export const definition = check(({ minValue, maxValue, slots, ...retention }: De
 export const namespaceDefinition = check(retentionFault)
 
 /** The other checks depend on the current definition. */
-export const sequenceDefinition = check(
-  ({ format, timeZone }: { format?: string | null; timeZone?: string | null }) => {
-    const fault = format == null ? undefined : textFault(format)
-    return retentionFault({ timeZone }) ?? (fault && { ...fault, path: ['format'] })
-  },
-)
+export const sequenceDefinition = check(({ format, timeZone }: SequenceDefinitionChange) => {
+  const fault = format == null ? undefined : textFault(format)
+  return retentionFault({ timeZone }) ?? (fault && { ...fault, path: ['format'] })
+})
 
 function retentionFault({ timeZone, periods }: RetentionChange): ArgumentFault | undefined {
   if (timeZone != null && !timeZoneNamed(timeZone))

@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { claimOf, keyFault } from '../../core/idempotency.ts'
 import { builder, type Context } from '../builder.ts'
-import { isSelectedBelow } from '../selections.ts'
+import { createMeasure, sumBelow } from '../selections.ts'
 import { inputError } from './inputError.ts'
 
 /** Argument of every mutation that takes a key. */
@@ -12,8 +12,12 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-/** Whether the revision of a counter or sequence group is selected in a mutation's result. */
-export const isRevisionSelected = isSelectedBelow('revision')
+const countRevisions = createMeasure(
+  (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
+)
+
+/** Whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
+export const isRevisionSelected = (info: GraphQLResolveInfo) => sumBelow(countRevisions, info) > 0
 
 /** Arguments of a mutation that takes a key. */
 export interface KeyedArguments {

@@ -147,6 +147,7 @@ builder.queryFields((t) => ({
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
+  validate: checks.namespaceDefinition,
   fields: (t) => ({
     timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
@@ -164,12 +165,7 @@ builder.mutationField('defineNamespace', (t) =>
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
       name: namespaceName,
-      definition: t.arg({
-        type: NamespaceDefinition,
-        required: true,
-        description: 'The changes.',
-        validate: checks.namespaceDefinition,
-      }),
+      definition: t.arg({ type: NamespaceDefinition, required: true, description: 'The changes.' }),
     },
     resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
   }),

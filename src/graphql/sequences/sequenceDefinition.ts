@@ -5,6 +5,7 @@ import { Sequence, sequenceArguments } from './sequence.ts'
 
 const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
+  validate: checks.sequenceDefinition,
   fields: (t) => ({
     startValue: t.field({
       type: 'SafeInt',
@@ -45,12 +46,7 @@ builder.mutationFields((t) => ({
       'Creates a sequence or changes its definition. Rejected if an earlier text could be reissued, unless `allowRepeats`.',
     args: {
       name: sequenceArguments.name,
-      definition: t.arg({
-        type: SequenceDefinitionInput,
-        required: true,
-        description: 'The changes.',
-        validate: checks.sequenceDefinition,
-      }),
+      definition: t.arg({ type: SequenceDefinitionInput, required: true, description: 'The changes.' }),
       namespace: sequenceArguments.namespace,
     },
     resolve: (_, { namespace, name, definition }, { nth }) =>
