@@ -2,7 +2,6 @@ import {
   GraphQLError,
   type GraphQLErrorExtensions,
   type GraphQLFieldResolver,
-  type GraphQLFormattedError,
   type GraphQLResolveInfo,
   type GraphQLSchema,
   isNullableType,
@@ -44,7 +43,7 @@ export class FieldError extends Error implements GraphQLError {
     return this.name
   }
 
-  toJSON(): GraphQLFormattedError {
+  toJSON() {
     const { message, locations, path, extensions } = this
     return { message, ...(locations && { locations }), path, extensions }
   }

@@ -137,11 +137,6 @@ function instant(field: Instant, description: string) {
   return { type: 'DateTime', nullable: true, description, resolve } as const
 }
 
-/** Lengths of the names that are part of each counter's ID. */
-export function idLengths(namespace: string, names: readonly string[]): number[] {
-  return names.map((name) => namespace.length + name.length)
-}
-
 export const counterArguments = keyArguments('counter')
 
 export const countersNamespace = namespaceArgument('Namespace of the counters.')
@@ -167,7 +162,8 @@ builder.queryFields((t) => ({
       namespace: countersNamespace,
     },
     resolve: async (_, { namespace, names }, context, info) => {
-      spend(context, names.length, info, idLengths(namespace, names))
+      const idLengths = names.map((name) => namespace.length + name.length)
+      spend(context, names.length, info, idLengths)
       const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
       return deliverInTicks(counters, fieldsBelow(info))
     },

@@ -9,7 +9,7 @@ import { nameArgument, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import { countSelected, fieldsBelow } from '../selections.ts'
 import { spend } from '../valueBudget.ts'
-import { Counter, type CounterSource, counterArguments, countersNamespace, idLengths } from './counter.ts'
+import { Counter, type CounterSource, counterArguments, countersNamespace } from './counter.ts'
 import { period } from './period.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
@@ -134,8 +134,8 @@ builder.mutationFields((t) => ({
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
       // Before anything is applied: a request beyond its budget must change nothing.
-      const names = changes.map(({ name }) => name)
-      spend(context, changes.length, info, idLengths(namespace, names))
+      const idLengths = changes.map(({ name }) => namespace.length + name.length)
+      spend(context, changes.length, info, idLengths)
       const options = changeOptions(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, options)
       return deliverInTicks(withLast(done), fieldsBelow(info))

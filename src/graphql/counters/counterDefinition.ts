@@ -52,7 +52,6 @@ builder.mutationFields((t) => ({
     type: CounterChangeRef,
     description: 'Deletes value, definition and history; the name reads 0 again.',
     args: counterArguments,
-    resolve: (_, args, { nth }, info) =>
-      nth.counters.delete(keyIn(args), { withRevision: isRevisionSelected(info) }),
+    resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
   }),
 }))

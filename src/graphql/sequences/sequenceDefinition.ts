@@ -57,6 +57,6 @@ builder.mutationFields((t) => ({
     description:
       'Deletes a sequence with all its sequence groups and reservations; its numbers restart. Returns it with the defaults.',
     args: sequenceArguments,
-    resolve: (_, { namespace, name }, { nth }) => nth.sequences.delete({ namespace, name }),
+    resolve: (_, key, { nth }) => nth.sequences.delete(key),
   }),
 }))
