@@ -9,7 +9,6 @@ import { inputError } from './arguments/inputError.ts'
 import { fieldsBelow } from './selections.ts'
 import { spend } from './valueBudget.ts'
 
-/** Context of all resolvers. */
 export interface Context {
   nth: Nth
   /** From the request's `Idempotency-Key` header. */
@@ -26,7 +25,8 @@ export const builder = new SchemaBuilder<{
   Scalars: {
     ID: { Input: string; Output: string }
     SafeInt: { Input: number; Output: number }
-    DateTime: { Input: Date; Output: Date }
+    /** Output: or milliseconds since 1970. */
+    DateTime: { Input: Date; Output: Date | number }
   }
 }>({
   plugins: [RelayPlugin, ValidationPlugin],

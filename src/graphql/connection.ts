@@ -1,10 +1,10 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
-import type { PageByName } from '../core/counters/pages.ts'
+import type { Page, PageByName } from '../core/counters/pages.ts'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import * as checks from './arguments/checks.ts'
 import { textArgument } from './arguments/names.ts'
-import { nameCursors } from './cursors.ts'
+import { type Cursors, nameCursors } from './cursors.ts'
 import { fieldsBelow } from './selections.ts'
 import { spend } from './valueBudget.ts'
 
@@ -12,22 +12,6 @@ const DEFAULT_PAGE_SIZE = 50
 
 /** Cost of a page besides its items, counted in items: each page is a statement of its own. */
 const STATEMENT_COST = 50
-
-/** Bounds of a requested page. */
-export interface PageBounds<Position> {
-  after: Position | undefined
-  before: Position | undefined
-  limit: number
-  fromEnd: boolean
-}
-
-/** An ordered list, and the encoding of its cursors. */
-interface OrderedList<Item, Position> {
-  list: (bounds: PageBounds<Position>) => Promise<Item[]>
-  toCursor: (item: Item) => string
-  /** @throws {NthError} BAD_USER_INPUT for a cursor that `toCursor` can't have created */
-  fromCursor: (argument: 'after' | 'before', cursor: string | undefined) => Position | undefined
-}
 
 export const prefix = textArgument('Only names that start with this.')
 
@@ -41,11 +25,8 @@ export function pageByName<Item extends { name: string }>(
   info: GraphQLResolveInfo,
   list: (page: PageByName) => Promise<Item[]>,
 ) {
-  return connectionOf<Item, string>(args, context, info, {
-    list: (bounds) => list({ prefix, ...bounds }),
-    toCursor: ({ name }) => nameCursors.encode(name),
-    fromCursor: nameCursors.decode,
-  })
+  const listPage = (page: Page<string>) => list({ prefix, ...page })
+  return connectionOf(args, context, info, nameCursors, listPage, ({ name }) => name)
 }
 
 /** Returns a page of an ordered list, as specified by Relay. */
@@ -53,18 +34,16 @@ export async function connectionOf<Item extends object, Position>(
   args: DefaultConnectionArguments,
   context: object,
   info: GraphQLResolveInfo,
-  { list, toCursor, fromCursor }: OrderedList<Item, Position>,
+  { encode, decode }: Cursors<Position>,
+  list: (page: Page<Position>) => Promise<Item[]>,
+  positionOf: (item: Item) => Position,
 ) {
   spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
+  const toCursor = (item: Item) => encode(positionOf(item))
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
     { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: checks.MAX_ITEMS, toCursor },
-    ({ before, after, limit, inverted }) =>
-      list({
-        after: fromCursor('after', after),
-        before: fromCursor('before', before),
-        limit,
-        fromEnd: inverted,
-      }),
+    ({ after, before, limit, inverted }) =>
+      list({ after: decode('after', after), before: decode('before', before), limit, fromEnd: inverted }),
   )
   // For an empty page the library returns the requested cursor.
   if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }

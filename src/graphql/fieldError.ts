@@ -1,9 +1,7 @@
 import {
-  type FieldNode,
   GraphQLError,
   type GraphQLErrorExtensions,
   type GraphQLFieldResolver,
-  type GraphQLFormattedError,
   type GraphQLResolveInfo,
   type GraphQLSchema,
   isNullableType,
@@ -45,7 +43,7 @@ export class FieldError extends Error implements GraphQLError {
     return this.name
   }
 
-  toJSON(): GraphQLFormattedError {
+  toJSON() {
     const { message, locations, path, extensions } = this
     return { message, ...(locations && { locations }), path, extensions }
   }
@@ -91,12 +89,10 @@ function located(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unkn
   return new FieldError(error.message, {
     path: responsePathAsArray(path),
     extensions: error.extensions,
-    locations: fieldNodes.flatMap(locationOf),
+    // From the token of each field: graphql-js would search for it from the start of the document.
+    locations: fieldNodes.flatMap(({ loc }) =>
+      loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : [],
+    ),
     originalError: error,
   })
-}
-
-/** Location of a field, from its token. graphql-js would search for it from the start of the document. */
-function locationOf({ loc }: FieldNode): SourceLocation[] {
-  return loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : []
 }

@@ -1,9 +1,8 @@
-import type { GraphQLSchema } from 'graphql'
+import { type GraphQLSchema, getNullableType } from 'graphql'
 import { hasRoom, untilRoom } from '../core/eventLoop/ticks.ts'
 import { builder } from './builder.ts'
 import { locateErrors } from './fieldError.ts'
-import './scalars.ts'
-import './errorCode.ts'
+import './leafTypes.ts'
 import './counters/counter.ts'
 import './counters/counterChange.ts'
 import './counters/counterDefinition.ts'
@@ -14,16 +13,17 @@ import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
-locateErrors(schema)
 
 /** Fields of an operation, with the items in their lists, that are started at once, so that their reads share a statement. */
 const AT_ONCE = 200
 
-// Otherwise hundreds of fields that fail at once, or that check long lists, would run in one tick.
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {
+    // A field that fails is null, and the others still apply.
+    field.type = getNullableType(field.type)
     const { resolve } = field
     if (!resolve) continue
+    // Otherwise hundreds of fields that fail at once, or that check long lists, would run in one tick.
     field.resolve = (parent, args, context, info) => {
       const before = context.started ?? 0
       const items = listItems(args)
@@ -34,6 +34,7 @@ for (const root of [schema.getQueryType(), schema.getMutationType()]) {
     }
   }
 }
+locateErrors(schema)
 
 /** Number of items in the lists among a field's arguments. */
 function listItems(args: object): number {

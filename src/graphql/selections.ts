@@ -60,15 +60,6 @@ export function countSelected(name: string): (info: Info) => number {
   return (info) => sumBelow(measure, info)
 }
 
-/** Creates a function that returns whether a field is selected anywhere below another one, under any alias. */
-export function isSelectedBelow(name: string): (info: Info) => boolean {
-  const measure = createMeasure((sum, field, below) => sum + below + (field?.name.value === name ? 1 : 0))
-  return (info) => sumBelow(measure, info) > 0
-}
-
-/** A number that is computed from a selection. */
-export type Measure = (selectionSet: SelectionSetNode | undefined, fragments: Fragments) => number
-
 /**
  * Creates a measure that folds a selection: `add` gets the result so far, the field (undefined: a fragment), and the
  * measure of what is selected below it. Conditional selections count.
@@ -77,11 +68,9 @@ export type Measure = (selectionSet: SelectionSetNode | undefined, fragments: Fr
  * Results are cached, because each item of a list needs them; a selection belongs to one document, so its fragments
  * never change.
  */
-export function createMeasure(
-  add: (result: number, field: FieldNode | undefined, below: number) => number,
-): Measure {
+export function createMeasure(add: (result: number, field: FieldNode | undefined, below: number) => number) {
   const cached = new WeakMap<SelectionSetNode, number>()
-  return function measure(selectionSet, fragments) {
+  return function measure(selectionSet: SelectionSetNode | undefined, fragments: Fragments): number {
     if (selectionSet === undefined) return 0
     const found = cached.get(selectionSet)
     if (found !== undefined) return found
@@ -98,6 +87,6 @@ export function createMeasure(
 }
 
 /** The measure of all that is selected below a field. */
-export function sumBelow(measure: Measure, { fieldNodes, fragments }: Info): number {
+export function sumBelow(measure: ReturnType<typeof createMeasure>, { fieldNodes, fragments }: Info): number {
   return fieldNodes.reduce((sum, { selectionSet }) => sum + measure(selectionSet, fragments), 0)
 }

@@ -65,12 +65,8 @@ export function spend(
 export function spendValues(request: object, values: number): void {
   const spent = spentIn(request)
   spent.values += values
-  if (spent.values <= MAX_LISTED_VALUES) return
-  throw new NthError(
-    'BAD_USER_INPUT',
-    `This request needs more than ${MAX_LISTED_VALUES} values in lists; request fewer at a time.`,
-    { limit: MAX_LISTED_VALUES },
-  )
+  if (spent.values > MAX_LISTED_VALUES)
+    throw tooMuch('This request needs', MAX_LISTED_VALUES, 'values in lists; request fewer')
 }
 
 /** Maximum buckets in the histories of one request, with three fields each. */
@@ -80,18 +76,21 @@ const MAX_ROWS = 250_000
 const FIELDS_OF_A_BUCKET = 3
 
 /**
- * Charges a history that is about to be read to its request's budget.
- *
- * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
+ * Returns a function that charges a history that is about to be read to its request's budget. It throws BAD_USER_INPUT
+ * with `limit` if the budget is exceeded.
  */
-export function spendHistory(request: object, cost: HistoryCost, info: GraphQLResolveInfo): void {
-  const spent = spentIn(request)
-  spent.buckets += cost.buckets * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
-  spent.rows += cost.rows
-  if (spent.buckets > MAX_BUCKETS) throw tooMuch(`has more than ${MAX_BUCKETS} buckets`, MAX_BUCKETS)
-  if (spent.rows > MAX_ROWS) throw tooMuch(`is computed from more than ${MAX_ROWS} stored totals`, MAX_ROWS)
+export function spendHistory(request: object, info: GraphQLResolveInfo) {
+  return (cost: HistoryCost): void => {
+    const spent = spentIn(request)
+    spent.buckets += cost.buckets * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
+    spent.rows += cost.rows
+    if (spent.buckets > MAX_BUCKETS)
+      throw tooMuch('The requested history has', MAX_BUCKETS, 'buckets; request less')
+    if (spent.rows > MAX_ROWS)
+      throw tooMuch('The requested history is computed from', MAX_ROWS, 'stored totals; request less')
+  }
 }
 
-function tooMuch(what: string, limit: number): NthError {
-  return new NthError('BAD_USER_INPUT', `The requested history ${what}; request less at a time.`, { limit })
+function tooMuch(what: string, limit: number, unit: string): NthError {
+  return new NthError('BAD_USER_INPUT', `${what} more than ${limit} ${unit} at a time.`, { limit })
 }

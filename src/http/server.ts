@@ -6,7 +6,6 @@ import { openConnections } from './connections/connections.ts'
 import { overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
-import { isBook } from './pages/books.ts'
 import { readPages } from './pages/pages.ts'
 import { createRouter } from './routes.ts'
 
@@ -94,7 +93,7 @@ export async function listen({
     url: urlOf(addressOf(server)),
 
     async serve(options: ApiOptions): Promise<void> {
-      const pages = await readPages((title) => isBook(title, options.nth))
+      const pages = await readPages(options.nth)
       onFault = options.onFault
       const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve)
       handle = createRouter(pages, createHostCheck(access), graphql)

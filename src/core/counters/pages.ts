@@ -1,7 +1,7 @@
 import type { CounterState } from './state.ts'
 
-/** A page of a namespace's counters. */
-interface Page<Position> {
+/** Bounds of a page in an ordered list. */
+export interface Page<Position> {
   /** Maximum length. With `fromEnd`, counted and listed from the end. */
   limit: number
   fromEnd: boolean

@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import { type Claim, claimOf, keyFault } from '../../core/idempotency.ts'
+import { claimOf, keyFault } from '../../core/idempotency.ts'
 import { builder, type Context } from '../builder.ts'
-import { isSelectedBelow } from '../selections.ts'
+import { createMeasure, sumBelow } from '../selections.ts'
 import { inputError } from './inputError.ts'
 
 /** Argument of every mutation that takes a key. */
@@ -12,8 +12,12 @@ export const { idempotencyKey } = builder.args((t) => ({
   }),
 }))
 
-/** Whether the revision of a counter or sequence group is selected in a mutation's result. */
-export const isRevisionSelected = isSelectedBelow('revision')
+const countRevisions = createMeasure(
+  (sum, field, below) => sum + below + (field?.name.value === 'revision' ? 1 : 0),
+)
+
+/** Whether the revision of a counter or sequence group is selected anywhere in a mutation's result. */
+export const isRevisionSelected = (info: GraphQLResolveInfo) => sumBelow(countRevisions, info) > 0
 
 /** Arguments of a mutation that takes a key. */
 export interface KeyedArguments {
@@ -32,18 +36,11 @@ export function callOptions(args: KeyedArguments, context: Context, info: GraphQ
  *
  * @throws {NthError} BAD_USER_INPUT
  */
-export function claimFor(
-  args: KeyedArguments,
-  context: Context,
-  info: GraphQLResolveInfo,
-): Claim | undefined {
+export function claimFor(args: KeyedArguments, context: Context, info: GraphQLResolveInfo) {
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return undefined
   const fault = keyFault(key)
-  if (fault) {
-    const { message, limit } = fault
-    throw inputError({ issues: [{ message, path: ['idempotencyKey'], params: { limit } }] })
-  }
+  if (fault) throw inputError({ issues: [{ ...fault, path: ['idempotencyKey'] }] })
   return claimOf(args.namespace, key, [info.fieldName, nonDefaultArguments(args, info)])
 }
 

@@ -1,3 +1,4 @@
+import type { CounterKey } from '../../core/counters/state.ts'
 import { type Fault, nameFault, splitNames, textFault } from '../../core/names.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
@@ -19,6 +20,12 @@ export function decodeId(id: string): { typename: string; id: string } {
   const text = Buffer.from(id, 'base64url').toString('utf8')
   const colon = text.indexOf(':')
   return { typename: text.slice(0, colon), id: text.slice(colon + 1) }
+}
+
+/** The key in the names of a counter's or sequence's ID. */
+export function keyOf(names: string): CounterKey {
+  const [namespace = '', name = ''] = splitNames(names)
+  return { namespace, name }
 }
 
 /** Longer than any ID: three names of 191 characters of up to 4 bytes make about 3 100 characters. */

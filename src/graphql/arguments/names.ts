@@ -2,22 +2,15 @@ import { builder } from '../builder.ts'
 import * as checks from './checks.ts'
 
 /** A required name. */
-export function nameArgument(description: string) {
-  return builder.args((t) => ({ name: t.string({ required: true, description, validate: checks.name }) }))
-    .name
-}
+export const nameArgument = (description: string) => createArgument(description, checks.name)
 
 /** A namespace, or the default one. */
-export function namespaceArgument(description: string) {
-  const options = { required: true, defaultValue: 'default', description, validate: checks.name } as const
-  return builder.args((t) => ({ namespace: t.string(options) })).namespace
-}
+export const namespaceArgument = (description: string) =>
+  createArgument(description, checks.name, { defaultValue: 'default' })
 
 /** A text that may be empty, and is by default. */
-export function textArgument(description: string) {
-  const options = { required: true, defaultValue: '', description, validate: checks.textOrEmpty } as const
-  return builder.args((t) => ({ text: t.string(options) })).text
-}
+export const textArgument = (description: string) =>
+  createArgument(description, checks.textOrEmpty, { defaultValue: '' })
 
 /** The arguments that name a counter or a sequence. */
 export function keyArguments(type: 'counter' | 'sequence') {
@@ -25,4 +18,9 @@ export function keyArguments(type: 'counter' | 'sequence') {
     name: nameArgument(`Name of the ${type}.`),
     namespace: namespaceArgument(`Namespace of the ${type}.`),
   }
+}
+
+function createArgument(description: string, validate: typeof checks.name, other?: { defaultValue: string }) {
+  const options = { required: true, description, validate, ...other } as const
+  return builder.args((t) => ({ text: t.string(options) })).text
 }

@@ -1,17 +1,17 @@
-import { type Bounds, UNBOUNDED } from '../../core/counters/bounds.ts'
-import type { Retention } from '../../core/counters/definition.ts'
+import { UNBOUNDED } from '../../core/counters/bounds.ts'
 import { DEFAULT_BUCKETS } from '../../core/counters/historyRange.ts'
-import type { CounterKey, CounterRetention, CounterState } from '../../core/counters/state.ts'
+import type { CounterRetention, CounterState } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
-import { joinNames, splitNames } from '../../core/names.ts'
+import { joinNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
+import { keyOf } from '../arguments/ids.ts'
 import { keyArguments, namespaceArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import type { LeaderboardPosition } from '../cursors.ts'
 import { fieldsBelow } from '../selections.ts'
 import { spend, spendHistory } from '../valueBudget.ts'
-import { Bucket, period, TrackedPeriodRef } from './period.ts'
+import { Bucket, period, retained, TrackedPeriodRef } from './period.ts'
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
 export type CounterSource = Omit<CounterState, Instant | 'revision'> &
@@ -48,7 +48,11 @@ builder.node(Counter, {
       type: 'SafeInt',
       description:
         "Orders a counter's states: higher is newer. Client caches should keep the newer state; if equal, the later response. Otherwise opaque.",
-      resolve: ({ revision }) => requiredRevision(revision),
+      resolve({ revision }) {
+        // A revision belongs to the state that it is returned with, so it is never read later.
+        if (revision === undefined) throw new Error('A change without the revision that was requested')
+        return revision
+      },
     }),
     valueIn: t.field({
       type: 'SafeInt',
@@ -57,10 +61,8 @@ builder.node(Counter, {
         'Total added in the current period, unaffected by resets. Null: neither this period nor a finer one is tracked.',
       args: { period },
       resolve: async (counter, { period }, context, info) => {
-        const { counters } = context.nth
-        return counters.valueIn(await counterRetentionOf(counter, context.nth), period, (cost) =>
-          spendHistory(context, cost, info),
-        )
+        const counterRetention = await counterRetentionOf(counter, context.nth)
+        return context.nth.counters.valueIn(counterRetention, period, spendHistory(context, info))
       },
     }),
     history: t.field({
@@ -82,19 +84,15 @@ builder.node(Counter, {
       },
       validate: checks.historyRange,
       resolve: async (counter, { period, last, from, to }, context, info) => {
-        const { counters } = context.nth
         const counterRetention = await counterRetentionOf(counter, context.nth)
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        const totals = await counters.history(counterRetention, period, range, (cost) =>
-          spendHistory(context, cost, info),
-        )
+        const spend = spendHistory(context, info)
+        const totals = await context.nth.counters.history(counterRetention, period, range, spend)
         return totals && deliverInTicks(totals, fieldsBelow(info))
       },
     }),
-    minValue: t.field(bound('Lowest allowed value; null: none.', ({ minValue }) => minValue)),
-    maxValue: t.field(
-      bound('Highest allowed value; null: none. Remaining: `maxValue - value`.', ({ maxValue }) => maxValue),
-    ),
+    minValue: t.field(bound('minValue', 'Lowest allowed value; null: none.')),
+    maxValue: t.field(bound('maxValue', 'Highest allowed value; null: none. Remaining: `maxValue - value`.')),
     overflow: t.field({
       type: Overflow,
       description: 'What happens at a bound.',
@@ -105,49 +103,29 @@ builder.node(Counter, {
         'Rows that the value is split across. 1: exact. 2 to 1024: numbers not unique, no bounds; for counters that several processes change very often.',
       resolve: ({ definition }) => definition?.slots ?? 1,
     }),
-    timeZone: t.string({
-      nullable: true,
-      description: 'IANA time zone of its periods.',
-      resolve: async (counter, _, { nth }) => (await retentionOf(counter, nth)).timeZone,
-    }),
+    timeZone: t.string(retained('timeZone', 'IANA time zone of its periods.', retentionOf)),
     periods: t.field({
       type: [TrackedPeriodRef],
-      nullable: true,
-      description: 'Periods whose totals it keeps.',
-      resolve: async (counter, _, { nth }) => [...(await retentionOf(counter, nth)).periods],
+      ...retained('periods', 'Periods whose totals it keeps.', retentionOf),
     }),
     createdAt: t.field(instant('createdAt', 'When it was first written or defined; null: neither yet.')),
     updatedAt: t.field(instant('updatedAt', 'When its value last changed; null: never.')),
   }),
 })
 
-/** A revision belongs to the state that it is returned with, so it is never read later. */
-function requiredRevision(revision: number | undefined): number {
-  if (revision === undefined) throw new Error('A change without the revision that was requested')
-  return revision
-}
-
-function bound(description: string, boundOf: (bounds: Bounds) => number | null) {
-  const resolve = ({ definition }: CounterSource) => boundOf(definition?.bounds ?? UNBOUNDED)
+function bound(name: 'minValue' | 'maxValue', description: string) {
+  const resolve = ({ definition }: CounterSource) => (definition?.bounds ?? UNBOUNDED)[name]
   return { type: 'SafeInt', nullable: true, description, resolve } as const
 }
 
 /** Retention of a counter; of a nonexistent one, that of its namespace. */
-async function retentionOf(
-  { namespace, definition }: CounterSource,
-  { namespaces }: Nth,
-): Promise<Retention> {
+async function retentionOf({ namespace, definition }: CounterSource, { namespaces }: Nth) {
   return definition ?? (await namespaces.read(namespace)).retention
 }
 
 async function counterRetentionOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
   const { namespace, name, definition } = counter
   return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
-}
-
-function keyOf(id: string): CounterKey {
-  const [namespace = '', name = ''] = splitNames(id)
-  return { namespace, name }
 }
 
 /** Returns a promise only if a read is needed: a list may have hundreds of items. */
@@ -159,11 +137,6 @@ function instant(field: Instant, description: string) {
   return { type: 'DateTime', nullable: true, description, resolve } as const
 }
 
-/** Lengths of the names that are part of each counter's ID. */
-export function idLengths(namespace: string, names: readonly string[]): number[] {
-  return names.map((name) => namespace.length + name.length)
-}
-
 export const counterArguments = keyArguments('counter')
 
 export const countersNamespace = namespaceArgument('Namespace of the counters.')
@@ -171,7 +144,6 @@ export const countersNamespace = namespaceArgument('Namespace of the counters.')
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
-    nullable: true,
     description: 'Returns a counter; its value is 0 if it was never written.',
     args: counterArguments,
     resolve: (_, key, { nth }) => nth.counters.read(key),
@@ -190,7 +162,8 @@ builder.queryFields((t) => ({
       namespace: countersNamespace,
     },
     resolve: async (_, { namespace, names }, context, info) => {
-      spend(context, names.length, info, idLengths(namespace, names))
+      const idLengths = names.map((name) => namespace.length + name.length)
+      spend(context, names.length, info, idLengths)
       const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
       return deliverInTicks(counters, fieldsBelow(info))
     },

@@ -9,7 +9,7 @@ import { nameArgument, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import { countSelected, fieldsBelow } from '../selections.ts'
 import { spend } from '../valueBudget.ts'
-import { Counter, type CounterSource, counterArguments, countersNamespace, idLengths } from './counter.ts'
+import { Counter, type CounterSource, counterArguments, countersNamespace } from './counter.ts'
 import { period } from './period.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
@@ -40,9 +40,8 @@ export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange')
       resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
     }),
     at: t.expose('at', { type: 'DateTime', description: 'When it was applied; determines the period.' }),
-    replayed: t.boolean({
+    replayed: t.exposeBoolean('isReplayed', {
       description: 'Whether this is the result of an earlier call with the same key.',
-      resolve: ({ isReplayed }) => isReplayed,
     }),
     counter: t.field({
       type: Counter,
@@ -101,7 +100,6 @@ const { to } = builder.args((t) => ({
 builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Adds 1 and returns your number.',
     args: { name, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
@@ -109,7 +107,6 @@ builder.mutationFields((t) => ({
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Adds any number, including negative ones and 0.',
     args: {
       name,
@@ -122,7 +119,6 @@ builder.mutationFields((t) => ({
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
-    nullable: true,
     description: 'Applies 1 to 1 000 changes, all or none; returns them in the given order.',
     args: {
       changes: t.arg({
@@ -138,8 +134,8 @@ builder.mutationFields((t) => ({
     resolve: async (_, args, context, info) => {
       const { namespace, changes } = args
       // Before anything is applied: a request beyond its budget must change nothing.
-      const names = changes.map(({ name }) => name)
-      spend(context, changes.length, info, idLengths(namespace, names))
+      const idLengths = changes.map(({ name }) => namespace.length + name.length)
+      spend(context, changes.length, info, idLengths)
       const options = changeOptions(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, options)
       return deliverInTicks(withLast(done), fieldsBelow(info))
@@ -147,7 +143,6 @@ builder.mutationFields((t) => ({
   }),
   reset: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Sets the value, which must be within the bounds; history is unchanged.',
     args: { name, to, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
@@ -155,7 +150,6 @@ builder.mutationFields((t) => ({
   }),
   resetAll: t.field({
     type: ResetSummaryRef,
-    nullable: true,
     description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
     args: {
       namespace: nameArgument('Namespace of the counters.'),

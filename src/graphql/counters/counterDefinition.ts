@@ -7,6 +7,7 @@ import { TrackedPeriodInput, withZone } from './period.ts'
 
 const CounterDefinition = builder.inputType('CounterDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
+  validate: checks.definition,
   fields: (t) => ({
     minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
     maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
@@ -30,7 +31,6 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
 builder.mutationFields((t) => ({
   defineCounter: t.field({
     type: Counter,
-    nullable: true,
     description: 'Creates a counter or changes its definition, never its value.',
     args: {
       name: counterArguments.name,
@@ -38,7 +38,6 @@ builder.mutationFields((t) => ({
         type: CounterDefinition,
         required: true,
         description: 'The changes; bounds must include the current value.',
-        validate: checks.definition,
       }),
       namespace: counterArguments.namespace,
     },
@@ -51,10 +50,8 @@ builder.mutationFields((t) => ({
   }),
   deleteCounter: t.field({
     type: CounterChangeRef,
-    nullable: true,
     description: 'Deletes value, definition and history; the name reads 0 again.',
     args: counterArguments,
-    resolve: (_, args, { nth }, info) =>
-      nth.counters.delete(keyIn(args), { withRevision: isRevisionSelected(info) }),
+    resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
   }),
 }))

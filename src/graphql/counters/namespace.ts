@@ -1,15 +1,14 @@
 import type { Retention } from '../../core/counters/definition.ts'
-import type { LeaderboardEntry } from '../../core/counters/pages.ts'
-import type { CounterState } from '../../core/counters/state.ts'
+import type { LeaderboardEntry, Page } from '../../core/counters/pages.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
 import { namespaceArgument } from '../arguments/names.ts'
 import { builder } from '../builder.ts'
-import { connectionOf, listedByName, type PageBounds, pageByName, prefix } from '../connection.ts'
-import { decodeLeaderboardCursor, encodeLeaderboardCursor, type LeaderboardPosition } from '../cursors.ts'
+import { connectionOf, listedByName, pageByName, prefix } from '../connection.ts'
+import { type LeaderboardPosition, leaderboardCursors } from '../cursors.ts'
 import { Sequence } from '../sequences/sequence.ts'
 import { Counter, type CounterSource } from './counter.ts'
-import { TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
+import { retained, TrackedPeriodInput, TrackedPeriodRef, withZone } from './period.ts'
 
 /** A namespace. Its retention is read on demand if it isn't known. */
 interface NamespaceSource {
@@ -17,14 +16,11 @@ interface NamespaceSource {
   retention?: Retention
 }
 
-/** A counter with its position in a leaderboard. */
-type ListedCounter = CounterState & Required<Pick<CounterSource, 'listed'>>
-
 /** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
 function withRanks(
   counters: readonly LeaderboardEntry[],
-  { after, before, fromEnd }: PageBounds<LeaderboardPosition>,
-): ListedCounter[] {
+  { after, before, fromEnd }: Page<LeaderboardPosition>,
+) {
   const start = fromEnd ? before?.rank : after ? after.rank : 0
   const step = fromEnd ? -1 : 1
   return counters.map(({ sortKey, listedValue, ...counter }, index) => {
@@ -53,16 +49,10 @@ builder.node(Namespace, {
   loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
-    timeZone: t.string({
-      nullable: true,
-      description: 'IANA time zone of new counters and sequences.',
-      resolve: async (namespace, _, { nth }) => (await retentionOf(namespace, nth)).timeZone,
-    }),
+    timeZone: t.string(retained('timeZone', 'IANA time zone of new counters and sequences.', retentionOf)),
     periods: t.field({
       type: [TrackedPeriodRef],
-      nullable: true,
-      description: 'Periods whose totals new counters keep.',
-      resolve: async (namespace, _, { nth }) => [...(await retentionOf(namespace, nth)).periods],
+      ...retained('periods', 'Periods whose totals new counters keep.', retentionOf),
     }),
     counters: t.connection(
       {
@@ -84,12 +74,10 @@ builder.node(Namespace, {
           const { counters } = context.nth
           if (orderBy === 'NAME_ASC')
             return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
-          return connectionOf<ListedCounter, LeaderboardPosition>(args, context, info, {
-            list: async (bounds) =>
-              withRanks(await counters.listLeaderboard(name, { order: orderBy, ...bounds }), bounds),
-            toCursor: ({ listed }) => encodeLeaderboardCursor(orderBy, listed.position),
-            fromCursor: (argument, cursor) => decodeLeaderboardCursor(argument, orderBy, cursor),
-          })
+          const cursors = leaderboardCursors[orderBy]
+          const list = async (page: Page<LeaderboardPosition>) =>
+            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page)
+          return connectionOf(args, context, info, cursors, list, ({ listed }) => listed.position)
         },
       },
       { name: 'CounterConnection', description: 'A page of counters.' },
@@ -141,7 +129,6 @@ const namespaceName = namespaceArgument('Name of the namespace.')
 builder.queryFields((t) => ({
   namespace: t.field({
     type: Namespace,
-    nullable: true,
     description: 'Returns a namespace: its defaults, counters and sequences.',
     args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
@@ -160,6 +147,7 @@ builder.queryFields((t) => ({
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
+  validate: checks.namespaceDefinition,
   fields: (t) => ({
     timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({
@@ -174,16 +162,10 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
 builder.mutationField('defineNamespace', (t) =>
   t.field({
     type: Namespace,
-    nullable: true,
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
       name: namespaceName,
-      definition: t.arg({
-        type: NamespaceDefinition,
-        required: true,
-        description: 'The changes.',
-        validate: checks.namespaceDefinition,
-      }),
+      definition: t.arg({ type: NamespaceDefinition, required: true, description: 'The changes.' }),
     },
     resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
   }),

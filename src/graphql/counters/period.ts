@@ -1,7 +1,8 @@
-import type { PeriodChoice, TrackedPeriod } from '../../core/counters/definition.ts'
+import type { PeriodChoice, Retention, TrackedPeriod } from '../../core/counters/definition.ts'
 import type { Total } from '../../core/counters/history.ts'
+import type { Nth } from '../../core/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../../core/time/calendar.ts'
-import { builder } from '../builder.ts'
+import { builder, type Context } from '../builder.ts'
 
 export const Period = builder.enumType('Period', {
   description: "Calendar period in the counter's or sequence's time zone.",
@@ -32,16 +33,8 @@ export const TrackedPeriodRef = builder.objectRef<TrackedPeriod>('TrackedPeriod'
 export const Bucket = builder.objectRef<Total>('Bucket').implement({
   description: 'One bar of a chart: the total of one period.',
   fields: (t) => ({
-    start: t.field({
-      type: 'DateTime',
-      description: 'Start, inclusive.',
-      resolve: ({ start }) => new Date(start),
-    }),
-    end: t.field({
-      type: 'DateTime',
-      description: 'End, exclusive.',
-      resolve: ({ end }) => new Date(end),
-    }),
+    start: t.expose('start', { type: 'DateTime', description: 'Start, inclusive.' }),
+    end: t.expose('end', { type: 'DateTime', description: 'End, exclusive.' }),
     value: t.expose('value', { type: 'SafeInt', description: 'Total added in this period.' }),
   }),
 })
@@ -53,6 +46,17 @@ export const TrackedPeriodInput = builder.inputRef<PeriodChoice>('TrackedPeriodI
     keepDays: t.int({ description: 'Days to keep a bucket after its end, 1 to 36 500; null: forever.' }),
   }),
 })
+
+/** A part of a retention that may have to be read. */
+export function retained<Source, Part extends keyof Retention>(
+  part: Part,
+  description: string,
+  retentionOf: (source: Source, nth: Nth) => Promise<Retention>,
+) {
+  const resolve = async (source: Source, _: unknown, { nth }: Context) =>
+    (await retentionOf(source, nth))[part]
+  return { nullable: true, description, resolve } as const
+}
 
 /** Returns a definition with its time zone spelled as in the IANA database. */
 export function withZone<D extends { timeZone?: string | null | undefined }>(definition: D): D {

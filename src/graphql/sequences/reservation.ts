@@ -26,11 +26,7 @@ builder.node(ReservationRef, {
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
     formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
     state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
-    expiresAt: t.field({
-      type: 'DateTime',
-      description: 'Confirm it before this time.',
-      resolve: ({ expiresAt }) => new Date(expiresAt),
-    }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'Confirm it before this time.' }),
     group: t.field({
       type: SequenceGroup,
       nullable: true,
@@ -49,7 +45,6 @@ const idOfReservation = builder.args((t) => ({
 builder.mutationFields((t) => ({
   reserveInSequence: t.field({
     type: ReservationRef,
-    nullable: true,
     description:
       'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
     args: {
@@ -69,14 +64,12 @@ builder.mutationFields((t) => ({
   }),
   confirmReservation: t.field({
     type: ReservationRef,
-    nullable: true,
     description: 'Makes the number final; a repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
-    nullable: true,
     description: 'Releases the number; a repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),

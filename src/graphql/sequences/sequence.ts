@@ -1,6 +1,8 @@
+import type { Page } from '../../core/counters/pages.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
+import { keyOf } from '../arguments/ids.ts'
 import { keyArguments, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import { connectionOf, listedByName } from '../connection.ts'
@@ -20,10 +22,7 @@ export const group = textArgument('Name of the sequence group; empty: the unname
 builder.node(Sequence, {
   description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
-  loadWithoutCache(id, { nth }) {
-    const [namespace = '', name = ''] = splitNames(id)
-    return nth.sequences.read({ namespace, name })
-  },
+  loadWithoutCache: (id, { nth }) => nth.sequences.read(keyOf(id)),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     startValue: t.field(
@@ -71,13 +70,12 @@ builder.node(Sequence, {
         ...listedByName,
         type: SequenceGroup,
         description: 'Sequence groups that have issued numbers, by name.',
-        resolve: ({ namespace, name }, { prefix, ...args }, context, info) =>
-          connectionOf<SequenceGroupSource, string>(args, context, info, {
-            list: (bounds) =>
-              context.nth.sequences.listSequenceGroups({ namespace, name }, { prefix, ...bounds }),
-            toCursor: ({ group }) => sequenceGroupCursors.encode(group),
-            fromCursor: sequenceGroupCursors.decode,
-          }),
+        resolve({ namespace, name }, { prefix, ...args }, context, info) {
+          const { sequences } = context.nth
+          const list = (page: Page<string>) =>
+            sequences.listSequenceGroups({ namespace, name }, { prefix, ...page })
+          return connectionOf(args, context, info, sequenceGroupCursors, list, ({ group }) => group)
+        },
       },
       { name: 'SequenceGroupConnection', description: 'A page of sequence groups.' },
       { name: 'SequenceGroupEdge', description: 'A sequence group in a list.' },
@@ -153,7 +151,6 @@ function state<
 builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
-    nullable: true,
     description: 'Returns a sequence; if it was never used, the defaults.',
     args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.read(key),

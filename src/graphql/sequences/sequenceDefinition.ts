@@ -5,6 +5,7 @@ import { Sequence, sequenceArguments } from './sequence.ts'
 
 const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
+  validate: checks.sequenceDefinition,
   fields: (t) => ({
     startValue: t.field({
       type: 'SafeInt',
@@ -41,17 +42,11 @@ const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
 builder.mutationFields((t) => ({
   defineSequence: t.field({
     type: Sequence,
-    nullable: true,
     description:
       'Creates a sequence or changes its definition. Rejected if an earlier text could be reissued, unless `allowRepeats`.',
     args: {
       name: sequenceArguments.name,
-      definition: t.arg({
-        type: SequenceDefinitionInput,
-        required: true,
-        description: 'The changes.',
-        validate: checks.sequenceDefinition,
-      }),
+      definition: t.arg({ type: SequenceDefinitionInput, required: true, description: 'The changes.' }),
       namespace: sequenceArguments.namespace,
     },
     resolve: (_, { namespace, name, definition }, { nth }) =>
@@ -59,10 +54,9 @@ builder.mutationFields((t) => ({
   }),
   deleteSequence: t.field({
     type: Sequence,
-    nullable: true,
     description:
       'Deletes a sequence with all its sequence groups and reservations; its numbers restart. Returns it with the defaults.',
     args: sequenceArguments,
-    resolve: (_, { namespace, name }, { nth }) => nth.sequences.delete({ namespace, name }),
+    resolve: (_, key, { nth }) => nth.sequences.delete(key),
   }),
 }))

@@ -18,26 +18,14 @@ const VALUES_OF_A_TEXT = 4
 const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
   description: 'Numbers issued by one call.',
   fields: (t) => ({
-    value: t.field({
-      type: 'SafeInt',
-      description: 'Your number; the first one of a block.',
-      resolve: ({ issued }) => issued.value,
-    }),
+    value: t.field(issued('value', 'Your number; the first one of a block.')),
     formatted: t.string({
       description: 'Your number, formatted: MYBOARD-1.',
       resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
     }),
     count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
-    step: t.field({
-      type: 'SafeInt',
-      description: 'Difference between consecutive numbers.',
-      resolve: ({ issued }) => issued.step,
-    }),
-    lastValue: t.field({
-      type: 'SafeInt',
-      description: 'Last number of the block.',
-      resolve: ({ issued }) => issued.lastValue,
-    }),
+    step: t.field(issued('step', 'Difference between consecutive numbers.')),
+    lastValue: t.field(issued('lastValue', 'Last number of the block.')),
     values: t.field({
       type: ['SafeInt'],
       nullable: true,
@@ -53,9 +41,8 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
       type: 'DateTime',
       description: 'When they were issued; determines the date in the format.',
     }),
-    replayed: t.boolean({
+    replayed: t.exposeBoolean('isReplayed', {
       description: 'Whether this is the result of an earlier call with the same key.',
-      resolve: ({ isReplayed }) => isReplayed,
     }),
     group: t.field({
       type: SequenceGroup,
@@ -67,6 +54,11 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     }),
   }),
 })
+
+function issued(name: 'value' | 'step' | 'lastValue', description: string) {
+  const resolve = (numbers: SequenceNumbers) => numbers.issued[name]
+  return { type: 'SafeInt', description, resolve } as const
+}
 
 async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
   if (issued.count > MAX_LISTED) return null
@@ -82,7 +74,6 @@ const countFormattedValues = countSelected('formattedValues')
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
-    nullable: true,
     description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
     args: {
       name,
@@ -105,7 +96,6 @@ builder.mutationFields((t) => ({
   }),
   restartSequence: t.field({
     type: SequenceGroup,
-    nullable: true,
     description:
       'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
     args: {

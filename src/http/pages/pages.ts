@@ -3,8 +3,9 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { extname } from 'node:path'
 import { printSchema } from 'graphql'
+import type { Nth } from '../../core/nth.ts'
 import { schema } from '../../graphql/schema.ts'
-import { booksScript, titles } from './books.ts'
+import { booksScript, isBook, titles } from './books.ts'
 
 /** Static content. */
 export interface Page {
@@ -20,7 +21,6 @@ export interface Page {
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
 
-/** Creates a page from its content. */
 export function pageOf(content: Omit<Page, 'tag'>): Page {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
@@ -31,8 +31,6 @@ const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
 const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
-
-const own = (name: string) => new URL(name, PAGES)
 
 /** The library that draws the shop's charts, as published. */
 const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
@@ -54,31 +52,26 @@ const headers = {
     "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 }
 
-/**
- * Reads the fixed pages once: the path of a request never reaches the file system.
- *
- * @param isBook whether there is a book with this title
- */
-export async function readPages(isBook: (title: string) => Promise<boolean>) {
+/** Reads the fixed pages once: the path of a request never reaches the file system. */
+export async function readPages(nth: Pick<Nth, 'counters'>) {
   const reading = (await filesByPath()).map(async ([path, url]) => [path, await readPage(url)] as const)
   const files = await Promise.all(reading)
   const links = files.filter(([path]) => path.startsWith('/docs/')).map(([path, page]) => linkTo(path, page))
-  const shop = await readFile(own('shop.html'), 'utf8')
+  const shop = await readFile(new URL('shop.html', PAGES), 'utf8')
   const start = shop.replace('<!-- docs -->', () => links.join('\n'))
-  const book = await readPage(own('book.html'))
+  const book = await readPage(new URL('book.html', PAGES))
   const pages = new Map<string, Page>([
     ...files,
     ['/', fixedPage('shop.html', start)],
     // Without a title the page shows the first book.
-    ['/book', { ...book, exists: async (query) => isBook(query.get('title') || (titles[0] ?? '')) }],
+    ['/book', { ...book, exists: (query) => isBook(query.get('title') || (titles[0] ?? ''), nth) }],
     ['/books.js', fixedPage('books.js', booksScript)],
     ['/schema.graphql', fixedPage('schema.graphql', `${printSchema(schema)}\n`)],
   ])
   return {
     /** The page at a path, with or without a trailing slash. */
     at: (path: string) => pages.get(path) ?? pages.get(path.replace(/\/$/, '')),
-    /** The page for status 404. */
-    notFound: await readPage(own('notFound.html')),
+    notFound: await readPage(new URL('notFound.html', PAGES)),
   }
 }
 
@@ -88,37 +81,34 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
   const compressed = isGzipAccepted ? page.gzipped : undefined
   const body = compressed ?? page.body
   const etag = compressed ? `"${page.tag}-gzip"` : `"${page.tag}"`
-  response.setHeaders(
-    new Headers({
-      'content-type': page.type,
-      'cache-control': 'no-cache',
-      etag,
-      'x-content-type-options': 'nosniff',
-      vary: 'origin, accept, accept-encoding',
-      ...(compressed && { 'content-encoding': 'gzip' }),
-      ...page.headers,
-    }),
-  )
-  if (status === 200 && request.headers['if-none-match'] === etag) {
-    response.writeHead(304).end()
-    return
-  }
-  response.writeHead(status, { 'content-length': body.length })
-  response.end(request.method === 'HEAD' ? undefined : body)
+  const isKnown = status === 200 && request.headers['if-none-match'] === etag
+  response.writeHead(isKnown ? 304 : status, {
+    'content-type': page.type,
+    'cache-control': 'no-cache',
+    etag,
+    'x-content-type-options': 'nosniff',
+    vary: 'origin, accept, accept-encoding',
+    ...(compressed && { 'content-encoding': 'gzip' }),
+    ...(!isKnown && { 'content-length': body.length }),
+    ...page.headers,
+  })
+  response.end(isKnown || request.method === 'HEAD' ? undefined : body)
 }
 
 /** Scripts, styles, images and docs are served by their names; pages by paths of their own. */
 async function filesByPath(): Promise<[path: string, file: URL][]> {
-  const scripts = await readdir(SCRIPTS)
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
   const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
+  const within =
+    (folder: URL) =>
+    (path: string): [string, URL] => [`/${path}`, new URL(path, folder)]
   return [
-    ...scripts.map((name): [string, URL] => [`/${name}`, new URL(name, SCRIPTS)]),
-    ...others.map((name): [string, URL] => [`/${name}`, own(name)]),
-    ...paths.map((path): [string, URL] => [`/${path}`, new URL(path, ROOT)]),
-    ['/board', own('board.html')],
-    ['/invoice', own('invoice.html')],
+    ...(await readdir(SCRIPTS)).map(within(SCRIPTS)),
+    ...others.map(within(PAGES)),
+    ...paths.map(within(ROOT)),
+    ['/board', new URL('board.html', PAGES)],
+    ['/invoice', new URL('invoice.html', PAGES)],
     ['/uplot.js', library('uPlot.esm.js')],
     ['/uplot.css', library('uPlot.min.css')],
   ]
