@@ -74,10 +74,14 @@ export interface SequenceGroupFound extends Position {
   revision: number | undefined
 }
 
-/** What operations change of a sequence group. */
-interface Changed extends Position {
+/** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
+export interface NumberState extends Position, Pick<SequenceGroupFound, 'now' | 'revision'> {
   /** The definition that is applied. */
   definition: SequenceDefinition
+  /** Name of the sequence group; may be empty. */
+  group: string
+  /** Key of the current period. */
+  periodKey: number
   generation: number
   /** Whether it issued numbers or was restarted. */
   isMoved: boolean
@@ -86,20 +90,6 @@ interface Changed extends Position {
   raised: number
   /** The free numbers that are reissued, and their generations. */
   taken: { value: number; generation: number }[]
-}
-
-/** The write of a sequence group. */
-export interface SequenceGroupWrite extends Changed {
-  reserved: readonly StoredReservation[]
-  closed: readonly StoredReservation[]
-}
-
-/** State of a sequence group while operations are applied to it in order. */
-export interface NumberState extends Changed, Pick<SequenceGroupFound, 'now' | 'revision'> {
-  /** Name of the sequence group; may be empty. */
-  group: string
-  /** Key of the current period. */
-  periodKey: number
   free: number[]
   reservations: Map<string, StoredReservation>
   reserved: Set<StoredReservation>
@@ -135,13 +125,4 @@ export function numberState(
     reserved: new Set(),
     closed: new Set(),
   }
-}
-
-/** The write of a sequence group; undefined: nothing changed. */
-export function sequenceGroupWrite(state: NumberState): SequenceGroupWrite | undefined {
-  const { definition, last, next, generation, isMoved, isIssued, raised, taken } = state
-  if (!isMoved && state.closed.size === 0) return undefined
-  const reserved = [...state.reserved]
-  const closed = [...state.closed]
-  return { definition, last, next, generation, isMoved, isIssued, raised, taken, reserved, closed }
 }
