@@ -1,10 +1,9 @@
-import { apply, applyAll, type CounterOperation } from '../counters/apply.ts'
+import { apply, applyAll } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
 import type { Batch, BatchedCall, RunOperation } from './batch.ts'
 import type { Call } from './call.ts'
-import type { CounterRun } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import type { Applied } from './request.ts'
 import type { Decision, Found } from './writer.ts'
@@ -91,8 +90,7 @@ function applyOne(operations: readonly RunOperation[], at: Date): OperationResul
   return results
 }
 
-function onCounters(operations: readonly RunOperation[]): { row: CounterRun; operation: CounterOperation }[] {
-  return operations.flatMap((one) =>
-    one.kind === 'counter' ? [{ row: one.run, operation: one.operation }] : [],
-  )
+function onCounters(operations: readonly RunOperation[]) {
+  const some = operations.filter((one) => one.kind === 'counter')
+  return some.map(({ run, operation }) => ({ row: run, operation }))
 }

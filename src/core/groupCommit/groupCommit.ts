@@ -7,7 +7,6 @@ import { type FlushOptions, flushAll, probe } from './flushLoop.ts'
 import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
 import { type Applied, MissingRow, type NamedOperation, type Request, type RowOperation } from './request.ts'
-import { resolveRows } from './resolveRows.ts'
 import type { Failure, Writer } from './writer.ts'
 
 /**
@@ -211,6 +210,30 @@ export function openGroupCommit(options: GroupCommitOptions) {
       call.settle(call.isCommitting ? doubtful(call, reason, error) : errorOf(error))
     }
     return false
+  }
+}
+
+/**
+ * Looks up the rows of a call: from the cache, or else from the database, where missing ones may be created. Synchronous
+ * if all are cached.
+ *
+ * @throws {MissingRow} if a row doesn't exist and must not be created
+ */
+function resolveRows({ request }: Call, now: () => Date): RowOperation[] | Promise<RowOperation[]> {
+  const { operations, missingRows } = request
+  const cached: RowOperation[] = []
+  for (const named of operations) {
+    const operation = named.cached()
+    if (operation) cached.push(operation)
+  }
+  if (cached.length === operations.length) return cached
+  return Promise.all(operations.map(resolve))
+
+  async function resolve(named: NamedOperation): Promise<RowOperation> {
+    const operation =
+      named.cached() ?? (await (missingRows === 'create' ? named.loadOrCreate(now()) : named.load()))
+    if (!operation) throw new MissingRow()
+    return operation
   }
 }
 
