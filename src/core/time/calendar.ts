@@ -158,11 +158,8 @@ function openStretches(timeZone: string): (at: number) => Stretch {
   let latest: Stretch | undefined
   return (at) => {
     if (!latest || at < latest.from || latest.until <= at) {
-      latest = known.find(({ from, until }) => from <= at && at < until)
-      if (!latest) {
-        latest = stretchOf(timeZone, at)
-        known.push(latest)
-      }
+      latest = known.find(({ from, until }) => from <= at && at < until) ?? stretchOf(timeZone, at)
+      if (!known.includes(latest)) known.push(latest)
     }
     return latest
   }
