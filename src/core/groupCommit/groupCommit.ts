@@ -106,7 +106,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
     try {
       const resolved = resolveRows(call, now)
       call.operations = resolved instanceof Promise ? await resolved : resolved
-      if (before.length > 0 && isSame(before, call.operations)) await waitForRows(call)
+      if (before.length > 0 && before.every(({ row }, index) => row.key === call.operations[index]?.row.key))
+        await waitForRows(call)
       enqueue(call)
     } catch (error) {
       call.settle(errorOf(error))
@@ -185,7 +186,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
 
   async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
     // A call that touches more must not hold those rows while it waits for this key.
-    const other = calls.find(touchesMore)
+    const other = calls.find(({ operations, request }) => operations.length + (request.claim ? 1 : 0) > 1)
     const failure = other && (await probe(writer, key, other, options))
     if (!failure) return flushAll(writer, calls, quarantineContext)
     blame(key, calls, failure)
@@ -235,13 +236,4 @@ function resolveRows({ request }: Call, now: () => Date): RowOperation[] | Promi
     if (!operation) throw new MissingRow()
     return operation
   }
-}
-
-/** Whether the rows of a call have the same keys again. */
-function isSame(before: readonly RowOperation[], after: readonly RowOperation[]): boolean {
-  return before.every(({ row }, index) => row.key === after[index]?.row.key)
-}
-
-function touchesMore({ operations, request: { claim } }: Call): boolean {
-  return operations.length + (claim ? 1 : 0) > 1
 }

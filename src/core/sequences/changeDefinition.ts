@@ -53,7 +53,11 @@ export function changedSequenceDefinition(
   const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
   const overlapping = formatHistory.find((past) =>
     formatsOverlap(past.format, definition.format, {
-      carriesOn: carriesOn(past, definition),
+      // The next numbers follow those of the earlier format, so that none is reissued.
+      carriesOn:
+        !past.isMixed &&
+        past.restartEvery === definition.restartEvery &&
+        past.isDescending === isDescending(definition),
       isDated: definition.restartEvery !== null,
       isSigned,
       groups: past.groups,
@@ -136,20 +140,13 @@ function isSigning({ startValue, step, minValue }: SequenceDefinition): boolean 
   return startValue < 0 || (step < 0 && (minValue === null || minValue < 0))
 }
 
-/** Whether the next numbers follow those of an earlier format, so that none is reissued. */
-function carriesOn({ isMixed, ...past }: PastFormat, next: SequenceDefinition): boolean {
-  return !isMixed && past.restartEvery === next.restartEvery && past.isDescending === isDescending(next)
-}
-
 function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
   const others = ['restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
-  const [before, after] = [past.format, next.format].map(described)
+  const [before, after] = [past, next].map(({ format }) =>
+    format ? JSON.stringify(format) : 'plain numbers',
+  )
   const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`
   return refused(changedIn(change, 'format', ...others), message)
-}
-
-function described(format: string | null): string {
-  return format === null ? 'plain numbers' : JSON.stringify(format)
 }
 
 /** Of parts that contradict each other, the first one that the caller changed, as an argument. */

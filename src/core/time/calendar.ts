@@ -128,10 +128,11 @@ function openCalendar(timeZone: string) {
     return Math.max(date - stretch.offset, stretch.from)
   }
 
-  /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
-  const clockAt = (at: number) => at + stretchAt(at).offset
-
-  return { bucketAt, clockAt }
+  return {
+    bucketAt,
+    /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
+    clockAt: (at: number) => at + stretchAt(at).offset,
+  }
 }
 
 /** Dates are encoded as their midnight in UTC, in milliseconds. */
