@@ -31,21 +31,25 @@ export type PeriodValues = { readonly [P in Period]?: number }
 export type PeriodTotal = { period: Period; value: number }
 
 /** State of a counter's row while operations are applied to it in order. */
-export interface RowState {
-  value: number
+export class RowState {
+  value = 0
   definition: Definition
   /** One for each tracked period; undefined: not read, as they are not needed. */
   periodTotals: PeriodTotal[] | undefined
   /** Number of operations that added to its value or set it. */
-  counted: number
+  counted = 0
   /** Sum of the additions. It may leave the safe range if the value was set in between. */
-  added: bigint
+  added = 0n
   /** Revision before all operations; undefined: not requested. */
   revision: number | undefined
   /** How much the operations raise it. */
-  raised: number
-  isDefined: boolean
-  isDeleted: boolean
+  raised = 0
+  isDefined = false
+  isDeleted = false
+
+  constructor(definition: Definition) {
+    this.definition = definition
+  }
 }
 
 /** One operation with the effect of two, in order; undefined: it would leave the safe range. */

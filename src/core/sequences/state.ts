@@ -1,6 +1,5 @@
 import type { SequenceGroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
-import type { SequenceDefinition } from './definition.ts'
 
 export type SequenceOperation =
   | { kind: 'next'; count: number }
@@ -75,14 +74,12 @@ export interface SequenceGroupFound extends Position {
 }
 
 /** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
-export interface NumberState extends Position, Pick<SequenceGroupFound, 'now' | 'revision'> {
-  /** The definition that is applied. */
-  definition: SequenceDefinition
-  /** Name of the sequence group; may be empty. */
-  group: string
+export interface NumberState
+  extends Position,
+    Pick<SequenceGroupRow, 'definition' | 'group'>,
+    Pick<SequenceGroupFound, 'generation' | 'now' | 'revision'> {
   /** Key of the current period. */
   periodKey: number
-  generation: number
   /** Whether it issued numbers or was restarted. */
   isMoved: boolean
   isIssued: boolean
