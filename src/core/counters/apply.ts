@@ -89,17 +89,15 @@ export function applyAll(
       for (const step of undo.reverse()) step()
       return result.with({ index, value: row.value })
     }
-    undo.push(() => takeBack(row, result))
+    undo.push(() => {
+      row.value = result.previousValue
+      row.counted -= 1
+      row.raised -= raiseBy(result.appliedDelta)
+      addToPeriods(row, -(result.appliedDelta ?? 0))
+    })
     results.push(result)
   }
   return results
-}
-
-function takeBack(row: RowState, { previousValue, appliedDelta }: CounterResult): void {
-  row.value = previousValue
-  row.counted -= 1
-  row.raised -= raiseBy(appliedDelta)
-  addToPeriods(row, -(appliedDelta ?? 0))
 }
 
 function add(row: RowState, delta: number): CounterResult | NthError {

@@ -8,21 +8,16 @@ import type { Precautions } from './precautions.ts'
 import type { Applied } from './request.ts'
 import type { Decision, Found } from './writer.ts'
 
-/** What a flush writes, and what its callers get if it commits. */
-export interface AppliedBatch {
-  decision: Decision
-  results: ReadonlyMap<Call, Applied | NthError>
-}
-
 /**
- * Applies all calls in order of arrival. Returns `withdraw` if a row is gone, or if a statement was sent that the results
- * don't confirm, such as one with a refused operation: its row takes the locked path from then on.
+ * Applies all calls in order of arrival. Returns what the flush writes, and what its callers get if it commits. Returns
+ * `withdraw` if a row is gone, or if a statement was sent that the results don't confirm, such as one with a refused
+ * operation: its row takes the locked path from then on.
  */
 export function applyBatch(
   batch: Batch,
   found: Found,
   { at, precautions, keyTtlMs }: { at: Date; precautions: Precautions; keyTtlMs: number },
-): AppliedBatch | 'withdraw' {
+): { decision: Decision; results: Map<Call, Applied | NthError> } | 'withdraw' {
   const { counters, sequenceGroups, claims } = batch
   const runs = [...counters, ...sequenceGroups]
   for (const run of counters) run.begin(found.counters.get(run))

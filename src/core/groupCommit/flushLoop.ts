@@ -2,12 +2,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
 import { isOf } from '../rows.ts'
-import { type AppliedBatch, applyBatch } from './applyBatch.ts'
+import { applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf } from './batch.ts'
 import { type Call, doubtful, openFlight } from './call.ts'
 import type { CounterRun } from './counterRun.ts'
 import type { PendingCalls } from './pendingCalls.ts'
 import { openPrecautions, type Precautions } from './precautions.ts'
+import type { Applied } from './request.ts'
 import type { SequenceRun } from './sequenceRun.ts'
 import type { Decision, Failure, Found, Writer } from './writer.ts'
 
@@ -113,7 +114,7 @@ async function attempt(
 ) {
   const flight = openFlight(calls.length)
   for (const call of calls) call.flushIn(flight)
-  let results: AppliedBatch['results'] = new Map()
+  let results = new Map<Call, Applied | NthError>()
   let batch: Batch = { calls: [], counters: [], sequenceGroups: [], claims: [] }
   try {
     batch = batchOf(calls, precautions, at)
@@ -139,10 +140,7 @@ async function attempt(
   }
 }
 
-/**
- * Bisects the calls to find the one that causes an exception, and fails it. Its row is quarantined, so that later calls
- * to it don't delay the others.
- */
+/** Bisects the calls to find the one that causes an exception. Fails it, and quarantines its row: it would delay others. */
 async function flushApart(
   writer: Writer,
   calls: readonly Call[],

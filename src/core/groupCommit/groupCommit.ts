@@ -206,10 +206,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
   /** Answers calls after an unexpected exception. The flush loop goes on. */
   function fail(calls: readonly Call[], error: unknown): false {
     onFault(error)
-    for (const call of calls) {
-      const reason = 'An internal error occurred'
-      call.settle(call.isCommitting ? doubtful(call, reason, error) : errorOf(error))
-    }
+    for (const call of calls)
+      call.settle(call.isCommitting ? doubtful(call, 'An internal error occurred', error) : errorOf(error))
     return false
   }
 }
@@ -232,7 +230,7 @@ function resolveRows({ request }: Call, now: () => Date): RowOperation[] | Promi
 
   async function resolve(named: NamedOperation): Promise<RowOperation> {
     const operation =
-      named.cached() ?? (await (missingRows === 'create' ? named.loadOrCreate(now()) : named.load()))
+      named.cached() ?? (await (missingRows === 'fail' ? named.load() : named.loadOrCreate(now())))
     if (!operation) throw new MissingRow()
     return operation
   }

@@ -16,10 +16,7 @@ import { formatsOverlap } from './formatOverlap.ts'
 /** How often the format of a sequence in use can be changed. */
 const MAX_PAST_FORMATS = 100
 
-/**
- * A sequence definition after a change, with its format history; an error if it is invalid, or if numbers could be
- * issued that look like earlier ones.
- */
+/** A definition after a change, with its format history; an error if it is invalid, or could issue texts again. */
 export function changedSequenceDefinition(
   history: History,
   change: SequenceDefinitionChange,

@@ -78,13 +78,10 @@ function beginWithNumber(a: Places, b: Places, isSigned: boolean): boolean {
 
 /** Whether a place has a character that is impossible at another place; at the number, as its first or last one. */
 function isImpossibleAt(other: Place, place: Place, isSigned: boolean): boolean {
+  // A character has one or two UTF-16 code units.
+  const isText = (one: Place) => one.length <= 2
   if (!isText(place) || isText(other)) return isText(place) && place !== other
   return !/^\d$/.test(place) && !(place === '-' && other === NUMBER && isSigned)
-}
-
-/** A character has one or two UTF-16 code units. */
-function isText(place: Place): boolean {
-  return place.length <= 2
 }
 
 /** The places of a format. An unnamed sequence group has none. */

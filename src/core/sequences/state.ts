@@ -62,10 +62,7 @@ export interface SequenceGroupFound extends Position {
   generation: number
   /** Time by the database's clock, in milliseconds since 1970. */
   now: number
-  /**
-   * Released or expired numbers of the current period and generation, within the bounds: the first ones to reissue, as
-   * many as may be needed.
-   */
+  /** Released or expired numbers of this period and generation, within the bounds: the first ones, as many as needed. */
   free: readonly number[]
   /** The reservations to confirm or release. */
   reservations: readonly StoredReservation[]

@@ -20,10 +20,7 @@ export interface Bucket {
   end: number
 }
 
-/**
- * Range of calendars: a `datetime` of the database can't hold earlier instants, and each clock change is slow to
- * compute the first time.
- */
+/** Range of calendars: a `datetime` can't hold earlier instants, and each clock change is slow to compute once. */
 export const FIRST_INSTANT = Date.UTC(1000, 0, 2)
 export const LAST_INSTANT = Date.UTC(2100, 0, 1)
 
@@ -150,10 +147,7 @@ const nextDate: Record<Exclude<Period, 'HOUR'>, (date: number) => number> = {
   YEAR: (date) => new Date(date).setUTCFullYear(new Date(date).getUTCFullYear() + 1),
 }
 
-/**
- * Finds the stretch that contains an instant. Each is computed once: that takes Temporal some 100 µs, as long as a
- * hundred buckets take here.
- */
+/** Finds the stretch of an instant. Each is computed once: it takes Temporal 100 µs, like a hundred buckets here. */
 function openStretches(timeZone: string): (at: number) => Stretch {
   const known: Stretch[] = []
   let latest: Stretch | undefined
