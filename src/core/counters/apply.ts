@@ -87,7 +87,7 @@ export function applyAll(
     if (result instanceof NthError) {
       // Last first: a row may occur several times.
       for (const step of undo.reverse()) step()
-      return result.with({ index, value: row.value })
+      return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
     }
     undo.push(() => {
       row.value = result.previousValue

@@ -124,8 +124,7 @@ function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): Pas
 }
 
 function isAlike(past: PastFormat, other: PastFormat): boolean {
-  const [one, two] = [past, other].map((each) => JSON.stringify({ ...each, groups: undefined }))
-  return one === two
+  return JSON.stringify({ ...past, groups: undefined }) === JSON.stringify({ ...other, groups: undefined })
 }
 
 /** Whether numbers may be negative without a restart at a negative number. */
