@@ -66,11 +66,6 @@ export class NthError extends Error {
     this.details = details
   }
 
-  /** The same error with more details. */
-  with(details: ErrorDetails): NthError {
-    return new NthError(this.code, this.message, { ...this.details, ...details }, { cause: this.cause })
-  }
-
   /** The `extensions` of this error in a response. */
   get extensions(): Record<string, unknown> {
     return { code: this.code, ...this.details, ...(RETRYABLE.includes(this.code) && { retryable: true }) }

@@ -31,21 +31,25 @@ export type PeriodValues = { readonly [P in Period]?: number }
 export type PeriodTotal = { period: Period; value: number }
 
 /** State of a counter's row while operations are applied to it in order. */
-export interface RowState {
-  value: number
+export class RowState {
+  value = 0
   definition: Definition
   /** One for each tracked period; undefined: not read, as they are not needed. */
   periodTotals: PeriodTotal[] | undefined
   /** Number of operations that added to its value or set it. */
-  counted: number
+  counted = 0
   /** Sum of the additions. It may leave the safe range if the value was set in between. */
-  added: bigint
+  added = 0n
   /** Revision before all operations; undefined: not requested. */
   revision: number | undefined
   /** How much the operations raise it. */
-  raised: number
-  isDefined: boolean
-  isDeleted: boolean
+  raised = 0
+  isDefined = false
+  isDeleted = false
+
+  constructor(definition: Definition) {
+    this.definition = definition
+  }
 }
 
 /** One operation with the effect of two, in order; undefined: it would leave the safe range. */
@@ -83,19 +87,17 @@ export function applyAll(
     if (result instanceof NthError) {
       // Last first: a row may occur several times.
       for (const step of undo.reverse()) step()
-      return result.with({ index, value: row.value })
+      return new NthError(result.code, result.message, { ...result.details, index, value: row.value })
     }
-    undo.push(() => takeBack(row, result))
+    undo.push(() => {
+      row.value = result.previousValue
+      row.counted -= 1
+      row.raised -= raiseBy(result.appliedDelta)
+      addToPeriods(row, -(result.appliedDelta ?? 0))
+    })
     results.push(result)
   }
   return results
-}
-
-function takeBack(row: RowState, { previousValue, appliedDelta }: CounterResult): void {
-  row.value = previousValue
-  row.counted -= 1
-  row.raised -= raiseBy(appliedDelta)
-  addToPeriods(row, -(appliedDelta ?? 0))
 }
 
 function add(row: RowState, delta: number): CounterResult | NthError {

@@ -5,11 +5,9 @@ import { NthError } from '../errors.ts'
 export interface Bounds {
   minValue: number | null
   maxValue: number | null
-  overflow: Overflow
+  /** Effect of an addition that would cross a bound: it is refused, or applied up to the bound. */
+  overflow: 'REJECT' | 'SATURATE'
 }
-
-/** Effect of an addition that would cross a bound: it is refused, or applied up to the bound. */
-export type Overflow = 'REJECT' | 'SATURATE'
 
 export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
 

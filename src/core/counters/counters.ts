@@ -112,15 +112,7 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
     { claim, wantsPeriodValues, withRevision, deadline }: RequestOptions = {},
   ): Promise<Applied> {
     // No spread: it is slow in code that every call runs.
-    return groupCommit.change({
-      operations,
-      mode,
-      missingRows: 'create',
-      claim,
-      wantsPeriodValues,
-      withRevision,
-      deadline,
-    })
+    return groupCommit.change({ operations, mode, claim, wantsPeriodValues, withRevision, deadline })
   }
 }
 

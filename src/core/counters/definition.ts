@@ -22,10 +22,7 @@ export interface TrackedPeriod {
   period: Period
   /** How many days totals are kept after the period ends; null: forever. */
   keepDays: number | null
-  /**
-   * Start of the complete totals, in milliseconds since 1970; null: complete from the beginning. Earlier totals come
-   * from finer periods only.
-   */
+  /** Start of the complete totals, in milliseconds since 1970; null: all are. Earlier: finer periods only. */
   since: number | null
 }
 

@@ -4,7 +4,6 @@ import { hasRoom, untilRoom } from '../eventLoop/ticks.ts'
 import { joinNames } from '../names.ts'
 import {
   type Bucket,
-  type Calendar,
   calendarOf,
   DAY_MS,
   HALF_MS,
@@ -59,7 +58,9 @@ export function openHistory(
     )
     for (const { period, rows } of found) {
       for (const { start, value } of rows) {
-        const total = totalAt(totals, placeOf(calendar, period, start))
+        // Unless a period starts there, the row was recorded in another time zone, and its middle decides.
+        const isStart = calendar.bucketAt(period, start).start === start
+        const total = totalAt(totals, isStart ? start : start + HALF_MS[period])
         if (total) total.value += value
         if (!hasRoom(0)) await untilRoom(0)
       }
@@ -123,14 +124,6 @@ function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Buc
     const count = (since: number) => Math.max(0, Math.ceil((until - Math.max(from, since)) / lengthMs) + 1)
     return rows + count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
   }, 0)
-}
-
-/**
- * An instant in the period to which a row counts: the row's start, if a period of the current time zone starts there.
- * Otherwise the row was recorded in another time zone, and its middle decides.
- */
-function placeOf({ bucketAt }: Calendar, period: Period, start: number): number {
-  return bucketAt(period, start).start === start ? start : start + HALF_MS[period]
 }
 
 /** The total whose period contains an instant. The periods are consecutive. */

@@ -21,7 +21,9 @@ export const SHORT = 50
 /** The periods of a range, oldest first. In a time zone that is not cached yet, each may be slow. */
 export async function bucketsIn(calendar: Calendar, period: Period, range: HistoryRange, now: number) {
   const { last, from, to } = range
-  checkRange(from, to)
+  for (const [argument, at] of Object.entries({ from, to })) {
+    if (at && (at.getTime() < FIRST_INSTANT || at.getTime() > LAST_INSTANT)) throw tooFar(argument, 'is')
+  }
   const buckets: Bucket[] = []
   if (from) {
     const until = to?.getTime() ?? now + 1
@@ -42,12 +44,6 @@ export async function bucketsIn(calendar: Calendar, period: Period, range: Histo
     if (last > SHORT && !hasRoom(0)) await untilRoom(0)
   }
   return buckets.reverse()
-}
-
-function checkRange(from: Date | null | undefined, to: Date | null | undefined): void {
-  for (const [argument, at] of Object.entries({ from, to })) {
-    if (at && (at.getTime() < FIRST_INSTANT || at.getTime() > LAST_INSTANT)) throw tooFar(argument, 'is')
-  }
 }
 
 function tooFar(argument: string, verb: string): NthError {

@@ -14,29 +14,24 @@ export interface HistorySource {
  */
 export function historySourcesOf(
   retention: Retention,
-  stretch: HistorySource,
+  { period, from, to }: HistorySource,
   now: number,
 ): (HistorySource & { since: number })[] {
-  const { period, from, to } = stretch
   const own = retention.periods.find((kept) => kept.period === period)
-  const finer = finerOf(retention, period)
-  if (!own) return finer ? historySourcesOf(retention, { ...stretch, period: finer }, now) : []
-  const since = finer ? completeSince(retention, own, now) : Number.NEGATIVE_INFINITY
+  // The coarsest kept period that divides it.
+  const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
+  const since = finer || !own ? completeSince(retention, own, now) : Number.NEGATIVE_INFINITY
   const sources =
-    from < since && finer
+    finer && from < since
       ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
       : []
   if (since < to) sources.push({ period, from: Math.max(from, since), to, since })
   return sources
 }
 
-/** The coarsest kept period that divides a period; undefined: none. */
-function finerOf({ periods }: Retention, period: Period): Period | undefined {
-  return PARTS[period].find((part) => periods.some((kept) => kept.period === part))
-}
-
 /** Start of the first complete period, in milliseconds since 1970. */
-function completeSince({ timeZone }: Retention, own: TrackedPeriod, now: number): number {
+function completeSince({ timeZone }: Retention, own: TrackedPeriod | undefined, now: number): number {
+  if (!own) return Number.POSITIVE_INFINITY
   const complete = own.since ?? Number.NEGATIVE_INFINITY
   if (own.keepDays === null) return complete
   // Periods that end after that are not deleted yet.

@@ -18,8 +18,6 @@ export interface NamespaceStore {
   define(name: string, change: (present: Retention) => Retention): Promise<NamespaceState>
 }
 
-export type Namespaces = ReturnType<typeof openNamespaces>
-
 export function openNamespaces(store: NamespaceStore) {
   const { read } = batchReads(
     ({ name }: { name: string }) => name,

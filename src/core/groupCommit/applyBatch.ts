@@ -1,29 +1,23 @@
-import { apply, applyAll, type CounterOperation } from '../counters/apply.ts'
+import { apply, applyAll } from '../counters/apply.ts'
 import { NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
 import type { Batch, BatchedCall, RunOperation } from './batch.ts'
 import type { Call } from './call.ts'
-import type { CounterRun } from './counterRun.ts'
 import type { Precautions } from './precautions.ts'
 import type { Applied } from './request.ts'
 import type { Decision, Found } from './writer.ts'
 
-/** What a flush writes, and what its callers get if it commits. */
-export interface AppliedBatch {
-  decision: Decision
-  results: ReadonlyMap<Call, Applied | NthError>
-}
-
 /**
- * Applies all calls in order of arrival. Returns `withdraw` if a row is gone, or if a statement was sent that the results
- * don't confirm, such as one with a refused operation: its row takes the locked path from then on.
+ * Applies all calls in order of arrival. Returns what the flush writes, and what its callers get if it commits. Returns
+ * `withdraw` if a row is gone, or if a statement was sent that the results don't confirm, such as one with a refused
+ * operation: its row takes the locked path from then on.
  */
 export function applyBatch(
   batch: Batch,
   found: Found,
   { at, precautions, keyTtlMs }: { at: Date; precautions: Precautions; keyTtlMs: number },
-): AppliedBatch | 'withdraw' {
+): { decision: Decision; results: Map<Call, Applied | NthError> } | 'withdraw' {
   const { counters, sequenceGroups, claims } = batch
   const runs = [...counters, ...sequenceGroups]
   for (const run of counters) run.begin(found.counters.get(run))
@@ -91,8 +85,7 @@ function applyOne(operations: readonly RunOperation[], at: Date): OperationResul
   return results
 }
 
-function onCounters(operations: readonly RunOperation[]): { row: CounterRun; operation: CounterOperation }[] {
-  return operations.flatMap((one) =>
-    one.kind === 'counter' ? [{ row: one.run, operation: one.operation }] : [],
-  )
+function onCounters(operations: readonly RunOperation[]) {
+  const some = operations.filter((one) => one.kind === 'counter')
+  return some.map(({ run, operation }) => ({ row: run, operation }))
 }

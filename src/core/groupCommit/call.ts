@@ -124,13 +124,10 @@ export function openFlight(count: number) {
 
 /** The error of a call at its deadline. */
 export function expired(call: Call, timeoutMs: number): NthError {
-  const seconds = timeoutMs / 1000
-  if (call.isCommitting) {
-    const reason = `The database did not confirm this change within ${seconds} seconds`
-    return doubtful(call, reason, call.obstacle)
-  }
-  const message = `The database could not make this change within ${seconds} seconds; nothing was done.`
-  return unavailable(message, call.obstacle)
+  const { isCommitting, obstacle } = call
+  const within = `within ${timeoutMs / 1000} seconds`
+  if (isCommitting) return doubtful(call, `The database did not confirm this change ${within}`, obstacle)
+  return unavailable(`The database could not make this change ${within}; nothing was done.`, obstacle)
 }
 
 /** The error of a call that may have been applied. With an idempotency key it is safe to retry. */

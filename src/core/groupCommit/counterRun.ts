@@ -1,11 +1,4 @@
-import {
-  type CounterOperation,
-  coalesce,
-  type PeriodTotal,
-  type RowState,
-  raiseBy,
-  type ValueOperation,
-} from '../counters/apply.ts'
+import { type CounterOperation, coalesce, RowState, raiseBy, type ValueOperation } from '../counters/apply.ts'
 import type { Definition } from '../counters/definition.ts'
 import type { CounterRow } from '../rows.ts'
 import type { Precautions } from './precautions.ts'
@@ -27,7 +20,7 @@ export type CounterWrite =
   | { value: number; isCounted: boolean; raised: number; definition: Definition | undefined }
 
 /** The operations of one flush on one counter. */
-export class CounterRun implements RowState {
+export class CounterRun extends RowState {
   readonly row: CounterRow
   /**
    * All operations on it as one, sent as one statement. Undefined: the locked path. The row is read under lock, its
@@ -44,26 +37,16 @@ export class CounterRun implements RowState {
   /** The slot that is changed; undefined: all of them, under lock. */
   slot: number | undefined
 
-  // What it finds, and its state while operations are applied.
   isGone = false
   /** The value before all operations. */
   before = 0
-  value = 0
-  definition: Definition
-  periodTotals: PeriodTotal[] | undefined
-  revision: number | undefined
-  counted = 0
-  added = 0n
-  raised = 0
-  isDefined = false
-  isDeleted = false
   /** Whether an operation on it was refused, or undone with others of its call. */
   isRefused = false
 
   constructor(row: CounterRow, precautions: Precautions) {
     const { slots, bounds } = row.definition
+    super(row.definition)
     this.row = row
-    this.definition = row.definition
     const isLocked = precautions.lockedPath.has(row.key)
     const readsTotals = precautions.withPeriodTotals.has(row.key)
     this.coalesced = bounds || isLocked ? undefined : NO_CHANGE

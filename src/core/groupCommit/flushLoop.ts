@@ -2,14 +2,15 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
 import { isOf } from '../rows.ts'
-import { type AppliedBatch, applyBatch } from './applyBatch.ts'
+import { applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf } from './batch.ts'
 import { type Call, doubtful, openFlight } from './call.ts'
 import type { CounterRun } from './counterRun.ts'
 import type { PendingCalls } from './pendingCalls.ts'
 import { openPrecautions, type Precautions } from './precautions.ts'
+import type { Applied } from './request.ts'
 import type { SequenceRun } from './sequenceRun.ts'
-import type { Decision, Failure, Found, Outcome, Writer } from './writer.ts'
+import type { Decision, Failure, Found, Writer } from './writer.ts'
 
 export interface FlushOptions {
   now: () => Date
@@ -27,8 +28,6 @@ export interface FlushContext extends FlushOptions {
   /** The row or claim of a key failed, which these calls touch. */
   quarantine(key: string, calls: readonly Call[], failure: Failure): void
 }
-
-const NOTHING: Batch = { calls: [], counters: [], sequenceGroups: [], claims: [] }
 
 const LOCKED: Failure = {
   kind: 'failed',
@@ -61,9 +60,12 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
       case 'stale':
         resolveAgain(open)
         return false
-      case 'withdrawn':
-        open = without(open, goneIn(batch), resolveAgain)
+      case 'withdrawn': {
+        const gone = [...batch.counters, ...batch.sequenceGroups].filter(({ isGone }) => isGone)
+        const keys = gone.map(({ row }) => row.key)
+        open = without(open, keys, resolveAgain)
         break
+      }
       case 'unavailable':
         open = without(open, outcome.gone, resolveAgain)
         for (const key of outcome.locked)
@@ -112,13 +114,12 @@ async function attempt(
 ) {
   const flight = openFlight(calls.length)
   for (const call of calls) call.flushIn(flight)
-  let results: AppliedBatch['results'] = new Map()
-  let batch: Batch
+  let results = new Map<Call, Applied | NthError>()
+  let batch: Batch = { calls: [], counters: [], sequenceGroups: [], claims: [] }
   try {
     batch = batchOf(calls, precautions, at)
   } catch (cause) {
-    const outcome: Outcome = { kind: 'broken', cause }
-    return { outcome, batch: NOTHING, results }
+    return { outcome: { kind: 'broken', cause } as const, batch, results }
   }
   const { counters, sequenceGroups, claims } = batch
   const { awaited } = flight
@@ -139,10 +140,7 @@ async function attempt(
   }
 }
 
-/**
- * Bisects the calls to find the one that causes an exception, and fails it. Its row is quarantined, so that later calls
- * to it don't delay the others.
- */
+/** Bisects the calls to find the one that causes an exception. Fails it, and quarantines its row: it would delay others. */
 async function flushApart(
   writer: Writer,
   calls: readonly Call[],
@@ -160,10 +158,6 @@ async function flushApart(
   const first = await flushAll(writer, calls.slice(0, half), context)
   const second = await flushAll(writer, calls.slice(half), context)
   return first || second
-}
-
-function goneIn({ counters, sequenceGroups }: Batch): string[] {
-  return [...counters, ...sequenceGroups].filter(({ isGone }) => isGone).map(({ row }) => row.key)
 }
 
 /** Passes on the calls that touch one of some keys. Returns the others. */

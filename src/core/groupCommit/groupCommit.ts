@@ -7,7 +7,6 @@ import { type FlushOptions, flushAll, probe } from './flushLoop.ts'
 import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
 import { type Applied, MissingRow, type NamedOperation, type Request, type RowOperation } from './request.ts'
-import { resolveRows } from './resolveRows.ts'
 import type { Failure, Writer } from './writer.ts'
 
 /**
@@ -107,7 +106,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
     try {
       const resolved = resolveRows(call, now)
       call.operations = resolved instanceof Promise ? await resolved : resolved
-      if (before.length > 0 && isSame(before, call.operations)) await waitForRows(call)
+      if (before.length > 0 && before.every(({ row }, index) => row.key === call.operations[index]?.row.key))
+        await waitForRows(call)
       enqueue(call)
     } catch (error) {
       call.settle(errorOf(error))
@@ -186,7 +186,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
 
   async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
     // A call that touches more must not hold those rows while it waits for this key.
-    const other = calls.find(touchesMore)
+    const other = calls.find(({ operations, request }) => operations.length + (request.claim ? 1 : 0) > 1)
     const failure = other && (await probe(writer, key, other, options))
     if (!failure) return flushAll(writer, calls, quarantineContext)
     blame(key, calls, failure)
@@ -206,19 +206,32 @@ export function openGroupCommit(options: GroupCommitOptions) {
   /** Answers calls after an unexpected exception. The flush loop goes on. */
   function fail(calls: readonly Call[], error: unknown): false {
     onFault(error)
-    for (const call of calls) {
-      const reason = 'An internal error occurred'
-      call.settle(call.isCommitting ? doubtful(call, reason, error) : errorOf(error))
-    }
+    for (const call of calls)
+      call.settle(call.isCommitting ? doubtful(call, 'An internal error occurred', error) : errorOf(error))
     return false
   }
 }
 
-/** Whether the rows of a call have the same keys again. */
-function isSame(before: readonly RowOperation[], after: readonly RowOperation[]): boolean {
-  return before.every(({ row }, index) => row.key === after[index]?.row.key)
-}
+/**
+ * Looks up the rows of a call: from the cache, or else from the database, where missing ones may be created. Synchronous
+ * if all are cached.
+ *
+ * @throws {MissingRow} if a row doesn't exist and must not be created
+ */
+function resolveRows({ request }: Call, now: () => Date): RowOperation[] | Promise<RowOperation[]> {
+  const { operations, missingRows } = request
+  const cached: RowOperation[] = []
+  for (const named of operations) {
+    const operation = named.cached()
+    if (operation) cached.push(operation)
+  }
+  if (cached.length === operations.length) return cached
+  return Promise.all(operations.map(resolve))
 
-function touchesMore({ operations, request: { claim } }: Call): boolean {
-  return operations.length + (claim ? 1 : 0) > 1
+  async function resolve(named: NamedOperation): Promise<RowOperation> {
+    const operation =
+      named.cached() ?? (await (missingRows === 'fail' ? named.load() : named.loadOrCreate(now())))
+    if (!operation) throw new MissingRow()
+    return operation
+  }
 }

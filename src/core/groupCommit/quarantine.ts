@@ -1,26 +1,21 @@
 import { firstOf } from './batch.ts'
 import type { Call } from './call.ts'
 
-interface Entry {
-  calls: Set<Call>
-  isTried: boolean
-}
-
 /** Maximum number of keys without waiting calls. */
 const MAX_IDLE = 1000
 
 /** Keys of rows and claims that failed and would delay the others: another session locks them, or a trigger refuses. */
 export function openQuarantine() {
   // Least recently tried first.
-  const quarantine = new Map<string, Entry>()
+  const quarantine = new Map<string, { calls: Set<Call>; isTried: boolean }>()
 
-  function open(key: string): Entry {
+  function open(key: string) {
     // Before the new one is added: it has no calls yet either.
     if (quarantine.size >= MAX_IDLE) {
       const idle = [...quarantine].find(([, { calls, isTried }]) => calls.size === 0 && !isTried)
       if (idle) quarantine.delete(idle[0])
     }
-    const entry: Entry = { calls: new Set(), isTried: false }
+    const entry = { calls: new Set<Call>(), isTried: false }
     quarantine.set(key, entry)
     return entry
   }

@@ -9,8 +9,8 @@ export interface Request {
   readonly operations: readonly NamedOperation[]
   /** One operation; or several on counters, of which all are applied or none. */
   readonly mode: 'one' | 'all'
-  /** What happens to rows that don't exist. `fail`: the call fails with `MissingRow`. */
-  readonly missingRows: 'create' | 'fail'
+  /** What happens to rows that don't exist. Default: `create`. `fail`: the call fails with `MissingRow`. */
+  readonly missingRows?: 'create' | 'fail'
   readonly claim?: Claim | undefined
   /** Whether it returns the totals of the current periods. */
   readonly wantsPeriodValues?: boolean | undefined
@@ -54,7 +54,6 @@ function named<Name, R extends Row>(rows: Rows<Name, R>, name: Name, on: (row: R
     },
     loadOrCreate: async (at: Date) => on(await rows.loadOrCreate(name, at)),
     forget: () => rows.forget(name),
-    /** For messages. */
     describe: () => JSON.stringify(name),
   }
 }

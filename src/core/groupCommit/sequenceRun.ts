@@ -5,10 +5,8 @@ import {
   type NumberState,
   numberState,
   type SequenceGroupFound,
-  type SequenceGroupWrite,
   type SequenceOperation,
   type SequenceResult,
-  sequenceGroupWrite,
 } from '../sequences/state.ts'
 import { periodKeyOf } from '../time/periodKey.ts'
 import type { Precautions } from './precautions.ts'
@@ -78,8 +76,9 @@ export class SequenceRun {
   }
 
   /** What to write; undefined: nothing, or the statement that advanced it has written it. */
-  write(): SequenceGroupWrite | undefined {
-    return this.#found.isAdvanced ? undefined : sequenceGroupWrite(this.#state)
+  write(): NumberState | undefined {
+    const { isMoved, closed } = this.#state
+    return !this.#found.isAdvanced && (isMoved || closed.size > 0) ? this.#state : undefined
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Claim, EarlierResults, StoredResults } from '../idempotency.ts'
-import type { SequenceGroupFound, SequenceGroupWrite } from '../sequences/state.ts'
+import type { NumberState, SequenceGroupFound } from '../sequences/state.ts'
 import type { CounterFound, CounterRun, CounterWrite } from './counterRun.ts'
 import type { SequenceRun } from './sequenceRun.ts'
 
@@ -37,7 +37,7 @@ export interface Found {
 /** What a flush writes after its operations are applied. */
 export interface Decision {
   counters: readonly { run: CounterRun; write: CounterWrite }[]
-  sequenceGroups: readonly { run: SequenceRun; write: SequenceGroupWrite }[]
+  sequenceGroups: readonly { run: SequenceRun; write: NumberState }[]
   /** The counters whose `added` goes to the totals of their current periods. */
   additions: readonly CounterRun[]
   /** Results to store under new idempotency keys. */

@@ -37,7 +37,10 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
   }
   const ring = { from: startOfRound(definition), end }
   const most = Math.min(numbersUntil(ring.from, end, step), MAX_BLOCK_OF_CYCLE)
-  if (count > most) return tooLong(count, most)
+  if (count > most) {
+    const message = `Argument "count" must be at most ${most}, as this sequence wraps around; it is ${count}.`
+    return new NthError('BAD_USER_INPUT', message, { argument: 'count', limit: most })
+  }
   const value = first ?? ring.from
   const untilEnd = numbersUntil(value, end, step)
   if (count <= untilEnd) return { value, lastValue: further(value, count - 1, step), count, step }
@@ -111,9 +114,4 @@ function exhausted(definition: SequenceDefinition, { last }: Position, count: nu
   }
   const message = `Cannot issue ${asked} within ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}, as ${since}. Nothing was issued.`
   return new NthError('OUT_OF_RANGE', message, { value: last ?? startValue })
-}
-
-function tooLong(count: number, most: number): NthError {
-  const message = `Argument "count" must be at most ${most}, as this sequence wraps around; it is ${count}.`
-  return new NthError('BAD_USER_INPUT', message, { argument: 'count', limit: most })
 }

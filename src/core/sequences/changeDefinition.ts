@@ -16,10 +16,7 @@ import { formatsOverlap } from './formatOverlap.ts'
 /** How often the format of a sequence in use can be changed. */
 const MAX_PAST_FORMATS = 100
 
-/**
- * A sequence definition after a change, with its format history; an error if it is invalid, or if numbers could be
- * issued that look like earlier ones.
- */
+/** A definition after a change, with its format history; an error if it is invalid, or could issue texts again. */
 export function changedSequenceDefinition(
   history: History,
   change: SequenceDefinitionChange,
@@ -30,30 +27,34 @@ export function changedSequenceDefinition(
   if (fault) return fault
   if (!used.isNamed && !used.isUnnamed) return { definition, formatHistory: [] }
   if (definition.gapless !== present.gapless) {
-    return refused('definition.gapless', 'can no longer be changed: numbers were issued')
+    return refused(change, ['gapless'], 'can no longer be changed: numbers were issued')
   }
   if (definition.gapless && isDescending(definition) !== isDescending(present)) {
     const message = 'cannot change direction: numbers that were released would be issued twice'
-    return refused('definition.step', message)
+    return refused(change, ['step'], message)
   }
   const isStartAhead = definition.restartEvery !== null || definition.cycle || used.isNamed
   const isOldStartValid = !crossed(definition, present.startValue)
   if (definition.startValue !== present.startValue && !isStartAhead && isOldStartValid) {
     const message = 'only affects the first number, which was already issued; use restartSequence'
-    return refused('definition.startValue', message)
+    return refused(change, ['startValue'], message)
   }
   const past = formatInUse(present, used)
   const formatHistory = isUsedSince ? withFormat(history.formatHistory, past) : history.formatHistory
   const isSameFormat = isAlike(past, formatInUse(definition, used))
   if (formatHistory.length > MAX_PAST_FORMATS && !isSameFormat) {
-    return refused('definition.format', `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
+    return refused(change, ['format'], `was changed ${MAX_PAST_FORMATS} times in use; create a new sequence`)
   }
   // An unchanged format was compared when it was defined.
   if (definition.cycle || definition.allowRepeats || isSameFormat) return { definition, formatHistory }
   const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
   const overlapping = formatHistory.find((past) =>
     formatsOverlap(past.format, definition.format, {
-      carriesOn: carriesOn(past, definition),
+      // The next numbers follow those of the earlier format, so that none is reissued.
+      carriesOn:
+        !past.isMixed &&
+        past.restartEvery === definition.restartEvery &&
+        past.isDescending === isDescending(definition),
       isDated: definition.restartEvery !== null,
       isSigned,
       groups: past.groups,
@@ -65,26 +66,23 @@ export function changedSequenceDefinition(
 /** Why a definition is invalid; undefined: it is valid. */
 function faultIn(definition: SequenceDefinition, change: SequenceDefinitionChange): NthError | undefined {
   const { startValue, step, minValue, maxValue, cycle, gapless } = definition
-  if (step === 0) return refused('definition.step', 'must not be 0')
+  if (step === 0) return refused(change, ['step'], 'must not be 0')
   if (minValue !== null && maxValue !== null && minValue > maxValue) {
-    return refused(
-      changedIn(change, 'minValue', 'maxValue'),
-      `leaves no number: from ${minValue} to ${maxValue}`,
-    )
+    return refused(change, ['minValue', 'maxValue'], `leaves no number: from ${minValue} to ${maxValue}`)
   }
   const beyond = crossed(definition, startValue)
   if (beyond) {
     const { side, limit } = beyond
     const message = `makes startValue ${startValue} ${side === 'minValue' ? 'lower' : 'higher'} than ${side} ${limit}`
-    return refused(changedIn(change, 'startValue', side), message, { limit })
+    return refused(change, ['startValue', side], message, { limit })
   }
   const end = step > 0 ? 'maxValue' : 'minValue'
   if (cycle && definition[end] === null) {
-    return refused(changedIn(change, 'cycle', end, 'step'), `needs a ${end} to wrap around at`)
+    return refused(change, ['cycle', end, 'step'], `needs a ${end} to wrap around at`)
   }
   if (cycle && gapless) {
     const message = 'is not possible: a gapless sequence cannot wrap around'
-    return refused(changedIn(change, 'gapless', 'cycle'), message)
+    return refused(change, ['gapless', 'cycle'], message)
   }
   return faultInFormat(definition, change)
 }
@@ -93,22 +91,21 @@ function faultInFormat(
   { format, restartEvery, allowRepeats }: SequenceDefinition,
   change: SequenceDefinitionChange,
 ): NthError | undefined {
-  const argument = 'definition.format'
   if (format !== null) {
     const parsed = parseFormat(format)
     if (!isFormat(parsed)) {
       const { message, position } = parsed
-      if (position === undefined) return refused(argument, message)
-      return refused(argument, `${message} (character ${position})`, { position })
+      if (position === undefined) return refused(change, ['format'], message)
+      return refused(change, ['format'], `${message} (character ${position})`, { position })
     }
   }
   if (restartEvery === null || allowRepeats) return undefined
   const hidden = hiddenOf(formatOf(format, false), restartEvery)
   if (hidden.length === 0) return undefined
-  const blamed = change.format === undefined ? 'definition.restartEvery' : argument
+  const blamed = change.format === undefined ? 'restartEvery' : 'format'
   const period = restartEvery.toLowerCase()
   const message = `would repeat numbers: they restart every ${period}, so the format must contain ${hidden.join(' and ')}; or set allowRepeats`
-  return refused(blamed, message)
+  return refused(change, [blamed], message)
 }
 
 function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
@@ -127,8 +124,7 @@ function withFormat(formatHistory: readonly PastFormat[], past: PastFormat): Pas
 }
 
 function isAlike(past: PastFormat, other: PastFormat): boolean {
-  const [one, two] = [past, other].map((each) => JSON.stringify({ ...each, groups: undefined }))
-  return one === two
+  return JSON.stringify({ ...past, groups: undefined }) === JSON.stringify({ ...other, groups: undefined })
 }
 
 /** Whether numbers may be negative without a restart at a negative number. */
@@ -136,28 +132,23 @@ function isSigning({ startValue, step, minValue }: SequenceDefinition): boolean 
   return startValue < 0 || (step < 0 && (minValue === null || minValue < 0))
 }
 
-/** Whether the next numbers follow those of an earlier format, so that none is reissued. */
-function carriesOn({ isMixed, ...past }: PastFormat, next: SequenceDefinition): boolean {
-  return !isMixed && past.restartEvery === next.restartEvery && past.isDescending === isDescending(next)
-}
-
 function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
   const others = ['restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
-  const [before, after] = [past.format, next.format].map(described)
+  const [before, after] = [past, next].map(({ format }) =>
+    format ? JSON.stringify(format) : 'plain numbers',
+  )
   const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`
-  return refused(changedIn(change, 'format', ...others), message)
+  return refused(change, ['format', ...others], message)
 }
 
-function described(format: string | null): string {
-  return format === null ? 'plain numbers' : JSON.stringify(format)
-}
-
-/** Of parts that contradict each other, the first one that the caller changed, as an argument. */
-function changedIn(change: SequenceDefinitionChange, ...parts: (keyof SequenceDefinition)[]): string {
-  return `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
-}
-
-function refused(argument: string, message: string, details: ErrorDetails = {}): NthError {
+/** The error of a change. Of parts that contradict each other, its argument is the first one that the caller changed. */
+function refused(
+  change: SequenceDefinitionChange,
+  parts: readonly (keyof SequenceDefinition)[],
+  message: string,
+  details: ErrorDetails = {},
+): NthError {
+  const argument = `definition.${parts.find((part) => change[part] !== undefined) ?? parts[0]}`
   const text = `Argument "${argument}" ${message}. Nothing was changed.`
   return new NthError('BAD_USER_INPUT', text, { argument, ...details })
 }

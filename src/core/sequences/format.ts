@@ -106,7 +106,8 @@ export function parseFormat(format: string): Format | FormatFault {
     if (token === '}') return { message: 'has an unmatched }; write }}', position }
     if (token === '{')
       return { message: 'has a { that is not closed; for the character itself write {{', position }
-    const part = field === undefined ? textOf(token) : fieldNamed(field)
+    const text = token === '{{' || token === '}}' ? token.slice(1) : token
+    const part = field === undefined ? { kind: 'text' as const, text } : fieldNamed(field)
     if (!part) return { message: `has an unknown field ${token}; supported: ${FIELDS.join(', ')}`, position }
     const last = placed.at(-1)?.part
     if (part.kind === 'text' && last?.kind === 'text') last.text += part.text
@@ -138,10 +139,6 @@ function fieldNamed(name: string): Part | undefined {
   const [, digits] = /^value:([1-9]\d?)$/.exec(name) ?? []
   if (digits && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
   return Object.hasOwn(dateFields, name) ? { kind: name as DateField } : undefined
-}
-
-function textOf(token: string): Part {
-  return { kind: 'text', text: token === '{{' || token === '}}' ? token.slice(1) : token }
 }
 
 function faultIn(placed: readonly PlacedPart[]): FormatFault | undefined {

@@ -51,7 +51,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     options?: CallOptions & Pick<Request, 'deadline'>,
   ): Promise<Applied> {
     const operations = [onSequenceGroup(rows, name, operation)]
-    return groupCommit.change({ operations, mode: 'one', missingRows: 'create', ...options })
+    return groupCommit.change({ operations, mode: 'one', ...options })
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {

@@ -1,6 +1,5 @@
 import type { SequenceGroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
-import type { SequenceDefinition } from './definition.ts'
 
 export type SequenceOperation =
   | { kind: 'next'; count: number }
@@ -63,10 +62,7 @@ export interface SequenceGroupFound extends Position {
   generation: number
   /** Time by the database's clock, in milliseconds since 1970. */
   now: number
-  /**
-   * Released or expired numbers of the current period and generation, within the bounds: the first ones to reissue, as
-   * many as may be needed.
-   */
+  /** Released or expired numbers of this period and generation, within the bounds: the first ones, as many as needed. */
   free: readonly number[]
   /** The reservations to confirm or release. */
   reservations: readonly StoredReservation[]
@@ -74,11 +70,13 @@ export interface SequenceGroupFound extends Position {
   revision: number | undefined
 }
 
-/** What operations change of a sequence group. */
-interface Changed extends Position {
-  /** The definition that is applied. */
-  definition: SequenceDefinition
-  generation: number
+/** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
+export interface NumberState
+  extends Position,
+    Pick<SequenceGroupRow, 'definition' | 'group'>,
+    Pick<SequenceGroupFound, 'generation' | 'now' | 'revision'> {
+  /** Key of the current period. */
+  periodKey: number
   /** Whether it issued numbers or was restarted. */
   isMoved: boolean
   isIssued: boolean
@@ -86,20 +84,6 @@ interface Changed extends Position {
   raised: number
   /** The free numbers that are reissued, and their generations. */
   taken: { value: number; generation: number }[]
-}
-
-/** The write of a sequence group. */
-export interface SequenceGroupWrite extends Changed {
-  reserved: readonly StoredReservation[]
-  closed: readonly StoredReservation[]
-}
-
-/** State of a sequence group while operations are applied to it in order. */
-export interface NumberState extends Changed, Pick<SequenceGroupFound, 'now' | 'revision'> {
-  /** Name of the sequence group; may be empty. */
-  group: string
-  /** Key of the current period. */
-  periodKey: number
   free: number[]
   reservations: Map<string, StoredReservation>
   reserved: Set<StoredReservation>
@@ -135,13 +119,4 @@ export function numberState(
     reserved: new Set(),
     closed: new Set(),
   }
-}
-
-/** The write of a sequence group; undefined: nothing changed. */
-export function sequenceGroupWrite(state: NumberState): SequenceGroupWrite | undefined {
-  const { definition, last, next, generation, isMoved, isIssued, raised, taken } = state
-  if (!isMoved && state.closed.size === 0) return undefined
-  const reserved = [...state.reserved]
-  const closed = [...state.closed]
-  return { definition, last, next, generation, isMoved, isIssued, raised, taken, reserved, closed }
 }

@@ -71,10 +71,7 @@ export interface SequenceStore {
   ): Promise<{ token: string; group: SequenceGroupKey }[]>
   list(namespace: string, page: PageByName): Promise<SequenceState[]>
   listSequenceGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredSequenceGroup[]>
-  /**
-   * Changes a sequence definition, one caller at a time, while no numbers are issued. Creates the sequence if it
-   * doesn't exist.
-   */
+  /** Changes a definition, one caller at a time, while no numbers are issued. Creates the sequence if missing. */
   define(
     key: SequenceKey,
     change: (history: History) => { definition: SequenceDefinition; formatHistory: readonly PastFormat[] },

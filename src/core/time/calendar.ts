@@ -20,10 +20,7 @@ export interface Bucket {
   end: number
 }
 
-/**
- * Range of calendars: a `datetime` of the database can't hold earlier instants, and each clock change is slow to
- * compute the first time.
- */
+/** Range of calendars: a `datetime` can't hold earlier instants, and each clock change is slow to compute once. */
 export const FIRST_INSTANT = Date.UTC(1000, 0, 2)
 export const LAST_INSTANT = Date.UTC(2100, 0, 1)
 
@@ -128,10 +125,11 @@ function openCalendar(timeZone: string) {
     return Math.max(date - stretch.offset, stretch.from)
   }
 
-  /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
-  const clockAt = (at: number) => at + stretchAt(at).offset
-
-  return { bucketAt, clockAt }
+  return {
+    bucketAt,
+    /** Local time at an instant, encoded as if it were UTC, in milliseconds. */
+    clockAt: (at: number) => at + stretchAt(at).offset,
+  }
 }
 
 /** Dates are encoded as their midnight in UTC, in milliseconds. */
@@ -149,20 +147,14 @@ const nextDate: Record<Exclude<Period, 'HOUR'>, (date: number) => number> = {
   YEAR: (date) => new Date(date).setUTCFullYear(new Date(date).getUTCFullYear() + 1),
 }
 
-/**
- * Finds the stretch that contains an instant. Each is computed once: that takes Temporal some 100 µs, as long as a
- * hundred buckets take here.
- */
+/** Finds the stretch of an instant. Each is computed once: it takes Temporal 100 µs, like a hundred buckets here. */
 function openStretches(timeZone: string): (at: number) => Stretch {
   const known: Stretch[] = []
   let latest: Stretch | undefined
   return (at) => {
     if (!latest || at < latest.from || latest.until <= at) {
-      latest = known.find(({ from, until }) => from <= at && at < until)
-      if (!latest) {
-        latest = stretchOf(timeZone, at)
-        known.push(latest)
-      }
+      latest = known.find(({ from, until }) => from <= at && at < until) ?? stretchOf(timeZone, at)
+      if (!known.includes(latest)) known.push(latest)
     }
     return latest
   }

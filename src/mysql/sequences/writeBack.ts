@@ -1,5 +1,5 @@
 import type { Decision } from '../../core/groupCommit/writer.ts'
-import type { SequenceGroupWrite } from '../../core/sequences/state.ts'
+import type { NumberState } from '../../core/sequences/state.ts'
 import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
@@ -9,7 +9,7 @@ import { closeReservation, insertReservations, takeFree } from './reservations.t
 import { raiseRevisions } from './revisions.ts'
 
 interface Written extends SequenceGroupMember {
-  write: SequenceGroupWrite
+  write: NumberState
 }
 
 /** The statements that write sequence groups. */
@@ -82,7 +82,7 @@ function reservationWrites({ row, run: { periodKey }, write }: Written): string[
       const values = some.map(({ value }) => value)
       return takeFree({ id, periodKey, definition }, generation, values)
     }),
-    ...(reserved.length > 0 ? [insertReservations(id, reserved)] : []),
-    ...closed.map(closeReservation),
+    ...(reserved.size > 0 ? [insertReservations(id, [...reserved])] : []),
+    ...[...closed].map(closeReservation),
   ]
 }
