@@ -23,7 +23,12 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
   const migrations = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   const connection = await openMigrationSession(target)
   try {
-    assertKnown(await appliedTo(connection), migrations, target.database)
+    const unknown = (await appliedTo(connection)).find((name) => !migrations.includes(name))
+    if (unknown !== undefined) {
+      throw new Error(
+        `The database ${target.database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+      )
+    }
     return await withMigrationLock(target, async () => {
       await connection.query(
         `create table if not exists migration (
@@ -50,14 +55,6 @@ async function appliedTo(connection: Connection): Promise<string[]> {
     if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
     throw error
   }
-}
-
-function assertKnown(applied: readonly string[], migrations: readonly string[], database: string): void {
-  const unknown = applied.find((name) => !migrations.includes(name))
-  if (unknown === undefined) return
-  throw new Error(
-    `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
-  )
 }
 
 /** Applies a file. Each of its statements ends with a semicolon at the end of a line. */

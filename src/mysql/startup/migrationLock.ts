@@ -54,20 +54,18 @@ export async function openMigrationSession(target: Target): Promise<Connection> 
 async function lock(holder: Connection): Promise<void> {
   // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
   const tables = await select(holder, "show tables like 'migration_lock'")
-  if (tables.length === 0) await createLock(holder)
+  if (tables.length === 0) {
+    await holder.query(
+      `create table if not exists migration_lock (
+         id tinyint unsigned not null,
+         primary key (id)
+       ) engine = InnoDB`,
+    )
+  }
   while (!(await lockRow(holder))) {
     // Committed before it is locked: processes that wait for a row whose insert is rolled back run into deadlocks.
     await holder.query('insert ignore into migration_lock (id) values (1)')
   }
-}
-
-async function createLock(holder: Connection): Promise<void> {
-  await holder.query(
-    `create table if not exists migration_lock (
-       id tinyint unsigned not null,
-       primary key (id)
-     ) engine = InnoDB`,
-  )
 }
 
 /** @returns false if there is no row to lock */

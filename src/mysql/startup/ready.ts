@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { escapeId } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
 import { ER, failureOf, hasErrorNumber, isLockout, reasonOf } from '../connections/errors.ts'
 import { describeTarget, type Target } from '../connections/target.ts'
@@ -26,16 +27,23 @@ export async function untilReady(target: Target, options: ReadyOptions): Promise
   const connection = await connect(target, options)
   try {
     await makeDatabase(connection, target.database)
-    await inspect(connection, options.say)
+    const [row] = await select<{ version: string }>(connection, 'select version() as version')
+    const version = row?.version ?? ''
+    if (!isSupported(version)) {
+      throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
+    }
+    const settings = await readDurabilitySettings(connection)
+    assertWritable(settings)
+    for (const risk of durabilityRisks(settings)) options.say(risk)
   } finally {
     await connection.end()
   }
 }
 
 /** Connects without selecting the database, which may not exist yet. */
-async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
-  const { say, signal, timeoutMs = TIMEOUT_MS } = options
-  const where = describeTarget({ ...server, database })
+async function connect(target: Target, { say, signal, timeoutMs = TIMEOUT_MS }: ReadyOptions) {
+  const { database: _, ...server } = target
+  const where = describeTarget(target)
   const deadline = performance.now() + timeoutMs
   let isFirst = true
   while (true) {
@@ -61,11 +69,12 @@ async function connect({ database, ...server }: Target, options: ReadyOptions): 
 }
 
 async function makeDatabase(connection: Connection, name: string): Promise<void> {
+  const identifier = escapeId(name, true)
   try {
-    await connection.query(`use ${quoted(name)}`)
+    await connection.query(`use ${identifier}`)
   } catch (error) {
     if (!hasErrorNumber(error, ER.BAD_DB)) throw error
-    await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
+    await connection.query(`create database if not exists ${identifier}`).catch((cause) => {
       throw new Error(
         `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`,
         { cause },
@@ -74,25 +83,8 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
   }
 }
 
-async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
-  const [row] = await select<{ version: string }>(connection, 'select version() as version')
-  const version = row?.version ?? ''
-  if (!isSupported(version)) {
-    throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
-  }
-  const settings = await readDurabilitySettings(connection)
-  assertWritable(settings)
-  for (const risk of durabilityRisks(settings)) say(risk)
-}
-
-const OLDEST = { mysql: [8, 0], mariadb: [10, 6] } as const
-
 function isSupported(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number.parseFloat)
-  const [oldestMajor, oldestMinor] = OLDEST[version.includes('MariaDB') ? 'mariadb' : 'mysql']
+  const [oldestMajor, oldestMinor] = version.includes('MariaDB') ? [10, 6] : [8, 0]
   return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
-}
-
-function quoted(identifier: string): string {
-  return `\`${identifier.replaceAll('`', '``')}\``
 }
