@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../../core/backoff.ts'
 import { NthError, unavailable } from '../../core/errors.ts'
 import { integer } from '../literals.ts'
-import { type Failure, failureOf, isUnwritable, LostAnswerError } from './errors.ts'
+import { failureOf, isUnwritable, LostAnswerError } from './errors.ts'
 import { afterSwitchover } from './health.ts'
 import { type Connection, openPool, type PoolOptions } from './pool.ts'
 import type { Target } from './target.ts'
@@ -53,9 +53,9 @@ export function openDatabase(target: Target, options: DatabaseOptions) {
         const pauseMs = backoffMs(RETRY, ++failures)
         if (performance.now() + pauseMs > deadline) {
           // A conflict explains the delay better than the time limit.
-          throw conflict && error instanceof LostAnswerError
-            ? unavailableBy('conflict', conflict)
-            : unavailableBy(failure, error)
+          const isBlocked = conflict !== undefined && error instanceof LostAnswerError
+          const reason = REASONS[isBlocked ? 'conflict' : failure]
+          throw unavailable(`${reason}; nothing was done.`, isBlocked ? conflict : error)
         }
         await pause(Math.random() * pauseMs)
       }
@@ -91,11 +91,7 @@ export function openDatabase(target: Target, options: DatabaseOptions) {
         throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
       }
       pending++
-      try {
-        return await run(work, deadline)
-      } finally {
-        pending--
-      }
+      return run(work, deadline).finally(() => pending--)
     },
     deadline: deadlineNow,
     close: pool.close,
@@ -132,8 +128,4 @@ const REASONS = {
   conflict: 'Too many concurrent changes',
   refused: 'The database currently refuses this',
   lost: 'The database is unreachable',
-} as const
-
-function unavailableBy(failure: Exclude<Failure, 'fault'>, cause: unknown): NthError {
-  return unavailable(`${REASONS[failure]}; nothing was done.`, cause)
 }

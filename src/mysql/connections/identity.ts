@@ -30,11 +30,8 @@ export interface Variable {
 export function identityIn(
   connection: { id: number; now: string } | undefined,
   variables: readonly Variable[],
-  status: readonly Variable[],
 ): SessionIdentity {
-  const values = new Map(
-    [...variables, ...status].map(({ Variable_name, Value }) => [Variable_name, String(Value)]),
-  )
+  const values = new Map(variables.map(({ Variable_name, Value }) => [Variable_name, String(Value)]))
   const value = (name: string) => values.get(name) ?? ''
   const isNode = value('wsrep_on') === 'ON'
   const ids = SERVER_VARIABLES.map(value)

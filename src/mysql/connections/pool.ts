@@ -25,6 +25,7 @@ const PING_MS = 1000
 /** Opens a pool of connections that are not known, or likely, to be dead. */
 export function openPool(target: Target, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
   const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
+  const promised = pool.promise()
   const answeredAt = new WeakMap<object, number>()
   /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
   const openedIn = new WeakMap<object, number>()
@@ -42,7 +43,7 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
   })
 
   async function acquireAny(deadline: number): Promise<Connection> {
-    const acquired = pool.promise().getConnection()
+    const acquired = promised.getConnection()
     try {
       const connection = await withTimeout(deadline - performance.now(), acquired)
       health.connecting(true)
@@ -95,10 +96,6 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     },
 
     /** A connection that is lost meanwhile is closed, too. */
-    close: (): Promise<void> =>
-      pool
-        .promise()
-        .end()
-        .catch(() => undefined),
+    close: () => promised.end().catch(() => undefined),
   }
 }

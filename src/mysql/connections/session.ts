@@ -1,10 +1,4 @@
-import {
-  type Connection,
-  createConnection,
-  type FieldPacket,
-  type ResultSetHeader,
-  type RowDataPacket,
-} from 'mysql2'
+import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
 import { identityIn, READ_IDENTITY, type Variable } from './identity.ts'
@@ -81,8 +75,8 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
       `set session wait_timeout = ${integer(idleLimitS)}`,
       ...READ_IDENTITY,
     ])
-    const [own, variables, status] = answers.slice(-READ_IDENTITY.length)
-    const identity = identityIn(firstRow(own), rowsOf<Variable>(variables), rowsOf<Variable>(status))
+    const [own, ...variables] = answers.slice(-READ_IDENTITY.length)
+    const identity = identityIn(firstRow(own), variables.flatMap(rowsOf<Variable>))
     const isClustered = identity.cluster !== ''
     // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
     if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
@@ -124,7 +118,7 @@ function query(connection: Connection, statements: readonly string[]): Promise<A
       // A statement that returns rows may fail after its answer has begun; others fail without an answer.
       reject(isRefusal(error) ? new FailedStatement(hasRows ? begun - 1 : begun, error) : error)
     })
-    sent.on('fields', (fields: FieldPacket[] | undefined) => {
+    sent.on('fields', (fields: unknown) => {
       begun++
       hasRows = fields !== undefined
     })
