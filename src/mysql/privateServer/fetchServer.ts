@@ -4,7 +4,6 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-const SERVER = 'mariadb-server-core'
 const APT = '/usr/bin/apt-get'
 
 /** Alternatives to a server that was not found or could not be downloaded, as the end of a message. */
@@ -19,7 +18,7 @@ export const OTHER_WAYS = `Alternatives:
  *
  * @throws {Error} stating why it failed, and the alternatives
  */
-export async function fetchServer(root: string, signal: AbortSignal, name = SERVER): Promise<void> {
+export async function fetchServer(root: string, signal: AbortSignal, name = 'mariadb-server-core') {
   if (!existsSync(APT)) {
     throw new Error(
       `No MariaDB or MySQL server was found on this machine, and there is no apt to download one. ${OTHER_WAYS}`,

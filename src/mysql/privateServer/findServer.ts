@@ -17,8 +17,6 @@ export interface ServerProgram {
   systemTables: string[]
 }
 
-const NAMES = ['mariadbd', 'mysqld']
-
 /** Folders in which packages install servers, searched after PATH: a user's PATH often lacks the first. */
 const FOLDERS = [
   '/usr/sbin',
@@ -33,7 +31,7 @@ const FOLDERS = [
 /** Finds an installed server of one of these kinds; `path` is a list of folders as in PATH. */
 export async function findServer(path: string, kinds: ServerKind[]): Promise<ServerProgram | undefined> {
   for (const folder of [...path.split(delimiter), ...FOLDERS]) {
-    for (const name of NAMES) {
+    for (const name of ['mariadbd', 'mysqld']) {
       const program = await describe(join(folder, name), [])
       if (program && kinds.includes(program.kind)) return program
     }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -76,7 +77,7 @@ async function systemTables({ path, systemTables }: ServerProgram): Promise<stri
   return ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
 }
 
-function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal): Promise<void> {
+async function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal) {
   const [command, ...words] = program.command
   const child = spawn(command, [...words, ...args], { stdio: ['pipe', 'ignore', 'pipe'], signal })
   let complaints = ''
@@ -86,19 +87,10 @@ function run(program: ServerProgram, args: string[], input: string, signal: Abor
   // It may exit before it has read everything; exit code and stderr show why.
   child.stdin.on('error', () => undefined)
   child.stdin.end(input)
-  return new Promise((resolve, reject) => {
-    child.on('error', reject)
-    child.on('close', (code) => {
-      if (code === 0) return resolve()
-      const reason = errorLines(complaints).join('\n')
-      reject(new Error(`${program.path} could not create a new database (exit ${code}):\n${reason}`))
-    })
-  })
-}
-
-/** The errors in a server's log; all lines if none is marked as an error. */
-function errorLines(log: string): string[] {
-  const lines = log.trim().split('\n')
+  const [code] = await once(child, 'close')
+  if (code === 0) return
+  const lines = complaints.trim().split('\n')
   const errors = lines.filter((line) => line.includes('[ERROR]'))
-  return errors.length > 0 ? errors : lines
+  const reason = (errors.length > 0 ? errors : lines).join('\n')
+  throw new Error(`${program.path} could not create a new database (exit ${code}):\n${reason}`)
 }

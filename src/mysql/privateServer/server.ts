@@ -43,7 +43,6 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
-    ...serverOptions(program.kind),
     `--socket=${socketPath}`,
     `--pid-file=${pidFile}`,
     `--log-error=${join(directory, 'server.log')}`,
@@ -94,8 +93,12 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   return { target, stop }
 }
 
-function serverOptions(kind: ServerProgram['kind']): string[] {
-  const common = [
+const SETPRIV = '/usr/bin/setpriv'
+
+function commandFor({ kind, command }: ServerProgram, options: string[]): [string, ...string[]] {
+  const words: [string, ...string[]] = [
+    ...command,
+    ...options,
     '--skip-networking',
     '--character-set-server=utf8mb4',
     '--skip-log-bin',
@@ -104,14 +107,8 @@ function serverOptions(kind: ServerProgram['kind']): string[] {
     '--max-connections=1000',
     '--innodb-flush-log-at-trx-commit=1',
     '--innodb-buffer-pool-size=128M',
+    kind === 'mariadb' ? '--innodb-log-file-size=64M' : '--mysqlx=OFF',
   ]
-  return kind === 'mariadb' ? [...common, '--innodb-log-file-size=64M'] : [...common, '--mysqlx=OFF']
-}
-
-const SETPRIV = '/usr/bin/setpriv'
-
-function commandFor(program: ServerProgram, args: string[]): [string, ...string[]] {
-  const words: [string, ...string[]] = [...program.command, ...args]
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
