@@ -1,9 +1,4 @@
-import type {
-  LeaderboardEntry,
-  LeaderboardOrder,
-  LeaderboardPage,
-  SortKey,
-} from '../../core/counters/pages.ts'
+import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../../core/counters/pages.ts'
 import type { Connection } from '../connections/database.ts'
 import { JOIN_ALL_TIME, STATE, type StateRow, stateIn } from '../counters/columns.ts'
 import { BEGINNING } from '../counters/update.ts'
@@ -33,7 +28,7 @@ export async function listLeaderboard(
   connection: Connection,
   namespace: string,
   { order, after, before, limit, fromEnd }: LeaderboardPage,
-): Promise<LeaderboardEntry[]> {
+) {
   const { sortedBy, isDescending, literal } = indexes[order]
   const column = `r.${sortedBy}`
   const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']
