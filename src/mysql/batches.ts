@@ -51,19 +51,12 @@ export async function deleteWithParts(
     const ids = found.map(({ id }) => id)
     await deleteParts(list(ids, integer))
     if (!shouldContinue()) return
-    await database.withRetry((connection) =>
-      deleteEach(
-        connection,
-        ids.map((id) => `delete from ${table} where id = ${integer(id)}`),
-      ),
-    )
+    const deletions = ids.map((id) => `delete from ${table} where id = ${integer(id)}`)
+    await database.withRetry((connection) => deleteEach(connection, deletions))
   }
 }
 
-/**
- * Deletes rows in one transaction, each by a statement with its full primary key: otherwise a server may scan, and
- * lock, all of a small table. Returns the number of statements.
- */
+/** In one transaction. Each has a full primary key: otherwise a server may scan, and lock, all of a small table. */
 async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
   if (statements.length > 0) await inTransaction(connection, () => executeEach(connection, statements))
   return statements.length

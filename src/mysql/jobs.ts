@@ -126,9 +126,8 @@ export async function claimDue(
 }
 
 async function timeOf(database: Database): Promise<Date> {
-  const [row] = await database.withRetry((connection) =>
-    select<{ now: Date }>(connection, 'select utc_timestamp(3) as now'),
-  )
+  const statement = 'select utc_timestamp(3) as now'
+  const [row] = await database.withRetry((connection) => select<{ now: Date }>(connection, statement))
   if (!row) throw new Error('The database returned no time')
   return row.now
 }

@@ -24,8 +24,8 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
       if (latest?.isOpen()) return latest
       try {
         const session = await openSession(target, options)
-        // Ends the lost session on the server, which may not have noticed the loss, and would keep its locks. Each run of
-        // a server numbers its connections from the start, so it must be certain that it is the same run.
+        // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
+        // numbers its connections from the start, so it must be certain that it is the same run.
         if (latest && isSurelySameRun(latest.identity, session.identity)) {
           // It may be gone already, or this user may not end it: then the server ends it at its idle limit.
           await session.send([`kill ${integer(latest.identity.connectionId)}`]).catch(unlessLost)

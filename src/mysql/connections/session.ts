@@ -89,8 +89,7 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
       drop,
       /** Closes it with a QUIT command. */
       async close() {
-        const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
-        await withTimeout(timeLimitMs, ended).catch(drop)
+        await withTimeout(timeLimitMs, connection.promise().end()).catch(drop)
       },
     }
   } catch (error) {

@@ -2,10 +2,7 @@ import type { ConnectionOptions } from 'mysql2'
 import { integer } from '../literals.ts'
 import type { Target } from './target.ts'
 
-/**
- * Settings of every session, whatever the server's defaults: strict SQL mode, UTC, READ COMMITTED, short lock waits and
- * autocommit.
- */
+/** Settings of every session, whatever the server's defaults. */
 export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
   return [
     `set session

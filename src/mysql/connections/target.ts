@@ -9,9 +9,8 @@ export interface Target
 const DEFAULT_PORT = 3306
 
 /**
- * Parses `mysql://user:password@host:3306/database`. Optional parameters: `?ssl=true` encrypts the connection and
- * verifies the certificate; `?socketPath=/run/mysqld/mysqld.sock` connects to a server on this machine, and ignores the
- * host.
+ * Parses `mysql://user:password@host:3306/database`. `?ssl=true` encrypts the connection and verifies the certificate;
+ * `?socketPath=/run/mysqld/mysqld.sock` connects to a server on this machine, and ignores the host.
  *
  * @throws {Error} whose message continues a sentence that begins with the setting's name
  */

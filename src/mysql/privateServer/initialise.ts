@@ -42,8 +42,14 @@ export async function withFreeSpace(error: unknown, directory: string): Promise<
 async function makeSystemTables(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
   const options = commonOptions(program, path)
   if (program.kind === 'mysql') return run(program, [...options, '--initialize-insecure'], '', signal)
-  const bootstrap = [...options, '--bootstrap', '--skip-networking', '--skip-log-bin']
-  await run(program, bootstrap, await systemTables(program), signal)
+  if (program.systemTables.length === 0) {
+    throw new Error(
+      `The server ${program.path} lacks the files that create its system tables (mariadb_system_tables.sql). Install its complete package, or set DATABASE_URL.`,
+    )
+  }
+  const texts = await Promise.all(program.systemTables.map((file) => readFile(file, 'utf8')))
+  const input = ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
+  await run(program, [...options, '--bootstrap', '--skip-networking', '--skip-log-bin'], input, signal)
 }
 
 /**
@@ -65,16 +71,6 @@ export async function makeTemporaryFolder(path: string): Promise<void> {
 
 function temporaryFolder(path: string): string {
   return `${path}.tmp`
-}
-
-async function systemTables({ path, systemTables }: ServerProgram): Promise<string> {
-  if (systemTables.length === 0) {
-    throw new Error(
-      `The server ${path} lacks the files that create its system tables (mariadb_system_tables.sql). Install its complete package, or set DATABASE_URL.`,
-    )
-  }
-  const texts = await Promise.all(systemTables.map((file) => readFile(file, 'utf8')))
-  return ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
 }
 
 async function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal) {

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { createConnection } from 'mysql2/promise'
 import { unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
-import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } from './findServer.ts'
+import { findServer, findUnpackedServer, type ServerKind } from './findServer.ts'
 import { initialise } from './initialise.ts'
 import { startPrivateServer } from './server.ts'
 
@@ -67,8 +67,7 @@ export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say'
 }
 
 /** The installed server, else one downloaded before, else one downloaded now. */
-export async function serverProgram(options: ServerProgramOptions): Promise<ServerProgram> {
-  const { root, kinds, path, say, signal } = options
+export async function serverProgram({ root, kinds, path, say, signal }: ServerProgramOptions) {
   const installed = await findServer(path, kinds)
   if (installed) return installed
   if (!kinds.includes('mariadb')) {

@@ -152,8 +152,6 @@ async function startError(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
   const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
   const { message } = error as Error
-  return new Error(
-    `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`,
-    { cause: error },
-  )
+  const text = `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`
+  return new Error(text, { cause: error })
 }

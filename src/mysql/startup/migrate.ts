@@ -48,13 +48,12 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
 }
 
 async function appliedTo(connection: Connection): Promise<string[]> {
-  try {
-    const rows = await select<{ name: Buffer }>(connection, 'select name from migration order by name')
-    return rows.map(({ name }) => name.toString())
-  } catch (error) {
+  const statement = 'select name from migration order by name'
+  const rows = await select<{ name: Buffer }>(connection, statement).catch((error) => {
     if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
     throw error
-  }
+  })
+  return rows.map(({ name }) => name.toString())
 }
 
 /** Applies a file. Each of its statements ends with a semicolon at the end of a line. */

@@ -18,8 +18,7 @@ const POLL_MS = 500
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Waits until the server answers, creates the database if it doesn't exist, and checks that Nth supports the server and
- * its settings.
+ * Waits until the server answers, creates a missing database, and checks that Nth supports the server and its settings.
  *
  * @throws {Error} stating what is wrong and what to do
  */
@@ -55,10 +54,8 @@ async function connect(target: Target, { say, signal, timeoutMs = TIMEOUT_MS }: 
         throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
       }
       if (performance.now() > deadline) {
-        throw new Error(
-          `The database ${where} did not answer within ${timeoutMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
-          { cause: error },
-        )
+        const text = `The database ${where} did not answer within ${timeoutMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`
+        throw new Error(text, { cause: error })
       }
       if (isFirst)
         say(`Waiting for the database ${where}, up to ${timeoutMs / 1000} seconds: ${reasonOf(error)}.`)
@@ -75,10 +72,8 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
   } catch (error) {
     if (!hasErrorNumber(error, ER.BAD_DB)) throw error
     await connection.query(`create database if not exists ${identifier}`).catch((cause) => {
-      throw new Error(
-        `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`,
-        { cause },
-      )
+      const text = `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`
+      throw new Error(text, { cause })
     })
   }
 }
