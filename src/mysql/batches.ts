@@ -29,11 +29,7 @@ export async function inBatches(
 }
 
 /** Deletes the rows that a select of at most `BATCH` finds, until there are no more. */
-export async function deleteFound<Row>(
-  context: JobContext,
-  find: string,
-  removal: (row: Row) => string,
-): Promise<void> {
+export async function deleteFound<Row>(context: JobContext, find: string, removal: (row: Row) => string) {
   await inBatches(context, async (connection) =>
     deleteEach(connection, (await select<Row>(connection, find)).map(removal)),
   )

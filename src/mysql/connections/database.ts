@@ -33,7 +33,6 @@ const IDLE_TRANSACTION_S = 3
 export function openDatabase(target: Target, options: DatabaseOptions) {
   const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, health } = options
   const pool = openPool(target, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
-  /** The deadline of work that starts now. */
   const deadlineNow = () => performance.now() + timeLimitMs
   let pending = 0
 

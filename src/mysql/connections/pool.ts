@@ -31,7 +31,6 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
   const openedIn = new WeakMap<object, number>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   let failedAt = Number.NEGATIVE_INFINITY
-  /** When a piece of work last succeeded. */
   let succeededAt = Number.NEGATIVE_INFINITY
   // Queued before the first user's statements.
   pool.on('connection', (connection) => {

@@ -41,7 +41,6 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
       }
     },
 
-    /** The session, if one is open. */
     current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {

@@ -6,8 +6,6 @@ export interface Target
   database: string
 }
 
-const DEFAULT_PORT = 3306
-
 /**
  * Parses `mysql://user:password@host:3306/database`. `?ssl=true` encrypts the connection and verifies the certificate;
  * `?socketPath=/run/mysqld/mysqld.sock` connects to a server on this machine, and ignores the host.
@@ -36,7 +34,7 @@ export function parseTarget(text: string): Target {
   return {
     // An IPv6 address has brackets in a URL, but not in a socket address.
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
-    port: url.port === '' ? DEFAULT_PORT : Number(url.port),
+    port: Number(url.port || 3306),
     user,
     password,
     database,

@@ -16,8 +16,6 @@ const COPY_TIMEOUT_MS = 1000
  * each change 10 to 30 % more expensive. A scheduled job finds rows that a killed process did not copy.
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
- *
- * @param onFault called with failures that an operator should see
  */
 export function openLeaderboardSync(database: Database, onFault: (error: unknown) => void) {
   const marked = new Set<number>()

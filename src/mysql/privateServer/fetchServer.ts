@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { execute } from './processes.ts'
 
 const APT = '/usr/bin/apt-get'
 
@@ -27,8 +26,7 @@ export async function fetchServer(root: string, signal: AbortSignal, name = 'mar
   const work = `${root}.partial`
   await rm(work, { recursive: true, force: true })
   const archives = join(work, 'archives')
-  await mkdir(join(work, 'lists/partial'), { recursive: true })
-  await mkdir(join(archives, 'partial'), { recursive: true })
+  for (const folder of ['lists', 'archives']) await mkdir(join(work, folder, 'partial'), { recursive: true })
   const options = [
     ['Dir::State::lists', join(work, 'lists')],
     ['Dir::Cache', work],
@@ -37,26 +35,21 @@ export async function fetchServer(root: string, signal: AbortSignal, name = 'mar
     ['APT::Sandbox::User', 'root'],
     ['Acquire::Retries', '3'],
   ].flatMap(([name, value]) => ['-o', `${name}=${value}`])
-  const run = promisify(execFile)
-  const apt = (...args: string[]) => run(APT, [...options, '--quiet', ...args], { signal })
+  const apt = (...args: string[]) => execute(APT, [...options, '--quiet', ...args], { signal })
   try {
     await apt('--error-on=any', 'update')
     await apt('--yes', '--no-install-recommends', '--download-only', '--reinstall', 'install', name)
     const packages = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
     for (const file of packages) {
-      await run('dpkg-deb', ['-x', join(archives, file), join(work, 'root')], { signal })
+      await execute('dpkg-deb', ['-x', join(archives, file), join(work, 'root')], { signal })
     }
     await rename(join(work, 'root'), root)
   } catch (error) {
     if (signal.aborted) throw error
-    throw new Error(`apt could not download ${name}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
+    const { stderr, message } = error as { stderr?: string; message: string }
+    const reason = stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message
+    throw new Error(`apt could not download ${name}: ${reason} ${OTHER_WAYS}`, { cause: error })
   } finally {
     await rm(work, { recursive: true, force: true })
   }
-}
-
-/** The first error of apt, a line that begins with `E:`. */
-function reasonOf(error: unknown): string {
-  const { stderr, message } = error as { stderr?: string; message: string }
-  return stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message
 }

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { access, constants, realpath } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { execute } from './processes.ts'
 
 export type ServerKind = 'mariadb' | 'mysql'
 
@@ -60,14 +59,13 @@ async function describe(path: string, launcher: string[]): Promise<ServerProgram
   const [first = path, ...others] = [...launcher, path]
   try {
     await access(path, constants.X_OK)
-    const { stdout } = await promisify(execFile)(first, [...others, '--no-defaults', '--version'])
-    const prefix = dirname(dirname(await realpath(path)))
+    const { stdout } = await execute(first, [...others, '--no-defaults', '--version'])
     return {
       kind: stdout.includes('MariaDB') ? 'mariadb' : 'mysql',
       path,
       command: [first, ...others],
       options: [],
-      systemTables: findSystemTables(prefix),
+      systemTables: findSystemTables(dirname(dirname(await realpath(path)))),
     }
   } catch {
     // Missing, or not a server that runs here.

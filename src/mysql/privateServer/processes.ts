@@ -3,6 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
+export const execute = promisify(execFile)
+
 /** A process id, and what distinguishes it from a later process with the same id. */
 export interface ProcessIdentity {
   pid: number
@@ -68,7 +70,7 @@ async function statFields(pid: number): Promise<string[] | undefined> {
 
 async function ps(pid: number, column: string): Promise<string | undefined> {
   try {
-    const { stdout } = await promisify(execFile)('ps', ['-o', `${column}=`, '-p', String(pid)])
+    const { stdout } = await execute('ps', ['-o', `${column}=`, '-p', String(pid)])
     return stdout.trim()
   } catch {
     return undefined

@@ -120,11 +120,7 @@ async function endOrphan(pidFile: string, data: string): Promise<void> {
   if (command?.includes(`--datadir=${data}`)) await endProcess(pid, STOPPED_WITHIN_MS)
 }
 
-async function untilReady(
-  target: PrivateServer['target'],
-  child: ChildProcess,
-  signal: AbortSignal,
-): Promise<void> {
+async function untilReady(target: PrivateServer['target'], child: ChildProcess, signal: AbortSignal) {
   const deadline = performance.now() + READY_WITHIN_MS
   while (true) {
     signal.throwIfAborted()

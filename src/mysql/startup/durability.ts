@@ -17,7 +17,7 @@ export async function readDurabilitySettings(connection: Connection): Promise<Du
   return Object.fromEntries(rows.map(({ Variable_name, Value }) => [Variable_name, Value]))
 }
 
-/** @throws {Error} on binlog_format = STATEMENT: with it, InnoDB refuses writes at READ COMMITTED, as in all sessions */
+/** @throws {Error} if binlog_format = STATEMENT: InnoDB then refuses writes at READ COMMITTED, as in all sessions */
 export function assertWritable({ log_bin, binlog_format }: DurabilitySettings): void {
   if (log_bin !== 'ON' || binlog_format !== 'STATEMENT') return
   throw new Error(

@@ -15,7 +15,6 @@ const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
  * DDL commits implicitly, so each statement must be repeatable: a process may end between a statement and the record of
  * its file. That also helps on a cluster, where the lock holds on one node only.
  *
- * @param folder where the files are
  * @returns the names of the files that were applied
  * @throws {Error} before anything is changed, if the database has a migration that is not among the files
  */
@@ -58,8 +57,7 @@ async function appliedTo(connection: Connection): Promise<string[]> {
 
 /** Applies a file. Each of its statements ends with a semicolon at the end of a line. */
 async function apply(connection: Connection, name: string, text: string): Promise<void> {
-  const statements = text.split(/;$/m).filter((statement) => statement.trim() !== '')
-  for (const statement of statements) await connection.query(statement)
+  for (const statement of text.split(/;$/m)) if (statement.trim() !== '') await connection.query(statement)
   await connection.query(
     `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
   )
