@@ -19,11 +19,12 @@ export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  connections?: number
+  /** Whether its work changes something, and is done by few connections. */
   isForChanges?: boolean
 }
 
 const CONNECTIONS = 10
+const CONNECTIONS_FOR_CHANGES = 2
 /** Minimum time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
 /** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
@@ -31,7 +32,8 @@ const IDLE_TRANSACTION_S = 3
 
 /** Runs work on pooled connections, and translates its errors. */
 export function openDatabase(target: Target, options: DatabaseOptions) {
-  const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, health } = options
+  const { timeLimitMs, maxPending, isForChanges, health } = options
+  const connections = isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
   const pool = openPool(target, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
   const deadlineNow = () => performance.now() + timeLimitMs
   let pending = 0

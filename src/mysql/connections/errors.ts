@@ -19,8 +19,6 @@ const FAILURES = {
   OTHERS: 'fault',
 } as const satisfies Record<ErrorClass, string>
 
-type Failure = (typeof FAILURES)[ErrorClass]
-
 type DriverError = NodeJS.ErrnoException & { fatal?: boolean }
 
 /** An answer did not arrive in time, or could not be read. */
@@ -29,7 +27,7 @@ export class LostAnswerError extends Error {
 }
 
 /** Classifies an error of the server, the driver or a socket. */
-export function failureOf(error: unknown): Failure {
+export function failureOf(error: unknown) {
   if (error instanceof LostAnswerError) return 'lost'
   if (isServerError(error)) return FAILURES[classOf(error) ?? 'OTHERS']
   if (!(error instanceof Error)) return 'fault'

@@ -24,11 +24,8 @@ const indexes = {
  * `force index` and this form of the condition: otherwise MariaDB scans all rows before it, or all with the same value.
  * Measured on 10.11, in the middle of a million: 0.4 ms rather than 1.2 s.
  */
-export async function listLeaderboard(
-  connection: Connection,
-  namespace: string,
-  { order, after, before, limit, fromEnd }: LeaderboardPage,
-) {
+export async function listLeaderboard(connection: Connection, namespace: string, page: LeaderboardPage) {
+  const { order, after, before, limit, fromEnd } = page
   const { sortedBy, isDescending, literal } = indexes[order]
   const column = `r.${sortedBy}`
   const [behind, ahead] = isDescending ? ['<', '>'] : ['>', '<']

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { beginning, isRunning, type ProcessIdentity } from './processes.ts'
+import { beginning, isRunning } from './processes.ts'
 
-interface Holder extends ProcessIdentity {
+interface Holder {
+  pid: number
+  beganAt: string
   since: string
 }
 
@@ -73,11 +75,11 @@ async function hold(path: string): Promise<() => Promise<void>> {
     await writeFile(own, JSON.stringify(self))
     while (!(await linked(own, file))) {
       const holder = await readHolder(file)
-      if (holder && (await isRunning(holder))) throw new Error(inUse(path, holder))
+      if (holder && (await isRunning(holder.pid, holder.beganAt))) throw new Error(inUse(path, holder))
       await rename(file, aside).catch(unlessMissing)
       const moved = await readHolder(aside)
       // Another process locked it between the two checks: restore its lock.
-      if (moved && (await isRunning(moved))) await linked(aside, file)
+      if (moved && (await isRunning(moved.pid, moved.beganAt))) await linked(aside, file)
       await rm(aside, { force: true })
     }
   } finally {

@@ -5,13 +5,6 @@ import { promisify } from 'node:util'
 
 export const execute = promisify(execFile)
 
-/** A process id, and what distinguishes it from a later process with the same id. */
-export interface ProcessIdentity {
-  pid: number
-  /** When it started: see `beginning`. */
-  beganAt: string
-}
-
 const START_TIME = 19
 
 /** When a process started, as reported by the system; empty if unknown. */
@@ -20,7 +13,8 @@ export async function beginning(pid: number): Promise<string> {
   return fields?.[START_TIME] ?? (await ps(pid, 'lstart')) ?? ''
 }
 
-export async function isRunning({ pid, beganAt }: ProcessIdentity): Promise<boolean> {
+/** Whether a process still runs: `beganAt` distinguishes it from a later one with the same id. */
+export async function isRunning(pid: number, beganAt: string): Promise<boolean> {
   return (await isAlive(pid)) && (await beginning(pid)) === beganAt
 }
 

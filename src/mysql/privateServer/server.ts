@@ -126,8 +126,7 @@ async function untilReady(target: PrivateServer['target'], child: ChildProcess, 
     signal.throwIfAborted()
     try {
       const connection = await createConnection(target)
-      await connection.end()
-      return
+      return await connection.end()
     } catch (error) {
       const { pid, exitCode, signalCode } = child
       if (pid === undefined) throw new Error('its program could not be run')

@@ -16,8 +16,6 @@ export async function makeSocketFolder(directory: string) {
     return { socketPath, removeSocketFolder: async () => undefined }
   }
   const folder = await mkdtemp(join(tmpdir(), 'nth-'))
-  return {
-    socketPath: join(folder, SOCKET),
-    removeSocketFolder: () => rm(folder, { recursive: true, force: true }),
-  }
+  const removeSocketFolder = () => rm(folder, { recursive: true, force: true })
+  return { socketPath: join(folder, SOCKET), removeSocketFolder }
 }
