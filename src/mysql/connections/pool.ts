@@ -17,7 +17,6 @@ export interface PoolOptions {
   failover: FailoverDetector
 }
 
-const LOCK_WAIT_S = 2
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
@@ -36,7 +35,7 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
   pool.on('connection', (connection) => {
     answeredAt.set(connection, performance.now())
     openedIn.set(connection, failover.incarnation)
-    for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) {
+    for (const statement of sessionSettings({ lockWaitS: 2 })) {
       connection.query(statement, (error) => error && connection.destroy())
     }
   })

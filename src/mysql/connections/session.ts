@@ -35,8 +35,6 @@ export function unlessLost(error: unknown): void {
   if (!(error instanceof FailedStatement)) throw error
 }
 
-const LOCK_WAIT_S = 1
-
 /** @throws the reason why it can't be opened */
 export async function openSession(target: Target, { timeLimitMs, idleLimitS }: SessionOptions) {
   const connection = createConnection({ ...connectionOptions(target, timeLimitMs), multipleStatements: true })
@@ -71,7 +69,7 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
 
   try {
     const answers = await send([
-      ...sessionSettings({ lockWaitS: LOCK_WAIT_S }),
+      ...sessionSettings({ lockWaitS: 1 }),
       `set session wait_timeout = ${integer(idleLimitS)}`,
       ...READ_IDENTITY,
     ])

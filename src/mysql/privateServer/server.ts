@@ -141,11 +141,9 @@ async function untilReady(target: PrivateServer['target'], child: ChildProcess, 
   }
 }
 
-const LOG_LINES = 5
-
 async function startError(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
-  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
+  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5)
   const { message } = error as Error
   const text = `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`
   return new Error(text, { cause: error })
