@@ -52,7 +52,7 @@ export async function deleteWithParts(
   }
 }
 
-/** In one transaction. Each has a full primary key: otherwise a server may scan, and lock, all of a small table. */
+/** Deletes in one transaction, by full primary keys: otherwise a server may scan, and lock, all of a small table. */
 async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
   if (statements.length > 0) await inTransaction(connection, () => executeEach(connection, statements))
   return statements.length

@@ -19,7 +19,7 @@ export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  /** Whether its work changes something, and is done by few connections. */
+  /** Whether its work changes rows. It then has fewer connections. */
   isForChanges?: boolean
 }
 

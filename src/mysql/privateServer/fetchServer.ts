@@ -46,6 +46,7 @@ export async function fetchServer(root: string, signal: AbortSignal, name = 'mar
     await rename(join(work, 'root'), root)
   } catch (error) {
     if (signal.aborted) throw error
+    // An error of apt is a line that begins with `E:`.
     const { stderr, message } = error as { stderr?: string; message: string }
     const reason = stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message
     throw new Error(`apt could not download ${name}: ${reason} ${OTHER_WAYS}`, { cause: error })

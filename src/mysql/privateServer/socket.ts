@@ -6,7 +6,7 @@ const SOCKET = 'server.sock'
 /** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
 const LONGEST_SOCKET_PATH = 107
 
-/** A socket, to which anyone can connect, in a folder that only this user can enter; not below a too long path. */
+/** A socket, to which anyone can connect, in a folder of this user only: in `directory`, or under a shorter path. */
 export async function makeSocketFolder(directory: string) {
   const near = join(directory, 'run')
   const socketPath = join(near, SOCKET)
