@@ -29,11 +29,7 @@ export async function inBatches(
 }
 
 /** Deletes the rows that a select of at most `BATCH` finds, until there are no more. */
-export async function deleteFound<Row>(
-  context: JobContext,
-  find: string,
-  removal: (row: Row) => string,
-): Promise<void> {
+export async function deleteFound<Row>(context: JobContext, find: string, removal: (row: Row) => string) {
   await inBatches(context, async (connection) =>
     deleteEach(connection, (await select<Row>(connection, find)).map(removal)),
   )
@@ -51,19 +47,12 @@ export async function deleteWithParts(
     const ids = found.map(({ id }) => id)
     await deleteParts(list(ids, integer))
     if (!shouldContinue()) return
-    await database.withRetry((connection) =>
-      deleteEach(
-        connection,
-        ids.map((id) => `delete from ${table} where id = ${integer(id)}`),
-      ),
-    )
+    const deletions = ids.map((id) => `delete from ${table} where id = ${integer(id)}`)
+    await database.withRetry((connection) => deleteEach(connection, deletions))
   }
 }
 
-/**
- * Deletes rows in one transaction, each by a statement with its full primary key: otherwise a server may scan, and
- * lock, all of a small table. Returns the number of statements.
- */
+/** Deletes in one transaction, by full primary keys: otherwise a server may scan, and lock, all of a small table. */
 async function deleteEach(connection: Connection, statements: readonly string[]): Promise<number> {
   if (statements.length > 0) await inTransaction(connection, () => executeEach(connection, statements))
   return statements.length

@@ -40,11 +40,7 @@ const FIRST_CHECK_WITHIN_MS = 2000
 /** Maximum wait for running jobs, on closing. */
 const CLOSE_TIMEOUT_MS = 1000
 
-/**
- * Runs scheduled jobs when they are due. Within a process, each is idle or running.
- *
- * @param onFault called with failures that an operator should see
- */
+/** Runs scheduled jobs when they are due. Within a process, each is idle or running. */
 export function openJobs(
   database: Database,
   jobs: readonly ScheduledJob[],
@@ -102,10 +98,7 @@ export function openJobs(
 }
 
 /** The names of the jobs that are due. Each is returned to one caller only, until it is due again. */
-export async function claimDue(
-  database: Database,
-  jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[],
-): Promise<Set<string>> {
+export async function claimDue(database: Database, jobs: readonly Pick<ScheduledJob, 'name' | 'everyS'>[]) {
   const due = new Set<string>()
   if (jobs.length === 0) return due
   await database.withRetry(async (connection) => {
@@ -126,9 +119,8 @@ export async function claimDue(
 }
 
 async function timeOf(database: Database): Promise<Date> {
-  const [row] = await database.withRetry((connection) =>
-    select<{ now: Date }>(connection, 'select utc_timestamp(3) as now'),
-  )
+  const statement = 'select utc_timestamp(3) as now'
+  const [row] = await database.withRetry((connection) => select<{ now: Date }>(connection, statement))
   if (!row) throw new Error('The database returned no time')
   return row.now
 }

@@ -1,7 +1,4 @@
-/**
- * Literals in SQL text: integers, hexadecimal strings and instants made of digits, never quoted text. So no name can
- * end a literal, under any `sql_mode` or character set.
- */
+/** Literals in SQL text, all made of digits: no name can end one, under any `sql_mode` or character set. */
 
 export function integer(value: number): string {
   if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is not a safe integer`)

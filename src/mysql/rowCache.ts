@@ -32,11 +32,9 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
   const load = loadInBatches<Name, R>(textOf, async (names) =>
     cacheAll(await database.withRetry((connection) => read(connection, names, failover.incarnation))),
   )
-  const createTogether = loadInBatches<Creation<Name>, R>(
-    ({ name }) => textOf(name),
-    async (creations) =>
-      cacheAll(await database.withRetry((connection) => createMissing(connection, creations))),
-  )
+  const createAll = async (creations: readonly Creation<Name>[]) =>
+    cacheAll(await database.withRetry((connection) => createMissing(connection, creations)))
+  const createTogether = loadInBatches<Creation<Name>, R>(({ name }) => textOf(name), createAll)
   /** Rows being created alone, after a batch failed: another session has just created or locked one of them. */
   const createdAlone = new Map<string, Promise<R | undefined>>()
 
@@ -70,9 +68,8 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
     const text = textOf(creation.name)
     const pending = createdAlone.get(text)
     if (pending) return pending
-    const created = database
-      .withRetry((connection) => createMissing(connection, [creation]))
-      .then((rows) => cacheAll(rows).get(text))
+    const created = createAll([creation])
+      .then((rows) => rows.get(text))
       .finally(() => createdAlone.delete(text))
     createdAlone.set(text, created)
     return created

@@ -39,14 +39,11 @@ export function selectByName(
   column: string,
   selectOf: (condition: string) => string,
 ): string {
-  return selectByParent(
-    names,
-    ({ namespace }) => namespace,
-    (siblings) =>
-      selectOf(
-        `n.name = ${bytes(siblings[0].namespace)} and ${column} in (${list(siblings, ({ name }) => bytes(name))})`,
-      ),
-  )
+  const selectSiblings = (siblings: [Named, ...Named[]]) => {
+    const listed = list(siblings, ({ name }) => bytes(name))
+    return selectOf(`n.name = ${bytes(siblings[0].namespace)} and ${column} in (${listed})`)
+  }
+  return selectByParent(names, ({ namespace }) => namespace, selectSiblings)
 }
 
 /** The end of a select of a page by name. */

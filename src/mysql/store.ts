@@ -14,7 +14,6 @@ import { openSequenceStore } from './sequences/store.ts'
 const IDLE_LIMIT_S = 3
 /** Time limit of a round trip: twice the longest lock wait, as InnoDB checks its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
-const DEFINITIONS_AT_ONCE = 2
 
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
   /** Called with a reason when the database becomes unreachable, and without one when it is back. */
@@ -37,11 +36,7 @@ export function openStore(
   const shared = { ...limits, health, failover }
   const database = openDatabase(target, shared)
   // Its own pool: changes that wait for a locked definition must not block readers.
-  const definitions = openDatabase(target, {
-    ...shared,
-    connections: DEFINITIONS_AT_ONCE,
-    isForChanges: true,
-  })
+  const definitions = openDatabase(target, { ...shared, isForChanges: true })
   const leaderboardSync = openLeaderboardSync(database, onFault)
   const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), onFault) : undefined
 

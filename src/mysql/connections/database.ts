@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../../core/backoff.ts'
 import { NthError, unavailable } from '../../core/errors.ts'
 import { integer } from '../literals.ts'
-import { type Failure, failureOf, isUnwritable, LostAnswerError } from './errors.ts'
+import { failureOf, isUnwritable, LostAnswerError } from './errors.ts'
 import { afterSwitchover } from './health.ts'
 import { type Connection, openPool, type PoolOptions } from './pool.ts'
 import type { Target } from './target.ts'
@@ -19,11 +19,12 @@ export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  connections?: number
+  /** Whether its work changes rows. It then has fewer connections. */
   isForChanges?: boolean
 }
 
 const CONNECTIONS = 10
+const CONNECTIONS_FOR_CHANGES = 2
 /** Minimum time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
 /** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
@@ -31,9 +32,9 @@ const IDLE_TRANSACTION_S = 3
 
 /** Runs work on pooled connections, and translates its errors. */
 export function openDatabase(target: Target, options: DatabaseOptions) {
-  const { timeLimitMs, maxPending, connections = CONNECTIONS, isForChanges = false, health } = options
+  const { timeLimitMs, maxPending, isForChanges, health } = options
+  const connections = isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
   const pool = openPool(target, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
-  /** The deadline of work that starts now. */
   const deadlineNow = () => performance.now() + timeLimitMs
   let pending = 0
 
@@ -53,9 +54,9 @@ export function openDatabase(target: Target, options: DatabaseOptions) {
         const pauseMs = backoffMs(RETRY, ++failures)
         if (performance.now() + pauseMs > deadline) {
           // A conflict explains the delay better than the time limit.
-          throw conflict && error instanceof LostAnswerError
-            ? unavailableBy('conflict', conflict)
-            : unavailableBy(failure, error)
+          const isBlocked = conflict !== undefined && error instanceof LostAnswerError
+          const reason = REASONS[isBlocked ? 'conflict' : failure]
+          throw unavailable(`${reason}; nothing was done.`, isBlocked ? conflict : error)
         }
         await pause(Math.random() * pauseMs)
       }
@@ -91,11 +92,7 @@ export function openDatabase(target: Target, options: DatabaseOptions) {
         throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
       }
       pending++
-      try {
-        return await run(work, deadline)
-      } finally {
-        pending--
-      }
+      return run(work, deadline).finally(() => pending--)
     },
     deadline: deadlineNow,
     close: pool.close,
@@ -132,8 +129,4 @@ const REASONS = {
   conflict: 'Too many concurrent changes',
   refused: 'The database currently refuses this',
   lost: 'The database is unreachable',
-} as const
-
-function unavailableBy(failure: Exclude<Failure, 'fault'>, cause: unknown): NthError {
-  return unavailable(`${REASONS[failure]}; nothing was done.`, cause)
 }

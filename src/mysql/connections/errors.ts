@@ -2,34 +2,24 @@ import { CLASSES } from './errorNumbers.ts'
 
 export { ER } from './errorNumbers.ts'
 
-/** What an error of the database or its driver means for the work that got it. */
-export type Failure =
-  /** Rolled back in favour of another transaction, or never sent: retry. */
-  | 'conflict'
-  /** The server can't do it now; nothing was done. */
-  | 'refused'
-  /** The connection was lost before the answer: it may have been done. */
-  | 'lost'
-  /** None of these: a fault of Nth, or of the tables. */
-  | 'fault'
-
 type ErrorClass = keyof typeof CLASSES
 
-const FAILURES: Record<ErrorClass, Failure> = {
+/** What an error of the database or its driver means for the work that got it. */
+const FAILURES = {
+  /** Rolled back in favour of another transaction, or never sent: retry. */
   CONFLICTS: 'conflict',
+  /** The server can't do it now; nothing was done. */
   SWITCHOVERS: 'refused',
   FULL_DISKS: 'refused',
   SHORTAGES: 'refused',
   LOCKOUTS: 'refused',
+  /** The connection was lost before the answer: it may have been done. */
   LOSSES: 'lost',
+  /** None of these: a fault of Nth, or of the tables. */
   OTHERS: 'fault',
-}
+} as const satisfies Record<ErrorClass, string>
 
-interface DriverError extends Error {
-  errno?: number
-  code?: string
-  fatal?: boolean
-}
+type DriverError = NodeJS.ErrnoException & { fatal?: boolean }
 
 /** An answer did not arrive in time, or could not be read. */
 export class LostAnswerError extends Error {
@@ -37,7 +27,7 @@ export class LostAnswerError extends Error {
 }
 
 /** Classifies an error of the server, the driver or a socket. */
-export function failureOf(error: unknown): Failure {
+export function failureOf(error: unknown) {
   if (error instanceof LostAnswerError) return 'lost'
   if (isServerError(error)) return FAILURES[classOf(error) ?? 'OTHERS']
   if (!(error instanceof Error)) return 'fault'

@@ -3,10 +3,7 @@ import { isSwitchover } from './errors.ts'
 /** Called with whether an attempt to use the database succeeded, and if not, why. */
 type HealthReport = (isHealthy: boolean, reason?: unknown) => void
 
-/**
- * Reported separately: a database that is read-only, or has a full disk, is still reachable. Only a successful change
- * shows that changes are possible again.
- */
+/** Two reports: a read-only or full database is reachable, and only a change shows that it can be written again. */
 export type Health = Record<'connecting' | 'writing', HealthReport>
 
 /** @param onChange called when the database becomes unavailable, with a reason, and when it is available again */

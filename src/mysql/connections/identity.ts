@@ -27,22 +27,16 @@ export interface Variable {
   Value: string
 }
 
-export function identityIn(
-  connection: { id: number; now: string } | undefined,
-  variables: readonly Variable[],
-  status: readonly Variable[],
-): SessionIdentity {
-  const values = new Map(
-    [...variables, ...status].map(({ Variable_name, Value }) => [Variable_name, String(Value)]),
-  )
+export function identityIn(own: { id: number; now: string } | undefined, variables: readonly Variable[]) {
+  const values = new Map(variables.map(({ Variable_name, Value }) => [Variable_name, String(Value)]))
   const value = (name: string) => values.get(name) ?? ''
   const isNode = value('wsrep_on') === 'ON'
   const ids = SERVER_VARIABLES.map(value)
   const uptimeMs = 1000 * Number(value('Uptime') || Number.NaN)
   return {
-    connectionId: Number(connection?.id),
+    connectionId: Number(own?.id),
     server: ids.join('') && [...ids, isNode ? value('wsrep_gcomm_uuid') : ''].join(' '),
-    startedAt: Number(connection?.now) - uptimeMs,
+    startedAt: Number(own?.now) - uptimeMs,
     uptimeMs,
     cluster: isNode ? value('wsrep_cluster_state_uuid') : '',
   }

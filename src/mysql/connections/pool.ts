@@ -17,7 +17,6 @@ export interface PoolOptions {
   failover: FailoverDetector
 }
 
-const LOCK_WAIT_S = 2
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
@@ -25,24 +24,24 @@ const PING_MS = 1000
 /** Opens a pool of connections that are not known, or likely, to be dead. */
 export function openPool(target: Target, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
   const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
+  const promised = pool.promise()
   const answeredAt = new WeakMap<object, number>()
   /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
   const openedIn = new WeakMap<object, number>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   let failedAt = Number.NEGATIVE_INFINITY
-  /** When a piece of work last succeeded. */
   let succeededAt = Number.NEGATIVE_INFINITY
   // Queued before the first user's statements.
   pool.on('connection', (connection) => {
     answeredAt.set(connection, performance.now())
     openedIn.set(connection, failover.incarnation)
-    for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) {
+    for (const statement of sessionSettings({ lockWaitS: 2 })) {
       connection.query(statement, (error) => error && connection.destroy())
     }
   })
 
   async function acquireAny(deadline: number): Promise<Connection> {
-    const acquired = pool.promise().getConnection()
+    const acquired = promised.getConnection()
     try {
       const connection = await withTimeout(deadline - performance.now(), acquired)
       health.connecting(true)
@@ -95,10 +94,6 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     },
 
     /** A connection that is lost meanwhile is closed, too. */
-    close: (): Promise<void> =>
-      pool
-        .promise()
-        .end()
-        .catch(() => undefined),
+    close: () => promised.end().catch(() => undefined),
   }
 }

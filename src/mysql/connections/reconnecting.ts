@@ -1,7 +1,7 @@
 import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
-import { isSurelySameRun, type SessionIdentity } from './identity.ts'
+import { isSurelySameRun } from './identity.ts'
 import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
 import type { Target } from './target.ts'
 
@@ -24,7 +24,12 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
       if (latest?.isOpen()) return latest
       try {
         const session = await openSession(target, options)
-        if (latest) await endOnServer(session, latest.identity)
+        // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
+        // numbers its connections from the start, so it must be certain that it is the same run.
+        if (latest && isSurelySameRun(latest.identity, session.identity)) {
+          // It may be gone already, or this user may not end it: then the server ends it at its idle limit.
+          await session.send([`kill ${integer(latest.identity.connectionId)}`]).catch(unlessLost)
+        }
         failover.reached(session.identity)
         incarnation = failover.incarnation
         latest = session
@@ -36,21 +41,10 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
       }
     },
 
-    /** The session, if one is open. */
     current: () => (latest?.isOpen() ? latest : undefined),
 
     async close() {
       if (latest?.isOpen()) await latest.close()
     },
   }
-}
-
-/**
- * Ends a lost session on the server, which may not have noticed the loss, and would keep its locks. Each run of a
- * server numbers its connections from the start, so it must be certain that it is the same run.
- */
-async function endOnServer(session: Session, lost: SessionIdentity): Promise<void> {
-  if (!isSurelySameRun(lost, session.identity)) return
-  // It may be gone already, or this user may not end it: then the server ends it at its idle limit.
-  await session.send([`kill ${integer(lost.connectionId)}`]).catch(unlessLost)
 }

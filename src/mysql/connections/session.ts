@@ -1,10 +1,4 @@
-import {
-  type Connection,
-  createConnection,
-  type FieldPacket,
-  type ResultSetHeader,
-  type RowDataPacket,
-} from 'mysql2'
+import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
 import { identityIn, READ_IDENTITY, type Variable } from './identity.ts'
@@ -41,8 +35,6 @@ export function unlessLost(error: unknown): void {
   if (!(error instanceof FailedStatement)) throw error
 }
 
-const LOCK_WAIT_S = 1
-
 /** @throws the reason why it can't be opened */
 export async function openSession(target: Target, { timeLimitMs, idleLimitS }: SessionOptions) {
   const connection = createConnection({ ...connectionOptions(target, timeLimitMs), multipleStatements: true })
@@ -77,12 +69,12 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
 
   try {
     const answers = await send([
-      ...sessionSettings({ lockWaitS: LOCK_WAIT_S }),
+      ...sessionSettings({ lockWaitS: 1 }),
       `set session wait_timeout = ${integer(idleLimitS)}`,
       ...READ_IDENTITY,
     ])
-    const [own, variables, status] = answers.slice(-READ_IDENTITY.length)
-    const identity = identityIn(firstRow(own), rowsOf<Variable>(variables), rowsOf<Variable>(status))
+    const [own, ...variables] = answers.slice(-READ_IDENTITY.length)
+    const identity = identityIn(firstRow(own), variables.flatMap(rowsOf<Variable>))
     const isClustered = identity.cluster !== ''
     // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
     if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
@@ -95,8 +87,7 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
       drop,
       /** Closes it with a QUIT command. */
       async close() {
-        const ended = new Promise<void>((resolve) => connection.end(() => resolve()))
-        await withTimeout(timeLimitMs, ended).catch(drop)
+        await withTimeout(timeLimitMs, connection.promise().end()).catch(drop)
       },
     }
   } catch (error) {
@@ -124,7 +115,7 @@ function query(connection: Connection, statements: readonly string[]): Promise<A
       // A statement that returns rows may fail after its answer has begun; others fail without an answer.
       reject(isRefusal(error) ? new FailedStatement(hasRows ? begun - 1 : begun, error) : error)
     })
-    sent.on('fields', (fields: FieldPacket[] | undefined) => {
+    sent.on('fields', (fields: unknown) => {
       begun++
       hasRows = fields !== undefined
     })

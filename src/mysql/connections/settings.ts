@@ -2,10 +2,7 @@ import type { ConnectionOptions } from 'mysql2'
 import { integer } from '../literals.ts'
 import type { Target } from './target.ts'
 
-/**
- * Settings of every session, whatever the server's defaults: strict SQL mode, UTC, READ COMMITTED, short lock waits and
- * autocommit.
- */
+/** Settings of every session, whatever the server's defaults. */
 export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
   return [
     `set session
@@ -18,16 +15,13 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
   ]
 }
 
-/** Idle time after which TCP probes the peer, which also keeps routers from dropping the connection. */
-const KEEP_ALIVE_AFTER_MS = 10_000
-
 export function connectionOptions(target: Target, connectTimeoutMs: number) {
   return {
     ...target,
     connectTimeout: connectTimeoutMs,
     enableKeepAlive: true,
-    // The default is that of the system, often two hours.
-    keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS,
+    // Milliseconds. Probes also keep routers from dropping the connection; the system's default is often two hours.
+    keepAliveInitialDelay: 10_000,
     timezone: 'Z',
     supportBigNumbers: true,
   } satisfies ConnectionOptions

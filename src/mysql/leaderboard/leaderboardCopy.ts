@@ -17,8 +17,7 @@ export async function copyToLeaderboard(database: Database, ids: readonly number
 }
 
 /**
- * Scans all counters for rows that were not copied, and for copies of deleted counters. After a failure it continues
- * with the next page.
+ * Scans all counters for rows that were not copied, and for copies of deleted counters. A failed page stops no other.
  *
  * @throws the first failure, at the end
  */

@@ -16,29 +16,13 @@ const COPY_TIMEOUT_MS = 1000
  * each change 10 to 30 % more expensive. A scheduled job finds rows that a killed process did not copy.
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
- *
- * @param onFault called with failures that an operator should see
  */
 export function openLeaderboardSync(database: Database, onFault: (error: unknown) => void) {
-  let marked = new Set<number>()
+  const marked = new Set<number>()
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
   let running: Promise<void> | undefined
   let waiting: Promise<void> | undefined
-
-  async function copyMarked(): Promise<void> {
-    clearTimeout(timer)
-    timer = undefined
-    const ids = marked
-    marked = new Set()
-    try {
-      await copyToLeaderboard(database, [...ids])
-    } catch (error) {
-      for (const id of ids) marked.add(id)
-      copyLater()
-      throw error
-    }
-  }
 
   function refresh(): Promise<void> {
     if (marked.size > 0) waiting ??= copyAfter(running)
@@ -50,8 +34,16 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
     const own = waiting
     waiting = undefined
     running = own
+    clearTimeout(timer)
+    timer = undefined
+    const ids = [...marked]
+    marked.clear()
     try {
-      await copyMarked()
+      await copyToLeaderboard(database, ids)
+    } catch (error) {
+      for (const id of ids) marked.add(id)
+      copyLater()
+      throw error
     } finally {
       if (running === own) running = undefined
     }
@@ -68,9 +60,7 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
     }, DELAY_MS).unref()
   }
 
-  async function refreshInTime(): Promise<void> {
-    await withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
-  }
+  const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
 
   return {
     /** Copies the marked rows, if that takes less than a second. */

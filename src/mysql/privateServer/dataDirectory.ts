@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { isRunning, type ProcessIdentity, thisProcess } from './processes.ts'
+import { beginning, isRunning } from './processes.ts'
 
-interface Holder extends ProcessIdentity {
+interface Holder {
+  pid: number
+  beganAt: string
   since: string
 }
 
@@ -38,16 +40,13 @@ export function unusable(path: string, error: unknown): unknown {
 
 /** Without mkdir's option `recursive`, which never returns where nothing can be created, as in /proc. */
 async function makeDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path, { mode: 0o700 })
-  } catch (error) {
-    const code = codeOf(error)
-    if (code === 'EEXIST') return
+  await mkdir(path, { mode: 0o700 }).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') return
     const parent = dirname(path)
-    if (code !== 'ENOENT' || existsSync(parent)) throw error
+    if (error.code !== 'ENOENT' || existsSync(parent)) throw error
     await makeDirectory(parent)
     await makeDirectory(path)
-  }
+  })
 }
 
 /** Anyone who can write to the directory can make this process, and its database, run or overwrite anything. */
@@ -67,19 +66,20 @@ async function assertPrivate(path: string): Promise<void> {
 }
 
 async function hold(path: string): Promise<() => Promise<void>> {
+  const { pid } = process
   const file = join(path, 'nth.lock')
-  const own = `${file}.${process.pid}`
+  const own = `${file}.${pid}`
   const aside = `${own}.dead`
-  const self: Holder = { ...(await thisProcess()), since: new Date().toISOString() }
+  const self: Holder = { pid, beganAt: await beginning(pid), since: new Date().toISOString() }
   try {
     await writeFile(own, JSON.stringify(self))
     while (!(await linked(own, file))) {
       const holder = await readHolder(file)
-      if (holder && (await isRunning(holder))) throw new Error(inUse(path, holder))
+      if (holder && (await isRunning(holder.pid, holder.beganAt))) throw new Error(inUse(path, holder))
       await rename(file, aside).catch(unlessMissing)
       const moved = await readHolder(aside)
       // Another process locked it between the two checks: restore its lock.
-      if (moved && (await isRunning(moved))) await linked(aside, file)
+      if (moved && (await isRunning(moved.pid, moved.beganAt))) await linked(aside, file)
       await rm(aside, { force: true })
     }
   } finally {
@@ -93,13 +93,9 @@ function inUse(path: string, { pid, since }: Holder): string {
 }
 
 async function linked(from: string, to: string): Promise<boolean> {
-  try {
-    await link(from, to)
-    return true
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false
-    throw error
-  }
+  const failure = await link(from, to).catch((error: NodeJS.ErrnoException) => error)
+  if (failure && failure.code !== 'EEXIST') throw failure
+  return !failure
 }
 
 async function readHolder(file: string): Promise<Holder | undefined> {
@@ -114,9 +110,4 @@ async function readHolder(file: string): Promise<Holder | undefined> {
 
 function unlessMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
-}
-
-function codeOf(error: unknown): string | undefined {
-  // System errors have a code.
-  return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
 }

@@ -1,10 +1,8 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { execute } from './processes.ts'
 
-const SERVER = 'mariadb-server-core'
 const APT = '/usr/bin/apt-get'
 
 /** Alternatives to a server that was not found or could not be downloaded, as the end of a message. */
@@ -19,7 +17,7 @@ export const OTHER_WAYS = `Alternatives:
  *
  * @throws {Error} stating why it failed, and the alternatives
  */
-export async function fetchServer(root: string, signal: AbortSignal, name = SERVER): Promise<void> {
+export async function fetchServer(root: string, signal: AbortSignal, name = 'mariadb-server-core') {
   if (!existsSync(APT)) {
     throw new Error(
       `No MariaDB or MySQL server was found on this machine, and there is no apt to download one. ${OTHER_WAYS}`,
@@ -28,8 +26,7 @@ export async function fetchServer(root: string, signal: AbortSignal, name = SERV
   const work = `${root}.partial`
   await rm(work, { recursive: true, force: true })
   const archives = join(work, 'archives')
-  await mkdir(join(work, 'lists/partial'), { recursive: true })
-  await mkdir(join(archives, 'partial'), { recursive: true })
+  for (const folder of ['lists', 'archives']) await mkdir(join(work, folder, 'partial'), { recursive: true })
   const options = [
     ['Dir::State::lists', join(work, 'lists')],
     ['Dir::Cache', work],
@@ -38,26 +35,22 @@ export async function fetchServer(root: string, signal: AbortSignal, name = SERV
     ['APT::Sandbox::User', 'root'],
     ['Acquire::Retries', '3'],
   ].flatMap(([name, value]) => ['-o', `${name}=${value}`])
-  const run = promisify(execFile)
-  const apt = (...args: string[]) => run(APT, [...options, '--quiet', ...args], { signal })
+  const apt = (...args: string[]) => execute(APT, [...options, '--quiet', ...args], { signal })
   try {
     await apt('--error-on=any', 'update')
     await apt('--yes', '--no-install-recommends', '--download-only', '--reinstall', 'install', name)
     const packages = (await readdir(archives)).filter((name) => name.endsWith('.deb'))
     for (const file of packages) {
-      await run('dpkg-deb', ['-x', join(archives, file), join(work, 'root')], { signal })
+      await execute('dpkg-deb', ['-x', join(archives, file), join(work, 'root')], { signal })
     }
     await rename(join(work, 'root'), root)
   } catch (error) {
     if (signal.aborted) throw error
-    throw new Error(`apt could not download ${name}: ${reasonOf(error)} ${OTHER_WAYS}`, { cause: error })
+    // An error of apt is a line that begins with `E:`.
+    const { stderr, message } = error as { stderr?: string; message: string }
+    const reason = stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message
+    throw new Error(`apt could not download ${name}: ${reason} ${OTHER_WAYS}`, { cause: error })
   } finally {
     await rm(work, { recursive: true, force: true })
   }
-}
-
-/** The first error of apt, a line that begins with `E:`. */
-function reasonOf(error: unknown): string {
-  const { stderr, message } = error as { stderr?: string; message: string }
-  return stderr?.split('\n').find((line) => line.startsWith('E:')) ?? message
 }

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { access, constants, realpath } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { execute } from './processes.ts'
 
 export type ServerKind = 'mariadb' | 'mysql'
 
@@ -16,8 +15,6 @@ export interface ServerProgram {
   /** SQL files that create MariaDB's system tables, in order; empty if none were found. MySQL needs none. */
   systemTables: string[]
 }
-
-const NAMES = ['mariadbd', 'mysqld']
 
 /** Folders in which packages install servers, searched after PATH: a user's PATH often lacks the first. */
 const FOLDERS = [
@@ -33,7 +30,7 @@ const FOLDERS = [
 /** Finds an installed server of one of these kinds; `path` is a list of folders as in PATH. */
 export async function findServer(path: string, kinds: ServerKind[]): Promise<ServerProgram | undefined> {
   for (const folder of [...path.split(delimiter), ...FOLDERS]) {
-    for (const name of NAMES) {
+    for (const name of ['mariadbd', 'mysqld']) {
       const program = await describe(join(folder, name), [])
       if (program && kinds.includes(program.kind)) return program
     }
@@ -62,14 +59,13 @@ async function describe(path: string, launcher: string[]): Promise<ServerProgram
   const [first = path, ...others] = [...launcher, path]
   try {
     await access(path, constants.X_OK)
-    const { stdout } = await promisify(execFile)(first, [...others, '--no-defaults', '--version'])
-    const prefix = dirname(dirname(await realpath(path)))
+    const { stdout } = await execute(first, [...others, '--no-defaults', '--version'])
     return {
       kind: stdout.includes('MariaDB') ? 'mariadb' : 'mysql',
       path,
       command: [first, ...others],
       options: [],
-      systemTables: findSystemTables(prefix),
+      systemTables: findSystemTables(dirname(dirname(await realpath(path)))),
     }
   } catch {
     // Missing, or not a server that runs here.

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -41,8 +42,14 @@ export async function withFreeSpace(error: unknown, directory: string): Promise<
 async function makeSystemTables(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
   const options = commonOptions(program, path)
   if (program.kind === 'mysql') return run(program, [...options, '--initialize-insecure'], '', signal)
-  const bootstrap = [...options, '--bootstrap', '--skip-networking', '--skip-log-bin']
-  await run(program, bootstrap, await systemTables(program), signal)
+  if (program.systemTables.length === 0) {
+    throw new Error(
+      `The server ${program.path} lacks the files that create its system tables (mariadb_system_tables.sql). Install its complete package, or set DATABASE_URL.`,
+    )
+  }
+  const texts = await Promise.all(program.systemTables.map((file) => readFile(file, 'utf8')))
+  const input = ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
+  await run(program, [...options, '--bootstrap', '--skip-networking', '--skip-log-bin'], input, signal)
 }
 
 /**
@@ -66,17 +73,7 @@ function temporaryFolder(path: string): string {
   return `${path}.tmp`
 }
 
-async function systemTables({ path, systemTables }: ServerProgram): Promise<string> {
-  if (systemTables.length === 0) {
-    throw new Error(
-      `The server ${path} lacks the files that create its system tables (mariadb_system_tables.sql). Install its complete package, or set DATABASE_URL.`,
-    )
-  }
-  const texts = await Promise.all(systemTables.map((file) => readFile(file, 'utf8')))
-  return ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
-}
-
-function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal): Promise<void> {
+async function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal) {
   const [command, ...words] = program.command
   const child = spawn(command, [...words, ...args], { stdio: ['pipe', 'ignore', 'pipe'], signal })
   let complaints = ''
@@ -86,19 +83,10 @@ function run(program: ServerProgram, args: string[], input: string, signal: Abor
   // It may exit before it has read everything; exit code and stderr show why.
   child.stdin.on('error', () => undefined)
   child.stdin.end(input)
-  return new Promise((resolve, reject) => {
-    child.on('error', reject)
-    child.on('close', (code) => {
-      if (code === 0) return resolve()
-      const reason = errorLines(complaints).join('\n')
-      reject(new Error(`${program.path} could not create a new database (exit ${code}):\n${reason}`))
-    })
-  })
-}
-
-/** The errors in a server's log; all lines if none is marked as an error. */
-function errorLines(log: string): string[] {
-  const lines = log.trim().split('\n')
+  const [code] = await once(child, 'close')
+  if (code === 0) return
+  const lines = complaints.trim().split('\n')
   const errors = lines.filter((line) => line.includes('[ERROR]'))
-  return errors.length > 0 ? errors : lines
+  const reason = (errors.length > 0 ? errors : lines).join('\n')
+  throw new Error(`${program.path} could not create a new database (exit ${code}):\n${reason}`)
 }

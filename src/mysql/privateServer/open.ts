@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createConnection } from 'mysql2/promise'
-import type { Target } from '../connections/target.ts'
 import { unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
-import { findServer, findUnpackedServer, type ServerKind, type ServerProgram } from './findServer.ts'
+import { findServer, findUnpackedServer, type ServerKind } from './findServer.ts'
 import { initialise } from './initialise.ts'
 import { startPrivateServer } from './server.ts'
 
@@ -26,31 +25,28 @@ const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
-  const directory = resolve(options.directory)
-  return openIn(directory, options).catch((error) => {
-    throw unusable(directory, error)
-  })
-}
-
-async function openIn(directory: string, options: PrivateDatabaseOptions) {
   const { say, signal } = options
-  const root = options.programs ?? join(directory, 'server')
-  const program = await serverProgram({ ...options, root, kinds: kindsFor(directory) })
-  const data = dataFolder(directory, program.kind)
-  if (!existsSync(data))
-    say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
-  await initialise(program, data, signal)
-  const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
+  const directory = resolve(options.directory)
   try {
-    const connection = await createConnection(server.target)
-    await connection.query(`create database if not exists ${DATABASE}`)
-    await connection.end()
+    const root = options.programs ?? join(directory, 'server')
+    const program = await serverProgram({ ...options, root, kinds: kindsFor(directory) })
+    const data = dataFolder(directory, program.kind)
+    if (!existsSync(data))
+      say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
+    await initialise(program, data, signal)
+    const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
+    try {
+      const connection = await createConnection(server.target)
+      await connection.query(`create database if not exists ${DATABASE}`)
+      await connection.end()
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
+    return { target: { ...server.target, database: DATABASE }, close: server.stop }
   } catch (error) {
-    await server.stop()
-    throw error
+    throw unusable(directory, error)
   }
-  const target: Target = { ...server.target, database: DATABASE }
-  return { target, close: server.stop }
 }
 
 function dataFolder(directory: string, kind: ServerKind): string {
@@ -71,8 +67,7 @@ export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say'
 }
 
 /** The installed server, else one downloaded before, else one downloaded now. */
-export async function serverProgram(options: ServerProgramOptions): Promise<ServerProgram> {
-  const { root, kinds, path, say, signal } = options
+export async function serverProgram({ root, kinds, path, say, signal }: ServerProgramOptions) {
   const installed = await findServer(path, kinds)
   if (installed) return installed
   if (!kinds.includes('mariadb')) {

@@ -3,29 +3,26 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
-/** A process id, and what distinguishes it from a later process with the same id. */
-export interface ProcessIdentity {
-  pid: number
-  /** Its start time as reported by the system; empty if unknown. */
-  beganAt: string
+export const execute = promisify(execFile)
+
+const START_TIME = 19
+
+/** When a process started, as reported by the system; empty if unknown. */
+export async function beginning(pid: number): Promise<string> {
+  const fields = await statFields(pid)
+  return fields?.[START_TIME] ?? (await ps(pid, 'lstart')) ?? ''
 }
 
-export async function thisProcess(): Promise<ProcessIdentity> {
-  return { pid: process.pid, beganAt: await beginning(process.pid) }
-}
-
-export async function isRunning({ pid, beganAt }: ProcessIdentity): Promise<boolean> {
+/** Whether a process still runs: `beganAt` distinguishes it from a later one with the same id. */
+export async function isRunning(pid: number, beganAt: string): Promise<boolean> {
   return (await isAlive(pid)) && (await beginning(pid)) === beganAt
 }
 
 /** The command line of a running process, its words separated by spaces; undefined if there is none. */
 export async function commandLine(pid: number): Promise<string | undefined> {
   if (!(await isAlive(pid))) return undefined
-  try {
-    return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ')
-  } catch {
-    return outputOf('ps', '-o', 'command=', '-p', String(pid))
-  }
+  const words = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => undefined)
+  return words?.replaceAll('\0', ' ') ?? ps(pid, 'command')
 }
 
 const POLL_MS = 20
@@ -59,26 +56,15 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-const START_TIME = 19
-
-async function beginning(pid: number): Promise<string> {
-  const fields = await statFields(pid)
-  return fields?.[START_TIME] ?? (await outputOf('ps', '-o', 'lstart=', '-p', String(pid))) ?? ''
-}
-
 /** The fields of Linux's /proc/pid/stat from the state on; the name before it may contain anything. */
 async function statFields(pid: number): Promise<string[] | undefined> {
-  try {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  } catch {
-    return undefined
-  }
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-async function outputOf(command: string, ...args: string[]): Promise<string | undefined> {
+async function ps(pid: number, column: string): Promise<string | undefined> {
   try {
-    const { stdout } = await promisify(execFile)(command, args)
+    const { stdout } = await execute('ps', ['-o', `${column}=`, '-p', String(pid)])
     return stdout.trim()
   } catch {
     return undefined

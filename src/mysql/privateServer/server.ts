@@ -43,7 +43,6 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
-    ...serverOptions(program.kind),
     `--socket=${socketPath}`,
     `--pid-file=${pidFile}`,
     `--log-error=${join(directory, 'server.log')}`,
@@ -94,8 +93,12 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   return { target, stop }
 }
 
-function serverOptions(kind: ServerProgram['kind']): string[] {
-  const common = [
+const SETPRIV = '/usr/bin/setpriv'
+
+function commandFor({ kind, command }: ServerProgram, options: string[]): [string, ...string[]] {
+  const words: [string, ...string[]] = [
+    ...command,
+    ...options,
     '--skip-networking',
     '--character-set-server=utf8mb4',
     '--skip-log-bin',
@@ -104,14 +107,8 @@ function serverOptions(kind: ServerProgram['kind']): string[] {
     '--max-connections=1000',
     '--innodb-flush-log-at-trx-commit=1',
     '--innodb-buffer-pool-size=128M',
+    kind === 'mariadb' ? '--innodb-log-file-size=64M' : '--mysqlx=OFF',
   ]
-  return kind === 'mariadb' ? [...common, '--innodb-log-file-size=64M'] : [...common, '--mysqlx=OFF']
-}
-
-const SETPRIV = '/usr/bin/setpriv'
-
-function commandFor(program: ServerProgram, args: string[]): [string, ...string[]] {
-  const words: [string, ...string[]] = [...program.command, ...args]
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
 }
 
@@ -123,18 +120,13 @@ async function endOrphan(pidFile: string, data: string): Promise<void> {
   if (command?.includes(`--datadir=${data}`)) await endProcess(pid, STOPPED_WITHIN_MS)
 }
 
-async function untilReady(
-  target: PrivateServer['target'],
-  child: ChildProcess,
-  signal: AbortSignal,
-): Promise<void> {
+async function untilReady(target: PrivateServer['target'], child: ChildProcess, signal: AbortSignal) {
   const deadline = performance.now() + READY_WITHIN_MS
   while (true) {
     signal.throwIfAborted()
     try {
       const connection = await createConnection(target)
-      await connection.end()
-      return
+      return await connection.end()
     } catch (error) {
       const { pid, exitCode, signalCode } = child
       if (pid === undefined) throw new Error('its program could not be run')
@@ -149,14 +141,10 @@ async function untilReady(
   }
 }
 
-const LOG_LINES = 5
-
 async function startError(error: unknown, directory: string): Promise<Error> {
   const file = join(directory, 'server.log')
-  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-LOG_LINES)
+  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5)
   const { message } = error as Error
-  return new Error(
-    `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`,
-    { cause: error },
-  )
+  const text = `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`
+  return new Error(text, { cause: error })
 }

@@ -6,10 +6,7 @@ const SOCKET = 'server.sock'
 /** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
 const LONGEST_SOCKET_PATH = 107
 
-/**
- * A socket in a folder that only this user can enter, as anyone can connect to the socket itself. The folder is in the
- * directory, or under a shorter path if that is too long.
- */
+/** A socket, to which anyone can connect, in a folder of this user only: in `directory`, or under a shorter path. */
 export async function makeSocketFolder(directory: string) {
   const near = join(directory, 'run')
   const socketPath = join(near, SOCKET)
@@ -19,8 +16,6 @@ export async function makeSocketFolder(directory: string) {
     return { socketPath, removeSocketFolder: async () => undefined }
   }
   const folder = await mkdtemp(join(tmpdir(), 'nth-'))
-  return {
-    socketPath: join(folder, SOCKET),
-    removeSocketFolder: () => rm(folder, { recursive: true, force: true }),
-  }
+  const removeSocketFolder = () => rm(folder, { recursive: true, force: true })
+  return { socketPath: join(folder, SOCKET), removeSocketFolder }
 }

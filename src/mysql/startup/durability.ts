@@ -2,30 +2,22 @@ import type { Connection } from 'mysql2/promise'
 import type { Variable } from '../connections/identity.ts'
 import { select } from '../select.ts'
 
-/** Server settings that determine what survives a crash, by name. Those that the server lacks are missing. */
-export type DurabilitySettings = Readonly<Record<string, string>>
+const FLUSH = 'innodb_flush_log_at_trx_commit'
 
-const NAMES = [
-  'innodb_flush_log_at_trx_commit',
-  'log_bin',
-  'sync_binlog',
-  'binlog_format',
-  // From Galera. It also exists on a MariaDB that is not in a cluster.
-  'wsrep_on',
-]
+/** Server settings that determine what survives a crash, by name. Those that the server lacks are missing. */
+type DurabilitySettings = Readonly<Record<string, string>>
 
 export async function readDurabilitySettings(connection: Connection): Promise<DurabilitySettings> {
-  const names = NAMES.map((name) => `'${name}'`).join(', ')
-  const rows = await select<Variable>(connection, `show global variables where variable_name in (${names})`)
+  // `wsrep_on` is from Galera. It also exists on a MariaDB that is not in a cluster.
+  const rows = await select<Variable>(
+    connection,
+    `show global variables
+      where variable_name in ('${FLUSH}', 'log_bin', 'sync_binlog', 'binlog_format', 'wsrep_on')`,
+  )
   return Object.fromEntries(rows.map(({ Variable_name, Value }) => [Variable_name, Value]))
 }
 
-/**
- * Rejects binlog_format = STATEMENT: with it, InnoDB refuses writes at READ COMMITTED, which every session uses (error
- * 1665).
- *
- * @throws {Error} stating what to change
- */
+/** @throws {Error} if binlog_format = STATEMENT: InnoDB then refuses writes at READ COMMITTED, as in all sessions */
 export function assertWritable({ log_bin, binlog_format }: DurabilitySettings): void {
   if (log_bin !== 'ON' || binlog_format !== 'STATEMENT') return
   throw new Error(
@@ -35,7 +27,7 @@ export function assertWritable({ log_bin, binlog_format }: DurabilitySettings): 
 
 /** Warnings for an operator: how the server can lose changes whose results were returned. */
 export function durabilityRisks(settings: DurabilitySettings): string[] {
-  const { innodb_flush_log_at_trx_commit: flush, log_bin, sync_binlog, wsrep_on } = settings
+  const { [FLUSH]: flush, log_bin, sync_binlog, wsrep_on } = settings
   // A node that rejoins its cluster gets what it lost from the other nodes.
   const isOneNode = wsrep_on !== 'ON'
   const machine = isOneNode ? 'its machine fails' : 'the machines of all nodes fail at once'
@@ -54,8 +46,6 @@ export function durabilityRisks(settings: DurabilitySettings): string[] {
   }
   return risks
 }
-
-const FLUSH = 'innodb_flush_log_at_trx_commit'
 
 function risk(settings: string, event: string, which: string, variable: string): string {
   return `The database server runs with ${settings}: if ${event}, changes ${which} can be lost after their results were returned, and their numbers reissued. Set ${variable} = 1.`

@@ -15,7 +15,6 @@ const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
  * DDL commits implicitly, so each statement must be repeatable: a process may end between a statement and the record of
  * its file. That also helps on a cluster, where the lock holds on one node only.
  *
- * @param folder where the files are
  * @returns the names of the files that were applied
  * @throws {Error} before anything is changed, if the database has a migration that is not among the files
  */
@@ -23,7 +22,12 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
   const migrations = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   const connection = await openMigrationSession(target)
   try {
-    assertKnown(await appliedTo(connection), migrations, target.database)
+    const unknown = (await appliedTo(connection)).find((name) => !migrations.includes(name))
+    if (unknown !== undefined) {
+      throw new Error(
+        `The database ${target.database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+      )
+    }
     return await withMigrationLock(target, async () => {
       await connection.query(
         `create table if not exists migration (
@@ -43,27 +47,17 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
 }
 
 async function appliedTo(connection: Connection): Promise<string[]> {
-  try {
-    const rows = await select<{ name: Buffer }>(connection, 'select name from migration order by name')
-    return rows.map(({ name }) => name.toString())
-  } catch (error) {
+  const statement = 'select name from migration order by name'
+  const rows = await select<{ name: Buffer }>(connection, statement).catch((error) => {
     if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
     throw error
-  }
-}
-
-function assertKnown(applied: readonly string[], migrations: readonly string[], database: string): void {
-  const unknown = applied.find((name) => !migrations.includes(name))
-  if (unknown === undefined) return
-  throw new Error(
-    `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
-  )
+  })
+  return rows.map(({ name }) => name.toString())
 }
 
 /** Applies a file. Each of its statements ends with a semicolon at the end of a line. */
 async function apply(connection: Connection, name: string, text: string): Promise<void> {
-  const statements = text.split(/;$/m).filter((statement) => statement.trim() !== '')
-  for (const statement of statements) await connection.query(statement)
+  for (const statement of text.split(/;$/m)) if (statement.trim() !== '') await connection.query(statement)
   await connection.query(
     `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
   )

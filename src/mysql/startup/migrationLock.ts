@@ -21,8 +21,7 @@ const IDLE_LIMIT_S = 7 * 86_400
  */
 export async function withMigrationLock<T>(target: Target, work: () => Promise<T>): Promise<T> {
   const holder = await openMigrationSession(target)
-  // A lost lock does not stop the work: it may overlap with that of another process. Without a listener, this would end
-  // the process.
+  // A lost lock doesn't stop the work, which may then overlap with another's. Without a listener it ends the process.
   holder.on('error', () => undefined)
   try {
     await lock(holder)
@@ -54,34 +53,25 @@ export async function openMigrationSession(target: Target): Promise<Connection> 
 async function lock(holder: Connection): Promise<void> {
   // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
   const tables = await select(holder, "show tables like 'migration_lock'")
-  if (tables.length === 0) await createLock(holder)
-  while (!(await lockRow(holder))) {
+  if (tables.length === 0) {
+    await holder.query(
+      `create table if not exists migration_lock (
+         id tinyint unsigned not null,
+         primary key (id)
+       ) engine = InnoDB`,
+    )
+  }
+  while (true) {
+    await holder.query('start transaction')
+    const locking = select(holder, 'select id from migration_lock where id = 1 for update')
+    const rows = await locking.catch((cause) => {
+      if (!hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) throw cause
+      const text = `Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`
+      throw new Error(text, { cause })
+    })
+    if (rows.length > 0) return
+    await holder.query('rollback')
     // Committed before it is locked: processes that wait for a row whose insert is rolled back run into deadlocks.
     await holder.query('insert ignore into migration_lock (id) values (1)')
   }
-}
-
-async function createLock(holder: Connection): Promise<void> {
-  await holder.query(
-    `create table if not exists migration_lock (
-       id tinyint unsigned not null,
-       primary key (id)
-     ) engine = InnoDB`,
-  )
-}
-
-/** @returns false if there is no row to lock */
-async function lockRow(holder: Connection): Promise<boolean> {
-  await holder.query('start transaction')
-  try {
-    const rows = await select(holder, 'select id from migration_lock where id = 1 for update')
-    if (rows.length > 0) return true
-  } catch (error) {
-    if (!hasErrorNumber(error, ER.LOCK_WAIT_TIMEOUT)) throw error
-    throw new Error(`Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`, {
-      cause: error,
-    })
-  }
-  await holder.query('rollback')
-  return false
 }

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { escapeId } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
 import { ER, failureOf, hasErrorNumber, isLockout, reasonOf } from '../connections/errors.ts'
 import { describeTarget, type Target } from '../connections/target.ts'
@@ -17,8 +18,7 @@ const POLL_MS = 500
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Waits until the server answers, creates the database if it doesn't exist, and checks that Nth supports the server and
- * its settings.
+ * Waits until the server answers, creates a missing database, and checks that Nth supports the server and its settings.
  *
  * @throws {Error} stating what is wrong and what to do
  */
@@ -26,16 +26,23 @@ export async function untilReady(target: Target, options: ReadyOptions): Promise
   const connection = await connect(target, options)
   try {
     await makeDatabase(connection, target.database)
-    await inspect(connection, options.say)
+    const [row] = await select<{ version: string }>(connection, 'select version() as version')
+    const version = row?.version ?? ''
+    if (!isSupported(version)) {
+      throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
+    }
+    const settings = await readDurabilitySettings(connection)
+    assertWritable(settings)
+    for (const risk of durabilityRisks(settings)) options.say(risk)
   } finally {
     await connection.end()
   }
 }
 
 /** Connects without selecting the database, which may not exist yet. */
-async function connect({ database, ...server }: Target, options: ReadyOptions): Promise<Connection> {
-  const { say, signal, timeoutMs = TIMEOUT_MS } = options
-  const where = describeTarget({ ...server, database })
+async function connect(target: Target, { say, signal, timeoutMs = TIMEOUT_MS }: ReadyOptions) {
+  const { database: _, ...server } = target
+  const where = describeTarget(target)
   const deadline = performance.now() + timeoutMs
   let isFirst = true
   while (true) {
@@ -47,10 +54,8 @@ async function connect({ database, ...server }: Target, options: ReadyOptions): 
         throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
       }
       if (performance.now() > deadline) {
-        throw new Error(
-          `The database ${where} did not answer within ${timeoutMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`,
-          { cause: error },
-        )
+        const text = `The database ${where} did not answer within ${timeoutMs / 1000} seconds: ${reasonOf(error)}. Start it, or correct DATABASE_URL.`
+        throw new Error(text, { cause: error })
       }
       if (isFirst)
         say(`Waiting for the database ${where}, up to ${timeoutMs / 1000} seconds: ${reasonOf(error)}.`)
@@ -61,38 +66,20 @@ async function connect({ database, ...server }: Target, options: ReadyOptions): 
 }
 
 async function makeDatabase(connection: Connection, name: string): Promise<void> {
+  const identifier = escapeId(name, true)
   try {
-    await connection.query(`use ${quoted(name)}`)
+    await connection.query(`use ${identifier}`)
   } catch (error) {
     if (!hasErrorNumber(error, ER.BAD_DB)) throw error
-    await connection.query(`create database if not exists ${quoted(name)}`).catch((cause) => {
-      throw new Error(
-        `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`,
-        { cause },
-      )
+    await connection.query(`create database if not exists ${identifier}`).catch((cause) => {
+      const text = `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`
+      throw new Error(text, { cause })
     })
   }
 }
 
-async function inspect(connection: Connection, say: (message: string) => void): Promise<void> {
-  const [row] = await select<{ version: string }>(connection, 'select version() as version')
-  const version = row?.version ?? ''
-  if (!isSupported(version)) {
-    throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
-  }
-  const settings = await readDurabilitySettings(connection)
-  assertWritable(settings)
-  for (const risk of durabilityRisks(settings)) say(risk)
-}
-
-const OLDEST = { mysql: [8, 0], mariadb: [10, 6] } as const
-
 function isSupported(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number.parseFloat)
-  const [oldestMajor, oldestMinor] = OLDEST[version.includes('MariaDB') ? 'mariadb' : 'mysql']
+  const [oldestMajor, oldestMinor] = version.includes('MariaDB') ? [10, 6] : [8, 0]
   return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
-}
-
-function quoted(identifier: string): string {
-  return `\`${identifier.replaceAll('`', '``')}\``
 }
