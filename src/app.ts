@@ -23,10 +23,8 @@ export interface ServerOptions {
   runsJobs?: boolean
 }
 
-interface AppOptions extends ServerOptions {
-  /** Aborts the startup. */
-  signal: AbortSignal
-}
+/** `signal` aborts the startup. */
+type AppOptions = ServerOptions & { signal: AbortSignal }
 
 export type App = Awaited<ReturnType<typeof startApp>>
 

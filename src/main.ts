@@ -80,11 +80,11 @@ function explained(error: unknown): string {
   return message
 }
 
-async function serveAsWorker(): Promise<void> {
-  const { runWorker } = await import('./process/worker.ts')
-  // The primary has validated it.
-  return runWorker({ ...operator, config: readConfig() })
-}
-
 keepRequestsYoung()
-await (cluster.isPrimary ? main() : serveAsWorker())
+if (cluster.isPrimary) {
+  await main()
+} else {
+  const { runWorker } = await import('./process/worker.ts')
+  // The primary has validated the configuration.
+  await runWorker({ ...operator, config: readConfig() })
+}

@@ -49,8 +49,11 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
       say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
       await pause(pauseMs, undefined, ending).catch(() => undefined)
       if (ending.signal.aborted) return
-      worker = fork()
-      start(worker, target)
+      const replacement = fork()
+      worker = replacement
+      // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
+      const serving = replacement.reported('listening').then(() => replacement.serve(target))
+      serving.catch(() => replacement.end())
     }
   }
 
@@ -81,17 +84,6 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
 
 /** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
 const SOUND_AFTER_MS = 10_000
-
-/** Makes a worker serve as soon as it can. Ends one that can't, so that another is tried. */
-async function start(worker: Worker, target: Target): Promise<void> {
-  try {
-    await worker.reported('listening')
-    await worker.serve(target)
-  } catch {
-    // The reason is reported when it has ended.
-    await worker.end()
-  }
-}
 
 /**
  * Checks that an address is available before any process is forked, and returns its port: a number that all workers can
