@@ -59,7 +59,6 @@ function pathOf(request: IncomingMessage): string | undefined {
 }
 
 /** The query of a request, after `pathOf` has normalised its URL. */
-function queryOf({ url = '/' }: IncomingMessage): URLSearchParams {
-  const start = url.indexOf('?')
-  return new URLSearchParams(start === -1 ? '' : url.slice(start))
+function queryOf({ url }: IncomingMessage): URLSearchParams {
+  return new URLSearchParams(url?.replace(/^[^?]*/, ''))
 }

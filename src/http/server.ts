@@ -103,18 +103,14 @@ export async function listen({
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */
     async close(): Promise<void> {
       handle = rejectWith('Nth is shutting down; try again in a moment.')
-      await drain(server)
+      const closed = new Promise((resolve) => server.close(resolve))
+      const idleCheck = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS)
+      const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+      await closed
+      clearInterval(idleCheck)
+      clearTimeout(patience)
     },
   }
-}
-
-async function drain(server: Server): Promise<void> {
-  const closed = new Promise((resolve) => server.close(resolve))
-  const idleCheck = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS)
-  const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
-  await closed
-  clearInterval(idleCheck)
-  clearTimeout(patience)
 }
 
 /** The server is bound to a port and an address, not to the path of a socket. */
