@@ -1,4 +1,4 @@
-import { type ExecutionResult, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
+import { type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { errorCodes, NthError } from '../../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
@@ -13,7 +13,7 @@ const MAX_BELOW = 200
  */
 export const executionErrors: Plugin = {
   onExecute({ args: { document, operationName } }) {
-    const isMutation = getOperationAST(document, operationName)?.operation === OperationTypeNode.MUTATION
+    const isMutation = getOperationAST(document, operationName)?.operation === 'mutation'
     return {
       onExecuteDone({ result, setResult }) {
         // There are no subscriptions and no incremental results.

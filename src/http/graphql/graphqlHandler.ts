@@ -17,11 +17,8 @@ import { HEAP_BYTES_A_CHARACTER } from './documentLimits.ts'
 import { maskError } from './errors.ts'
 import type { Api } from './yoga.ts'
 
-/** Media types of a response that isn't a stream. */
-type ResponseType = 'application/json' | 'application/graphql-response+json'
-
 /** Accept headers of common clients, and the type that Yoga returns for each. A test compares them. */
-const responseTypes = new Map<string | undefined, ResponseType>([
+const responseTypes = new Map<string | undefined, 'application/json' | 'application/graphql-response+json'>([
   [undefined, 'application/json'],
   ['*/*', 'application/json'],
   ['application/json', 'application/json'],
@@ -91,8 +88,7 @@ export function createGraphqlHandler(api: Api, reserve: Reserve): Handler {
   }
 
   return async (request, response, headers) => {
-    const reject = (error: HttpError, type?: ResponseType) =>
-      sendError(withHeaders(response, headers), error, type)
+    const reject = (error: HttpError, type?: string) => sendError(withHeaders(response, headers), error, type)
     const hasMemoryFor = (document: string | Buffer) =>
       reserve(request, document.length * HEAP_BYTES_A_CHARACTER)
     if (request.method !== 'POST') {

@@ -5,7 +5,6 @@ import {
   getOperationAST,
   Kind,
   type OperationDefinitionNode,
-  OperationTypeNode,
   type SelectionSetNode,
   valueFromASTUntyped,
 } from 'graphql'
@@ -46,7 +45,7 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
     const key = idempotencyKeyIn(context, context.request)
     if (key === undefined) return
     const operation = getOperationAST(args.document, args.operationName)
-    if (operation?.operation !== OperationTypeNode.MUTATION) return
+    if (operation?.operation !== 'mutation') return
     const times = context.req?.headersDistinct[HEADER]?.length ?? 1
     const fault =
       times > 1
@@ -70,7 +69,14 @@ function faultOf(
     const advice = 'Use the argument idempotencyKey of each field.'
     return { message: `The header Idempotency-Key requires an operation with one field. ${advice}` }
   }
-  if (fields.some((field) => (argumentOf(field, operation, variableValues) ?? key) !== key)) {
+  const defaults = operation.variableDefinitions?.map(
+    ({ variable, defaultValue }) =>
+      [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
+  )
+  // As sent, not coerced.
+  const variables = { ...Object.fromEntries(defaults ?? []), ...variableValues }
+  const given = fields.flatMap((field) => field.arguments ?? []).filter(({ name }) => name.value === ARGUMENT)
+  if (given.some(({ value }) => (valueFromASTUntyped(value, variables) ?? key) !== key)) {
     const message = 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.'
     return { message }
   }
@@ -86,19 +92,4 @@ function fieldsIn(selectionSet: SelectionSetNode | undefined, fragments: Fragmen
   return (selectionSet?.selections ?? []).flatMap((selection) =>
     selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments), fragments),
   )
-}
-
-/** The key in the arguments of a field. Variables are as sent, not coerced. */
-function argumentOf(
-  { arguments: given = [] }: FieldNode,
-  { variableDefinitions = [] }: OperationDefinitionNode,
-  variables: ExecutionArgs['variableValues'],
-): unknown {
-  const argument = given.find(({ name }) => name.value === ARGUMENT)
-  if (!argument) return undefined
-  const defaults = variableDefinitions.map(
-    ({ variable, defaultValue }) =>
-      [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
-  )
-  return valueFromASTUntyped(argument.value, { ...Object.fromEntries(defaults), ...variables })
 }

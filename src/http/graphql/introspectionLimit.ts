@@ -5,10 +5,7 @@ import {
   getNamedType,
   isObjectType,
   Kind,
-  type OperationDefinitionNode,
-  SchemaMetaFieldDef,
   type SelectionSetNode,
-  TypeMetaFieldDef,
 } from 'graphql'
 import { costOfText, type Fragments, responseName, selectionSetOf } from '../../graphql/selections.ts'
 
@@ -28,7 +25,7 @@ const MAX_COUNTED_DEPTH = 100
 export function introspectsTooMuch(
   schema: GraphQLSchema,
   fragments: Fragments,
-  operation: OperationDefinitionNode,
+  root: SelectionSetNode,
 ): boolean {
   let left = MAX_SCHEMA_VALUES
   let depth = 0
@@ -66,15 +63,12 @@ export function introspectsTooMuch(
     }
   }
 
-  countFields(operation.selectionSet, (node) => {
-    if (node.name.value === SchemaMetaFieldDef.name) countIn(schema, '__Schema', node)
-    if (node.name.value === TypeMetaFieldDef.name) countIn(selectedTypes(schema, node), '__Type', node)
+  countFields(root, (node) => {
+    if (node.name.value === '__schema') countIn(schema, '__Schema', node)
+    if (node.name.value !== '__type') return
+    const name = node.arguments?.[0]?.value
+    const types = name?.kind === Kind.STRING ? schema.getType(name.value) : Object.values(schema.getTypeMap())
+    countIn(types, '__Type', node)
   })
   return left < 0
-}
-
-function selectedTypes(schema: GraphQLSchema, { arguments: [argument] = [] }: FieldNode): unknown {
-  return argument?.value.kind === Kind.STRING
-    ? schema.getType(argument.value.value)
-    : Object.values(schema.getTypeMap())
 }

@@ -15,16 +15,11 @@ import {
   type OperationDefinitionNode,
   TypeInfo,
   typeFromAST,
-  type VariableDefinitionNode,
   visit,
   visitWithTypeInfo,
 } from 'graphql'
 
-/** Why the value of a variable is invalid. */
-export interface VariableFault extends Fault {
-  definition: VariableDefinitionNode
-}
-
+/** Why a value is invalid. */
 interface Fault {
   /** Path within the value. */
   path: (string | number)[]
@@ -61,7 +56,7 @@ export function createVariableCheck(
     return isInputType(type) ? [{ definition, name, check: createCheck(type, limits?.get(name)) }] : []
   })
 
-  return (variables: Readonly<Record<string, unknown>> | null | undefined): VariableFault | undefined => {
+  return (variables: Readonly<Record<string, unknown>> | null | undefined) => {
     const count = { items: 0 }
     for (const { definition, name, check } of checks) {
       const value = variables && Object.hasOwn(variables, name) ? variables[name] : undefined
@@ -104,7 +99,7 @@ function createListCheck(check: Check, maxItems: number): Check {
     }
     for (let index = 0; index < length; index += 1) {
       const found = check(value[index], count)
-      if (found) return within(index, found)
+      if (found) return { ...found, path: [index, ...found.path] }
     }
     return undefined
   }
@@ -113,12 +108,10 @@ function createListCheck(check: Check, maxItems: number): Check {
 function createObjectCheck(type: GraphQLInputObjectType): Check {
   const declared = type.getFields()
   // No input type of the schema contains itself.
-  const fields = Object.values(declared).map((field) => ({
-    name: field.name,
-    defaultValue: field.defaultValue,
-    isRequired: isRequiredInputField(field),
-    check: createCheck(field.type, maxItemsOf(field)),
-  }))
+  const fields = Object.values(declared).map((field) => {
+    const check = createCheck(field.type, maxItemsOf(field))
+    return { ...field, isRequired: isRequiredInputField(field), check }
+  })
   return (value, count) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       return fault(`must be an object of the type "${type.name}"`)
@@ -133,7 +126,7 @@ function createObjectCheck(type: GraphQLInputObjectType): Check {
         continue
       }
       const found = check(part, count)
-      if (found) return within(name, found)
+      if (found) return { ...found, path: [name, ...found.path] }
     }
     const unknown = Object.keys(object).find((name) => !Object.hasOwn(declared, name))
     return unknown === undefined
@@ -161,10 +154,6 @@ function createLeafCheck(type: GraphQLLeafType): Check {
 function fault(message: string, limit?: number): Fault {
   const isLong = message.length > MAX_MESSAGE_LENGTH
   return { path: [], message: isLong ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message, limit }
-}
-
-function within(key: string | number, { path, ...rest }: Fault): Fault {
-  return { ...rest, path: [key, ...path] }
 }
 
 /** Maximum items in a list, as declared by its argument or input field. */
