@@ -85,10 +85,7 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
 /** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
 const SOUND_AFTER_MS = 10_000
 
-/**
- * Checks that an address is available before any process is forked, and returns its port: a number that all workers can
- * request, including those that start when all others have ended.
- */
+/** Checks that an address is available before processes are forked, and returns a port that all workers can request. */
 async function probe(host: string, port: number): Promise<number> {
   const server = createServer().listen(port, host)
   await once(server, 'listening')
