@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
-import { type Access, createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
+import { createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
 import { overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
@@ -14,10 +14,7 @@ import { createRouter } from './routes.ts'
 const DRAIN_MS = 10_000
 const IDLE_CHECK_MS = 20
 
-/**
- * How long an idle connection is kept, in milliseconds: longer than proxies keep theirs, because a connection that the
- * server closes first fails the request that is being sent on it.
- */
+/** Longer than proxies keep idle connections: one that the server closes first fails the request being sent on it. */
 const KEEP_ALIVE_MS = 75_000
 
 /** Shares of the heap for requests in flight, and for unread responses. */
@@ -62,15 +59,10 @@ export async function listen({
   })
   // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
-  const access: Access = {
-    allowedOrigins,
-    get onLoopback() {
-      return isLoopback(addressOf(server).address)
-    },
-  }
+  const onLoopback = () => isLoopback(addressOf(server).address)
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = createCors(access, warn)
+  const corsHeaders = createCors(allowedOrigins, onLoopback, warn)
   const { reserve } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
@@ -97,7 +89,7 @@ export async function listen({
       const pages = await readPages((title) => isBook(title, options.nth))
       onFault = options.onFault
       const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve)
-      handle = createRouter(pages, createHostCheck(access), graphql)
+      handle = createRouter(pages, createHostCheck(allowedOrigins, onLoopback()), graphql)
     },
 
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */

@@ -2,14 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { HttpError } from './httpError.ts'
 
-/** Which pages may call from a browser. */
-export interface Access {
-  /** Origins whose pages may call; `*` is any. */
-  allowedOrigins: readonly string[]
-  /** Whether the server is reachable from this machine only; then pages of this machine may call, too. */
-  onLoopback: boolean
-}
-
 /** Names and values of headers, alternating. */
 export type HeaderList = readonly string[]
 
@@ -31,7 +23,7 @@ const VARY: HeaderList = ['vary', 'Origin']
  * own name at this machine, and then call without CORS, as if it were the server's own page. So a server on loopback
  * accepts this machine's names only, and those of the allowed origins.
  */
-export function createHostCheck({ allowedOrigins, onLoopback }: Access) {
+export function createHostCheck(allowedOrigins: readonly string[], onLoopback: boolean) {
   const isAnyAllowed = !onLoopback || allowedOrigins.includes('*')
   const names = new Set([...LOOPBACK_NAMES, ...allowedOrigins.map((origin) => parsed(origin)?.hostname)])
   const results = new LRUCache<string, { error?: HttpError }>({
@@ -54,14 +46,27 @@ export function createHostCheck({ allowedOrigins, onLoopback }: Access) {
  * Creates a function that returns the CORS headers of a response: without credentials, and without access for other
  * origins. They are on every response of the server, so that its errors can be read as well.
  *
+ * @param allowedOrigins origins whose pages may call; `*` is any
+ * @param onLoopback whether the server is reachable from this machine only; then pages of this machine may call, too
  * @param warn called once for each origin that was rejected
  */
-export function createCors(access: Access, warn: (message: string) => void) {
+export function createCors(
+  allowedOrigins: readonly string[],
+  onLoopback: () => boolean,
+  warn: (message: string) => void,
+) {
   const reported = new Set<string>()
+
+  function isAllowed(origin: string): boolean {
+    if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return true
+    const url = onLoopback() ? parsed(origin) : undefined
+    return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
+  }
+
   return ({ method, headers }: IncomingMessage): HeaderList => {
     const { origin, host, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
-    if (!isAllowed(origin, access)) {
+    if (!isAllowed(origin)) {
       const url = parsed(origin)
       // The server's own pages are not rejected, and what is no origin isn't reported.
       const isForeign = url?.origin === origin && url.host !== host
@@ -89,12 +94,6 @@ export function withHeaders(response: ServerResponse, headers: HeaderList): Serv
 /** Whether a server that listens on a host is reachable from this machine only. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
-}
-
-function isAllowed(origin: string, { allowedOrigins, onLoopback }: Access): boolean {
-  if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return true
-  const url = onLoopback ? parsed(origin) : undefined
-  return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
 }
 
 function parsed(url: string): URL | undefined {

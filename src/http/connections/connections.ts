@@ -136,11 +136,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   }
 
   return {
-    /**
-     * Reserves memory for a request, in bytes of the heap, until it is answered.
-     *
-     * @returns whether there is enough; if not, the request must be rejected
-     */
+    /** Reserves heap for a request, in bytes, until it is answered. If there isn't enough, it must be rejected. */
     reserve({ socket }: IncomingMessage, bytes: number): boolean {
       const current = connections.get(socket)?.current
       if (!current) return false

@@ -47,11 +47,9 @@ const LONG = 10_000
 const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
 
 /**
- * Executes operations of cached documents as compiled code.
- *
- * Only if there are no errors: a result with errors also goes through Yoga, as the result of its executor. So plugins
- * see every error, and every document before it is cached; of the rest they see the parameters and the result
- * (`onParams`, `onExecutionResult`).
+ * Executes operations of cached documents as compiled code, if there are no errors: a result with errors also goes
+ * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached; of
+ * the rest they see the parameters and the result (`onParams`, `onExecutionResult`).
  */
 export function compiledOperations(
   schema: GraphQLSchema,
@@ -110,10 +108,7 @@ export function compilableFields(schema: GraphQLSchema, document: DocumentNode):
   return fields <= MAX_FIELDS && !isUncompilable(schema, document, operation) ? fields : 0
 }
 
-/**
- * Compiles a validated document for which `compilableFields` returned more than 0. Its operation returns what graphql-js
- * would, in a fraction of the time; of several errors that each leave no data, it reports one.
- */
+/** Compiles what `compilableFields` accepts. Of several errors that each leave no data, its operation reports one. */
 export function compileOperation(schema: GraphQLSchema, document: DocumentNode) {
   const operation = getOperationAST(document)
   const compiled = compileQuery(schema, document)
@@ -138,11 +133,8 @@ function isUncompilable(
   document: DocumentNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
 ): boolean {
-  const required = new Set(
-    variableDefinitions
-      .filter(({ type }) => type.kind === Kind.NON_NULL_TYPE)
-      .map(({ variable }) => variable.name.value),
-  )
+  const requiredDefinitions = variableDefinitions.filter(({ type }) => type.kind === Kind.NON_NULL_TYPE)
+  const required = new Set(requiredDefinitions.map(({ variable }) => variable.name.value))
   const types = new TypeInfo(schema)
   let isFound = false
   const reject = () => {

@@ -14,10 +14,7 @@ const BYTES_A_TOKEN = 500
 /** Added by compiling. Measured on Node 20: at most 1 060. */
 const BYTES_A_FIELD = 1_500
 
-/**
- * Caches documents within a memory limit, however long or large they are. Rejected documents aren't cached: their error
- * messages may be many times as long as they are.
- */
+/** Caches documents within a memory limit. Rejected ones aren't cached: their errors may be many times as long. */
 export function createDocumentCache(schema: GraphQLSchema) {
   const documents = new LRUCache<string, CachedDocument>({ maxSize: MAX_BYTES })
   return {

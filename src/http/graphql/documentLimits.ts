@@ -12,10 +12,7 @@ import {
 import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
 import { introspectsTooMuch, MAX_SCHEMA_VALUES } from './introspectionLimit.ts'
 
-/**
- * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
- * validation rules take time in proportion to its square.
- */
+/** Maximum tokens of a document: 600 fields with arguments. Some rules take time in proportion to its square. */
 const MAX_TOKENS = 10_000
 
 /** Maximum lines. graphql-js counts them again to locate each error: ten errors after 450 000 lines took 0.4 s. */

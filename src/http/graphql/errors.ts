@@ -30,10 +30,7 @@ export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] 
   return errors.filter(({ path }, index) => index < MAX_BELOW || path?.length === 1)
 }
 
-/**
- * Converts any error to one that a caller may see: expected ones keep their code and details, all others become
- * INTERNAL_SERVER_ERROR and nothing else.
- */
+/** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
   // Errors of graphql-jit may have no extensions.

@@ -34,10 +34,7 @@ export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): 
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }
 
-/**
- * Rejects a mutation with the header `Idempotency-Key` if it isn't clear what that key is for, before anything is
- * executed. Queries don't need one: their header is ignored.
- */
+/** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
 export const idempotencyHeader: Plugin<object, ServerContext> = {
   onExecute({ args }) {
     // Yoga creates it from the server's context.
@@ -82,10 +79,10 @@ function faultOf(
   }
   // A key that is ignored must not seem to make a retry safe.
   const mutations = schema.getMutationType()?.getFields() ?? {}
-  const keyless = fields.find(({ name }) => !mutations[name.value]?.args.some((arg) => arg.name === ARGUMENT))
-  if (!keyless) return undefined
-  const { value } = keyless.name
-  return { message: `${value} takes no idempotency key; send it without the header Idempotency-Key.` }
+  const names = fields.map(({ name }) => name.value)
+  const keyless = names.find((name) => !mutations[name]?.args.some((arg) => arg.name === ARGUMENT))
+  if (keyless === undefined) return undefined
+  return { message: `${keyless} takes no idempotency key; send it without the header Idempotency-Key.` }
 }
 
 function fieldsIn(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {

@@ -2,10 +2,7 @@ import { type ASTNode, GraphQLError, getOperationAST, isValueNode, Kind, visit }
 import type { Plugin } from 'graphql-yoga'
 import { createVariableCheck } from './variables.ts'
 
-/**
- * Adds the code BAD_USER_INPUT and the argument to errors about values of the wrong type, both in literals (which fail
- * in validation) and in variables (which are checked before execution).
- */
+/** Adds BAD_USER_INPUT and the argument to errors about values of the wrong type, in literals and in variables. */
 export const inputErrors: Plugin = {
   onValidate({ params: { documentAST } }) {
     return ({ valid, result }) => {

@@ -16,11 +16,9 @@ export const MAX_SCHEMA_VALUES = 20_000
 const MAX_COUNTED_DEPTH = 100
 
 /**
- * Whether an operation's introspection returns too many values. They are resolved synchronously, and a
- * type has fields that have types: 5 kB could request 68 MB, and block all other requests.
- *
- * Counts by walking through the schema as the executor would, up to the limit. Deprecated and conditional fields count.
- * If a variable selects the type, all types count.
+ * Whether an operation's introspection returns too many values. They are resolved synchronously, and a type has fields
+ * that have types: 5 kB could request 68 MB, and block all other requests. Walks through the schema as the executor
+ * would, up to the limit; counts deprecated and conditional fields, and all types if a variable selects the type.
  */
 export function introspectsTooMuch(
   schema: GraphQLSchema,

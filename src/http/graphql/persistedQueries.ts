@@ -16,10 +16,7 @@ const BYTES_A_CHARACTER = 2
 /** A hash, and the overhead of the cache for each entry. */
 const BYTES_AN_ENTRY = 300
 
-/**
- * Automatic persisted queries: a client sends the SHA-256 of a document instead of its text, and adds the text if the
- * hash is unknown. Only texts whose document passed validation, and so is in the document cache, are returned.
- */
+/** Automatic persisted queries, by SHA-256. Only texts in the document cache are returned: they passed validation. */
 export function persistedQueries(cache: DocumentCache, reserve: Reserve): Plugin<object, ServerContext> {
   const texts = new LRUCache<string, string>({
     maxSize: MAX_BYTES,

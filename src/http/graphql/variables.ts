@@ -129,9 +129,8 @@ function createObjectCheck(type: GraphQLInputObjectType): Check {
       if (found) return { ...found, path: [name, ...found.path] }
     }
     const unknown = Object.keys(object).find((name) => !Object.hasOwn(declared, name))
-    return unknown === undefined
-      ? undefined
-      : fault(`has an unknown field "${unknown}"; type: "${type.name}"`)
+    if (unknown === undefined) return undefined
+    return fault(`has an unknown field "${unknown}"; type: "${type.name}"`)
   }
 }
 
