@@ -16,11 +16,7 @@ Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables
   NTH_IDEMPOTENCY_TTL_HOURS  how long idempotency keys are valid, in hours (24)
 `
 
-/**
- * The text to print instead of starting the service; undefined: start it.
- *
- * @throws {Error} for an unknown argument
- */
+/** The text to print instead of starting the service; undefined: start it. Throws for an unknown argument. */
 export function answerTo(args: string[]): string | undefined {
   const { values } = parseArgs({
     args,

@@ -32,11 +32,7 @@ const config = variables.transform((set) => ({
 
 export type Config = ReturnType<typeof readConfig>
 
-/**
- * Reads the configuration. An empty variable counts as unset.
- *
- * @throws {Error} with a line for each invalid variable
- */
+/** Reads the configuration. An empty variable counts as unset. Throws an error with a line for each invalid one. */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = config.safeParse(set)

@@ -8,13 +8,11 @@ import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
 
 /**
- * Forks workers of this program, which run `runWorker` and share one address and one database, and waits until all of
- * them listen.
+ * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them listen.
  *
  * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
- * on, each worker that ends is replaced, until they are closed.
+ * on, each worker that ends by itself is reported to `say` and replaced.
  *
- * @param say called when a worker ended by itself
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
 export async function openWorkers({ workers: count, host, port }: Config, say: (message: string) => void) {
