@@ -36,11 +36,7 @@ export interface ListenOptions {
   warn?: (message: string) => void
 }
 
-/**
- * Opens a server that listens from the start, and rejects requests until `serve` is called.
- *
- * @throws the system's error if it can't listen, such as EADDRINUSE
- */
+/** Opens a server that rejects requests until `serve` is called. Throws the system's error if it can't listen. */
 export async function listen({
   host,
   port,

@@ -94,11 +94,10 @@ export function compiledOperations(
 }
 
 /**
- * Number of fields of an operation that may be compiled; 0 for all others.
- *
- * graphql-js executes what compiled code handles differently: default values and directives, variables within values,
- * response names that JavaScript reserves, introspection, and nullable variables for non-null arguments (given null,
- * compiled code skips the mutations after it); and what is too large to be worth compiling.
+ * Number of fields of an operation that may be compiled; 0 for those that are too large to be worth it, and those that
+ * compiled code executes differently: with default values, directives, variables within values, response names that
+ * JavaScript reserves, introspection, and nullable variables for non-null arguments (given null, it skips the mutations
+ * after it).
  */
 export function compilableFields(schema: GraphQLSchema, document: DocumentNode): number {
   // None if there are several.

@@ -48,10 +48,7 @@ export function cachedDocuments(cache: DocumentCache): Plugin {
 
     onValidate({ params: { documentAST }, setValidationFn, setResult }) {
       const text = documentAST.loc?.source.body ?? ''
-      if (cache.get(text)?.document === documentAST) {
-        setResult([])
-        return undefined
-      }
+      if (cache.get(text)?.document === documentAST) return void setResult([])
       setValidationFn(validateBounded)
       return ({ valid }) => {
         if (valid) cache.add(text, documentAST)

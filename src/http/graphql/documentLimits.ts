@@ -1,14 +1,4 @@
-import {
-  type DocumentNode,
-  GraphQLError,
-  type GraphQLSchema,
-  Kind,
-  parse,
-  type SelectionSetNode,
-  specifiedRules,
-  type ValidationRule,
-  validate,
-} from 'graphql'
+import { GraphQLError, Kind, parse, type SelectionSetNode, specifiedRules, validate } from 'graphql'
 import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
 import { introspectsTooMuch, MAX_SCHEMA_VALUES } from './introspectionLimit.ts'
 
@@ -41,7 +31,7 @@ const MAX_ALIAS_LENGTH = 255
 export const HEAP_BYTES_A_CHARACTER = 64
 
 /** Parses a document unless it is too large. */
-export function parseBounded(...[source, options]: Parameters<typeof parse>): DocumentNode {
+export function parseBounded(...[source, options]: Parameters<typeof parse>) {
   const text = typeof source === 'string' ? source : source.body
   if (text.split(/\r\n|[\n\r]/, MAX_LINES + 1).length > MAX_LINES) {
     throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
@@ -70,7 +60,7 @@ export function validateBounded(...[schema, document, rules, options]: Parameter
   return isAborted ? [new GraphQLError(REPEATED)] : errors
 }
 
-const aliasLengthRule: ValidationRule = (context) => ({
+const aliasLengthRule: (typeof specifiedRules)[number] = (context) => ({
   Field({ alias }) {
     if (!alias || alias.value.length <= MAX_ALIAS_LENGTH) return
     const message = `An alias may have at most ${MAX_ALIAS_LENGTH} characters; one has ${alias.value.length}.`
@@ -79,7 +69,7 @@ const aliasLengthRule: ValidationRule = (context) => ({
 })
 
 /** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
-function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | undefined {
+function sizeFault(...[schema, document]: Parameters<typeof validate>): string | undefined {
   const fragments = fragmentsOf(document)
   for (const definition of document.definitions) {
     if ('selectionSet' in definition && repeatsFields(definition.selectionSet)) return REPEATED

@@ -100,7 +100,9 @@ export function createGraphqlHandler(api: Api, reserve: Reserve): Handler {
       return reject(overloaded(), type)
     }
     if (!type || !params) {
-      normalizeContentType(request)
+      // Yoga doesn't accept capitals in the type of a body, or spaces before a semicolon.
+      const media = request.headers['content-type']?.replace(/^[^;]*/, (part) => part.trim().toLowerCase())
+      if (media) request.headers['content-type'] = media
       // Yoga looks here for a body that was already read.
       return api(Object.assign(request, { body: Readable.from([body]) }), withHeaders(response, headers))
     }
@@ -117,12 +119,6 @@ export function createGraphqlHandler(api: Api, reserve: Reserve): Handler {
     const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
     return send(response, processed.status, [...headers, ...own], await processed.text())
   }
-}
-
-/** Yoga doesn't accept capitals in the type of a body, or spaces before a semicolon. */
-function normalizeContentType({ headers }: IncomingMessage): void {
-  const type = headers['content-type']
-  if (type) headers['content-type'] = type.replace(/^[^;]*/, (media) => media.trim().toLowerCase())
 }
 
 /** The parameters of a request; undefined if its body isn't a JSON object. */

@@ -20,11 +20,7 @@ const MAX_COUNTED_DEPTH = 100
  * that have types: 5 kB could request 68 MB, and block all other requests. Walks through the schema as the executor
  * would, up to the limit; counts deprecated and conditional fields, and all types if a variable selects the type.
  */
-export function introspectsTooMuch(
-  schema: GraphQLSchema,
-  fragments: Fragments,
-  root: SelectionSetNode,
-): boolean {
+export function introspectsTooMuch(schema: GraphQLSchema, fragments: Fragments, root: SelectionSetNode) {
   let left = MAX_SCHEMA_VALUES
   let depth = 0
 
