@@ -23,19 +23,14 @@ export interface ServerOptions {
   runsJobs?: boolean
 }
 
-interface AppOptions extends ServerOptions {
-  /** Aborts the startup. */
-  signal: AbortSignal
-}
+/** `signal` aborts the startup. */
+type AppOptions = ServerOptions & { signal: AbortSignal }
 
 export type App = Awaited<ReturnType<typeof startApp>>
 
 type Closer = () => Promise<void>
 
-/**
- * Starts everything. Steps that can fail for external reasons come first, the cheapest ones before the others. If a
- * step fails, what was opened is closed in reverse order.
- */
+/** Starts everything, first what can fail for external reasons. If a step fails, what was opened is closed. */
 export async function startApp(options: AppOptions) {
   const { config, say, signal } = options
   const { host, workers } = config
@@ -64,10 +59,7 @@ export async function startApp(options: AppOptions) {
   }
 }
 
-/**
- * Opens the HTTP server of this process: the only one, or that of a worker. It listens from the start, and serves once it
- * has a database.
- */
+/** Opens the HTTP server of this process, which listens from the start, and serves once it has a database. */
 export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions) {
   const server = await listen({ ...config, warn })
   const closers: Closer[] = []

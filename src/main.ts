@@ -18,7 +18,7 @@ const operator = {
 
 async function main(): Promise<void> {
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
-  const app = await start()
+  const app = await start().catch(reportFailure)
   if (!app) return
   console.log(greeting(app))
   if (!ending.signal.aborted) await once(ending.signal, 'abort')
@@ -28,18 +28,24 @@ async function main(): Promise<void> {
 }
 
 async function start(): Promise<App | undefined> {
-  try {
-    const answer = answerTo(process.argv.slice(2))
-    if (answer !== undefined) return void process.stdout.write(answer)
-    const config = readConfig()
-    // Imported now: it takes a second, which a mistake in the configuration need not wait for.
-    const { startApp } = await import('./app.ts')
-    return await startApp({ ...operator, config, signal: ending.signal })
-  } catch (error) {
-    if (ending.signal.aborted) return undefined
-    console.error(explained(error))
-    process.exitCode = 1
-    return undefined
+  const answer = answerTo(process.argv.slice(2))
+  if (answer !== undefined) return void process.stdout.write(answer)
+  const config = readConfig()
+  // Imported now: it takes a second, which a mistake in the configuration need not wait for.
+  const { startApp } = await import('./app.ts')
+  return startApp({ ...operator, config, signal: ending.signal })
+}
+
+/** Reports why the start failed, with advice on system errors. */
+function reportFailure(error: unknown): void {
+  if (ending.signal.aborted) return
+  process.exitCode = 1
+  const { code, message, syscall = '' } = error as NodeJS.ErrnoException
+  if (code === 'EADDRINUSE') {
+    console.error(`${message}: the port is in use. Choose another with PORT, or 0 for any free port.`)
+  } else {
+    const isAddress = ['listen', 'bind', 'getaddrinfo'].includes(syscall)
+    console.error(isAddress ? `${message}. Choose another HOST or PORT.` : message)
   }
 }
 
@@ -70,21 +76,11 @@ Try it:
 `
 }
 
-/** Adds advice to system errors. Other messages stay unchanged. */
-function explained(error: unknown): string {
-  const { code, message, syscall = '' } = error as NodeJS.ErrnoException
-  if (code === 'EADDRINUSE') {
-    return `${message}: the port is in use. Choose another with PORT, or 0 for any free port.`
-  }
-  if (['listen', 'bind', 'getaddrinfo'].includes(syscall)) return `${message}. Choose another HOST or PORT.`
-  return message
-}
-
-async function serveAsWorker(): Promise<void> {
-  const { runWorker } = await import('./process/worker.ts')
-  // The primary has validated it.
-  return runWorker({ ...operator, config: readConfig() })
-}
-
 keepRequestsYoung()
-await (cluster.isPrimary ? main() : serveAsWorker())
+if (cluster.isPrimary) {
+  await main()
+} else {
+  const { runWorker } = await import('./process/worker.ts')
+  // The primary has validated the configuration.
+  await runWorker({ ...operator, config: readConfig() })
+}

@@ -38,10 +38,8 @@ export function createRouter(pages: Pages, checkHost: CheckHost, graphql: Handle
 }
 
 /**
- * The path of a request; `undefined` if its URL is malformed.
- *
- * A proxy may send an absolute URL (`GET http://host/graphql`). Its parts are moved to where other requests have them,
- * before anything reads them: the host of the URL replaces the header (RFC 9112, 3.2.2).
+ * The path of a request; undefined if its URL is malformed. A proxy may send an absolute URL (`GET http://host/path`).
+ * Its parts are moved to where other requests have them: the host of the URL replaces the header (RFC 9112, 3.2.2).
  */
 function pathOf(request: IncomingMessage): string | undefined {
   const { url = '/' } = request
@@ -59,7 +57,6 @@ function pathOf(request: IncomingMessage): string | undefined {
 }
 
 /** The query of a request, after `pathOf` has normalised its URL. */
-function queryOf({ url = '/' }: IncomingMessage): URLSearchParams {
-  const start = url.indexOf('?')
-  return new URLSearchParams(start === -1 ? '' : url.slice(start))
+function queryOf({ url }: IncomingMessage): URLSearchParams {
+  return new URLSearchParams(url?.replace(/^[^?]*/, ''))
 }

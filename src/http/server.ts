@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
-import { type Access, createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
+import { createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
 import { overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
@@ -13,10 +13,7 @@ import { createRouter } from './routes.ts'
 const DRAIN_MS = 10_000
 const IDLE_CHECK_MS = 20
 
-/**
- * How long an idle connection is kept, in milliseconds: longer than proxies keep theirs, because a connection that the
- * server closes first fails the request that is being sent on it.
- */
+/** Longer than proxies keep idle connections: one that the server closes first fails the request being sent on it. */
 const KEEP_ALIVE_MS = 75_000
 
 /** Shares of the heap for requests in flight, and for unread responses. */
@@ -38,11 +35,7 @@ export interface ListenOptions {
   warn?: (message: string) => void
 }
 
-/**
- * Opens a server that listens from the start, and rejects requests until `serve` is called.
- *
- * @throws the system's error if it can't listen, such as EADDRINUSE
- */
+/** Opens a server that rejects requests until `serve` is called. Throws the system's error if it can't listen. */
 export async function listen({
   host,
   port,
@@ -61,15 +54,10 @@ export async function listen({
   })
   // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
-  const access: Access = {
-    allowedOrigins,
-    get onLoopback() {
-      return isLoopback(addressOf(server).address)
-    },
-  }
+  const onLoopback = () => isLoopback(addressOf(server).address)
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = createCors(access, warn)
+  const corsHeaders = createCors(allowedOrigins, onLoopback, warn)
   const { reserve } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
@@ -96,24 +84,20 @@ export async function listen({
       const pages = await readPages(options.nth)
       onFault = options.onFault
       const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve)
-      handle = createRouter(pages, createHostCheck(access), graphql)
+      handle = createRouter(pages, createHostCheck(allowedOrigins, onLoopback()), graphql)
     },
 
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */
     async close(): Promise<void> {
       handle = rejectWith('Nth is shutting down; try again in a moment.')
-      await drain(server)
+      const closed = new Promise((resolve) => server.close(resolve))
+      const idleCheck = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS)
+      const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+      await closed
+      clearInterval(idleCheck)
+      clearTimeout(patience)
     },
   }
-}
-
-async function drain(server: Server): Promise<void> {
-  const closed = new Promise((resolve) => server.close(resolve))
-  const idleCheck = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS)
-  const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
-  await closed
-  clearInterval(idleCheck)
-  clearTimeout(patience)
 }
 
 /** The server is bound to a port and an address, not to the path of a socket. */

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 
 const USAGE = `Usage: node dist/main.js [--help | --version]
@@ -17,18 +16,14 @@ Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables
   NTH_IDEMPOTENCY_TTL_HOURS  how long idempotency keys are valid, in hours (24)
 `
 
-/**
- * The text to print instead of starting the service; undefined: start it.
- *
- * @throws {Error} for an unknown argument
- */
-export function answerTo(args: readonly string[]): string | undefined {
+/** The text to print instead of starting the service; undefined: start it. Throws for an unknown argument. */
+export function answerTo(args: string[]): string | undefined {
   const { values } = parseArgs({
-    args: [...args],
+    args,
     options: { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } },
   })
   if (values.help) return USAGE
   if (!values.version) return undefined
-  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   return `${version}\n`
 }

@@ -5,12 +5,7 @@ import { parseTarget } from '../mysql/connections/target.ts'
 
 const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
-  PORT: z
-    .string()
-    .regex(/^\d{1,5}$/, portRule())
-    .transform(Number)
-    .refine((port) => port <= 65_535, portRule())
-    .default(4000),
+  PORT: whole(0, 65_535, 'must be a port from 0 to 65535; 0 for any free port', /^\d{1,5}$/).default(4000),
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
   NTH_DATA_DIR: z.string().default('.nth'),
@@ -37,11 +32,7 @@ const config = variables.transform((set) => ({
 
 export type Config = ReturnType<typeof readConfig>
 
-/**
- * Reads the configuration. An empty variable counts as unset.
- *
- * @throws {Error} with a line for each invalid variable
- */
+/** Reads the configuration. An empty variable counts as unset. Throws an error with a line for each invalid one. */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const parsed = config.safeParse(set)
@@ -52,17 +43,17 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
 }
 
 /** A whole number within inclusive bounds. */
-function whole(lowest: number, highest: number) {
-  const rule = `must be a whole number from ${lowest} to ${highest}`
+function whole(
+  lowest: number,
+  highest: number,
+  rule = `must be a whole number from ${lowest} to ${highest}`,
+  form = /^\d{1,15}$/,
+) {
   return z
     .string()
-    .regex(/^\d{1,15}$/, rule)
+    .regex(form, rule)
     .transform(Number)
     .refine((number) => number >= lowest && number <= highest, rule)
-}
-
-function portRule(): string {
-  return 'must be a port from 0 to 65535; 0 for any free port'
 }
 
 const MAX_WORKERS = 64

@@ -1,11 +1,7 @@
 import { openServer, type ServerOptions } from '../app.ts'
 import type { Command, Report } from './workerProcess.ts'
 
-/**
- * Serves as one of several processes, controlled by the primary, until it is ordered to end.
- *
- * If the primary itself ends for any reason, node:cluster ends this process at once.
- */
+/** Serves as one of several processes until the primary orders it to end. If the primary dies, node:cluster ends it. */
 export async function runWorker(options: ServerOptions): Promise<void> {
   // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)

@@ -76,12 +76,9 @@ export function forkWorker(environment: Record<string, string>) {
 }
 
 /**
- * When a worker has ended, closes the connection that was in transit to it. node:cluster would keep it open forever,
- * waiting for the worker to acknowledge it, and its caller would wait as well. A worker that froze or ran out of memory
- * usually leaves one.
- *
- * It is the last handle that was sent, as only one is in transit at a time. Closing one that had arrived has no effect:
- * the primary's own copy is already closed then.
+ * When a worker has ended, closes the connection that was in transit to it; a worker that froze or ran out of memory
+ * usually leaves one. node:cluster would wait forever for its acknowledgement, and so would its caller. It is the last
+ * handle that was sent, as only one is in transit at a time. If that had arrived, the primary has closed its own copy.
  */
 function closeOnExit(worker: ClusterWorker): void {
   const { process: child } = worker

@@ -8,13 +8,11 @@ import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
 
 /**
- * Forks workers of this program, which run `runWorker` and share one address and one database, and waits until all of
- * them listen.
+ * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them listen.
  *
  * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
- * on, each worker that ends is replaced, until they are closed.
+ * on, each worker that ends by itself is reported to `say` and replaced.
  *
- * @param say called when a worker ended by itself
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
 export async function openWorkers({ workers: count, host, port }: Config, say: (message: string) => void) {
@@ -49,8 +47,11 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
       say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
       await pause(pauseMs, undefined, ending).catch(() => undefined)
       if (ending.signal.aborted) return
-      worker = fork()
-      start(worker, target)
+      const replacement = fork()
+      worker = replacement
+      // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
+      const serving = replacement.reported('listening').then(() => replacement.serve(target))
+      serving.catch(() => replacement.end())
     }
   }
 
@@ -82,21 +83,7 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
 /** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
 const SOUND_AFTER_MS = 10_000
 
-/** Makes a worker serve as soon as it can. Ends one that can't, so that another is tried. */
-async function start(worker: Worker, target: Target): Promise<void> {
-  try {
-    await worker.reported('listening')
-    await worker.serve(target)
-  } catch {
-    // The reason is reported when it has ended.
-    await worker.end()
-  }
-}
-
-/**
- * Checks that an address is available before any process is forked, and returns its port: a number that all workers can
- * request, including those that start when all others have ended.
- */
+/** Checks that an address is available before processes are forked, and returns a port that all workers can request. */
 async function probe(host: string, port: number): Promise<number> {
   const server = createServer().listen(port, host)
   await once(server, 'listening')

@@ -2,18 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { HttpError } from './httpError.ts'
 
-/** Which pages may call from a browser. */
-export interface Access {
-  /** Origins whose pages may call; `*` is any. */
-  allowedOrigins: readonly string[]
-  /** Whether the server is reachable from this machine only; then pages of this machine may call, too. */
-  onLoopback: boolean
-}
-
 /** Names and values of headers, alternating. */
 export type HeaderList = readonly string[]
 
-/** Loopback names of this machine. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
 
 /** Maximum cached hosts: clients choose them, and Node accepts headers of 16 kB. */
@@ -32,24 +23,21 @@ const VARY: HeaderList = ['vary', 'Origin']
  * own name at this machine, and then call without CORS, as if it were the server's own page. So a server on loopback
  * accepts this machine's names only, and those of the allowed origins.
  */
-export function createHostCheck({ allowedOrigins, onLoopback }: Access) {
+export function createHostCheck(allowedOrigins: readonly string[], onLoopback: boolean) {
   const isAnyAllowed = !onLoopback || allowedOrigins.includes('*')
-  const origins = isAnyAllowed ? [] : allowedOrigins
-  const names = new Set([...LOOPBACK_NAMES, ...origins.map((origin) => new URL(origin).hostname)])
-
-  function errorOf(host: string): HttpError | undefined {
-    const hostname = hostnameOf(host)
-    // Yoga creates a URL from it, and returns a stack trace if that fails.
-    if (hostname === undefined)
-      return new HttpError(400, 'BAD_REQUEST', 'The Host header is not a valid host.')
-    if (isAnyAllowed || names.has(hostname)) return undefined
-    const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
-    return new HttpError(403, 'FORBIDDEN', message)
-  }
-
-  const results = new LRUCache<string, { error: HttpError | undefined }>({
+  const names = new Set([...LOOPBACK_NAMES, ...allowedOrigins.map((origin) => parsed(origin)?.hostname)])
+  const results = new LRUCache<string, { error?: HttpError }>({
     max: MAX_CACHED,
-    memoMethod: (host) => ({ error: errorOf(host) }),
+    memoMethod(host) {
+      // Anything besides a name and a port would be parsed as other parts of the URL.
+      const hostname = /[\s/\\?#@]/.test(host) ? undefined : parsed(`http://${host}`)?.hostname
+      // Yoga creates a URL from it, and returns a stack trace if that fails.
+      if (hostname === undefined)
+        return { error: new HttpError(400, 'BAD_REQUEST', 'The Host header is not a valid host.') }
+      if (isAnyAllowed || names.has(hostname)) return {}
+      const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
+      return { error: new HttpError(403, 'FORBIDDEN', message) }
+    },
   })
   return (host: string) => results.memo(host).error
 }
@@ -58,24 +46,34 @@ export function createHostCheck({ allowedOrigins, onLoopback }: Access) {
  * Creates a function that returns the CORS headers of a response: without credentials, and without access for other
  * origins. They are on every response of the server, so that its errors can be read as well.
  *
+ * @param allowedOrigins origins whose pages may call; `*` is any
+ * @param onLoopback whether the server is reachable from this machine only; then pages of this machine may call, too
  * @param warn called once for each origin that was rejected
  */
-export function createCors(access: Access, warn: (message: string) => void) {
+export function createCors(
+  allowedOrigins: readonly string[],
+  onLoopback: () => boolean,
+  warn: (message: string) => void,
+) {
   const reported = new Set<string>()
 
-  function report(origin: string): void {
-    if (reported.has(origin) || reported.size === MAX_REPORTED) return
-    reported.add(origin)
-    warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`)
+  function isAllowed(origin: string): boolean {
+    if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return true
+    const url = onLoopback() ? parsed(origin) : undefined
+    return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
   }
 
   return ({ method, headers }: IncomingMessage): HeaderList => {
     const { origin, host, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
-    if (!isAllowed(origin, access)) {
+    if (!isAllowed(origin)) {
       const url = parsed(origin)
       // The server's own pages are not rejected, and what is no origin isn't reported.
-      if (url?.origin === origin && url.host !== host) report(origin)
+      const isForeign = url?.origin === origin && url.host !== host
+      if (isForeign && !reported.has(origin) && reported.size < MAX_REPORTED) {
+        reported.add(origin)
+        warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`)
+      }
       return VARY
     }
     const allowed = [...VARY, 'access-control-allow-origin', origin]
@@ -96,17 +94,6 @@ export function withHeaders(response: ServerResponse, headers: HeaderList): Serv
 /** Whether a server that listens on a host is reachable from this machine only. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
-}
-
-function isAllowed(origin: string, { allowedOrigins, onLoopback }: Access): boolean {
-  if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return true
-  const url = onLoopback ? parsed(origin) : undefined
-  return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
-}
-
-function hostnameOf(host: string): string | undefined {
-  // Anything besides a name and a port would be parsed as other parts of the URL.
-  return /[\s/\\?#@]/.test(host) ? undefined : parsed(`http://${host}`)?.hostname
 }
 
 function parsed(url: string): URL | undefined {

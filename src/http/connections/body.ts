@@ -23,11 +23,8 @@ const HEAP_BYTES_A_BYTE = 24
  * @returns the bytes of the text; `undefined` if the client disconnected; an error: 413 too long, 415 compressed, 400
  *   not UTF-8 or too many values, 503 not enough memory
  */
-export function readBody(
-  request: IncomingMessage,
-  reserve: Reserve,
-): Promise<Buffer | HttpError | undefined> {
-  return new Promise((resolve) => {
+export function readBody(request: IncomingMessage, reserve: Reserve) {
+  return new Promise<Buffer | HttpError | undefined>((resolve) => {
     const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
     if (encoding && encoding.toLowerCase() !== 'identity') {
       const message = 'Send the body uncompressed, without content-encoding.'
@@ -39,13 +36,10 @@ export function readBody(
     const onData = (chunk: Buffer) => {
       length += chunk.length
       const hasMemory = reserve(request, chunk.length * HEAP_BYTES_A_BYTE)
-      if (length <= MAX_BODY_BYTES && hasMemory) {
-        chunks.push(chunk)
-      } else {
-        request.off('data', onData)
-        chunks.length = 0
-        resolve(hasMemory ? tooLong() : overloaded())
-      }
+      if (length <= MAX_BODY_BYTES && hasMemory) return void chunks.push(chunk)
+      request.off('data', onData)
+      chunks.length = 0
+      resolve(hasMemory ? tooLong() : overloaded())
     }
     request.on('data', onData)
     request.on('end', () => {

@@ -93,10 +93,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     await closed
     connection.current = undefined
     usedBytes -= BYTES_A_REQUEST + current.reservedBytes
-    startNext(connection, request.socket)
-  }
-
-  function startNext(connection: Connection, socket: Socket): void {
+    const { socket } = request
     // Nothing is started that can't be answered.
     if (!socket.writable) dropWaiting(connection)
     if (socket.destroyed) connections.delete(socket)
@@ -128,38 +125,29 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
         socket.setTimeout(0)
       }
     }
-    closeLargest(unread, maxUnreadBytes)
+    let unreadBytes = unread.reduce((sum, { writableLength }) => sum + writableLength, 0)
+    const largestFirst = unread.toSorted((a, b) => b.writableLength - a.writableLength)
+    // The last one stays, however large it is.
+    for (const socket of largestFirst.slice(0, -1)) {
+      if (unreadBytes <= maxUnreadBytes) return
+      unreadBytes -= socket.writableLength
+      socket.destroy()
+    }
   }
 
   return {
-    /**
-     * Reserves memory for a request, in bytes of the heap, until it is answered.
-     *
-     * @returns whether there is enough; if not, the request must be rejected
-     */
+    /** Reserves heap for a request, in bytes, until it is answered. If there isn't enough, it must be rejected. */
     reserve({ socket }: IncomingMessage, bytes: number): boolean {
       const current = connections.get(socket)?.current
       if (!current) return false
       usedBytes += bytes
       current.reservedBytes += bytes
-      const others = usedBytes - current.reservedBytes - BYTES_A_REQUEST
       // Half of the memory is for small requests, so that a few large ones can't block all others.
       const limit = current.reservedBytes > LARGE_BYTES ? maxBytes / 2 : maxBytes
       // A request that is alone always has enough.
-      return usedBytes <= limit || others === 0
+      return usedBytes <= limit || usedBytes === current.reservedBytes + BYTES_A_REQUEST
     },
   }
 }
 
 export type Reserve = ReturnType<typeof openConnections>['reserve']
-
-function closeLargest(unread: Socket[], maxBytes: number): void {
-  let sum = unread.reduce((sum, { writableLength }) => sum + writableLength, 0)
-  const largestFirst = unread.toSorted((a, b) => b.writableLength - a.writableLength)
-  // The last one stays, however large it is.
-  for (const socket of largestFirst.slice(0, -1)) {
-    if (sum <= maxBytes) return
-    sum -= socket.writableLength
-    socket.destroy()
-  }
-}

@@ -8,7 +8,6 @@
 import {
   BREAK,
   type DocumentNode,
-  type ExecutionArgs,
   type ExecutionResult,
   execute,
   GraphQLError,
@@ -17,7 +16,6 @@ import {
   isNonNullType,
   Kind,
   type OperationDefinitionNode,
-  OperationTypeNode,
   TypeInfo,
   visit,
   visitWithTypeInfo,
@@ -40,13 +38,6 @@ export interface CachedDocument {
 
 type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
 
-interface CompiledOperationsOptions {
-  schema: GraphQLSchema
-  cache: { get(text: string): CachedDocument | undefined }
-  /** Creates the context of resolvers. */
-  createContext: () => object
-}
-
 /** Maximum fields of a compiled operation, with fragments counted at each use: each takes 15 to 40 µs to compile. */
 const MAX_FIELDS = 200
 
@@ -56,18 +47,30 @@ const LONG = 10_000
 const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
 
 /**
- * Executes operations of cached documents as compiled code.
- *
- * Only if there are no errors: a result with errors also goes through Yoga, as the result of its executor. So plugins
- * see every error, and every document before it is cached; of the rest they see the parameters and the result
- * (`onParams`, `onExecutionResult`).
+ * Executes operations of cached documents as compiled code, if there are no errors: a result with errors also goes
+ * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached; of
+ * the rest they see the parameters and the result (`onParams`, `onExecutionResult`).
  */
-export function compiledOperations(options: CompiledOperationsOptions): Plugin<object, ServerContext> {
+export function compiledOperations(
+  schema: GraphQLSchema,
+  cache: { get(text: string): CachedDocument | undefined },
+  createContext: () => object,
+): Plugin<object, ServerContext> {
   const failed = new WeakMap<object, ExecutionResult>()
+
+  function requestedOperation({ query, operationName }: GraphQLParams): CompiledOperation | undefined {
+    const cached = query === undefined ? undefined : cache.get(query)
+    if (cached?.operation === 'uncompiled') {
+      cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
+    }
+    const operation = cached?.operation
+    if (typeof operation !== 'object') return undefined
+    return operationName == null || operationName === operation.name ? operation : undefined
+  }
 
   return {
     onParams({ params, request, context, paramsHandler, setParamsHandler }) {
-      const operation = compiledOperation(options, params)
+      const operation = requestedOperation(params)
       if (!operation || (operation.isMutation && request.method !== 'POST')) return
       // Whether the header is allowed depends on the document.
       if (operation.isMutation && idempotencyKeyIn(context, request) !== undefined) return
@@ -77,7 +80,7 @@ export function compiledOperations(options: CompiledOperationsOptions): Plugin<o
           if ('data' in result) failed.set(input.context, result)
           return paramsHandler(input)
         }
-        const result = operation.execute(options.createContext(), params.variables)
+        const result = operation.execute(createContext(), params.variables)
         return 'then' in result ? result.then(finish) : finish(result)
       })
     },
@@ -90,40 +93,21 @@ export function compiledOperations(options: CompiledOperationsOptions): Plugin<o
   }
 }
 
-/** The requested operation, compiled when its document is used for the second time. */
-function compiledOperation(
-  { schema, cache }: CompiledOperationsOptions,
-  { query, operationName }: GraphQLParams,
-): CompiledOperation | undefined {
-  const cached = query === undefined ? undefined : cache.get(query)
-  if (!cached) return undefined
-  if (cached.operation === 'uncompiled') {
-    cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
-  }
-  const { operation } = cached
-  if (operation === 'uncompilable') return undefined
-  return operationName == null || operationName === operation.name ? operation : undefined
-}
-
 /**
- * Number of fields of an operation that may be compiled; 0 for all others.
- *
- * graphql-js executes what compiled code handles differently: default values and directives, variables within values,
- * response names that JavaScript reserves, introspection, and nullable variables for non-null arguments (given null,
- * compiled code skips the mutations after it); and what is too large to be worth compiling.
+ * Number of fields of an operation that may be compiled; 0 for those that are too large to be worth it, and those that
+ * compiled code executes differently: with default values, directives, variables within values, response names that
+ * JavaScript reserves, introspection, and nullable variables for non-null arguments (given null, it skips the mutations
+ * after it).
  */
 export function compilableFields(schema: GraphQLSchema, document: DocumentNode): number {
   // None if there are several.
   const operation = getOperationAST(document)
-  if (!operation || operation.operation === OperationTypeNode.SUBSCRIPTION) return 0
+  if (!operation || operation.operation === 'subscription') return 0
   const fields = fieldCount(operation.selectionSet, fragmentsOf(document))
   return fields <= MAX_FIELDS && !isUncompilable(schema, document, operation) ? fields : 0
 }
 
-/**
- * Compiles a validated document for which `compilableFields` returned more than 0. Its operation returns what graphql-js
- * would, in a fraction of the time; of several errors that each leave no data, it reports one.
- */
+/** Compiles what `compilableFields` accepts. Of several errors that each leave no data, its operation reports one. */
 export function compileOperation(schema: GraphQLSchema, document: DocumentNode) {
   const operation = getOperationAST(document)
   const compiled = compileQuery(schema, document)
@@ -131,13 +115,10 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
   const variableFault = createVariableCheck(schema, document, operation)
   return {
     name: operation.name?.value,
-    isMutation: operation.operation === OperationTypeNode.MUTATION,
+    isMutation: operation.operation === 'mutation',
 
     /** Errors without `data`: the variables were rejected, and nothing was executed. */
-    execute(
-      context: object,
-      variables: GraphQLParams['variables'],
-    ): ExecutionResult | Promise<ExecutionResult> {
+    execute(context: object, variables: GraphQLParams['variables']) {
       // Compiled code accepts a list as an object, and creates an error for each wrong item.
       if (variableFault(variables)) return REJECTED
       const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(undefined, context, variables)
@@ -151,11 +132,8 @@ function isUncompilable(
   document: DocumentNode,
   { variableDefinitions = [] }: OperationDefinitionNode,
 ): boolean {
-  const required = new Set(
-    variableDefinitions
-      .filter(({ type }) => type.kind === Kind.NON_NULL_TYPE)
-      .map(({ variable }) => variable.name.value),
-  )
+  const requiredDefinitions = variableDefinitions.filter(({ type }) => type.kind === Kind.NON_NULL_TYPE)
+  const required = new Set(requiredDefinitions.map(({ variable }) => variable.name.value))
   const types = new TypeInfo(schema)
   let isFound = false
   const reject = () => {
@@ -189,7 +167,7 @@ function unwrapped(result: ExecutionResult): ExecutionResult {
 }
 
 /** Executes a long document in a later tick; short ones that arrived together stay together. */
-function executeInTick(args: ExecutionArgs): ReturnType<typeof execute> {
+const executeInTick: typeof execute = (args) => {
   const isLong = (args.document.loc?.end ?? 0) > LONG
   return isLong && !hasRoom(0) ? untilRoom(0).then(() => execute(args)) : execute(args)
 }

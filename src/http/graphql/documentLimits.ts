@@ -1,24 +1,8 @@
-import {
-  type ASTVisitor,
-  type DocumentNode,
-  GraphQLError,
-  type GraphQLSchema,
-  Kind,
-  type ParseOptions,
-  parse,
-  type SelectionSetNode,
-  type Source,
-  specifiedRules,
-  type ValidationContext,
-  validate,
-} from 'graphql'
+import { GraphQLError, Kind, parse, type SelectionSetNode, specifiedRules, validate } from 'graphql'
 import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
 import { introspectsTooMuch, MAX_SCHEMA_VALUES } from './introspectionLimit.ts'
 
-/**
- * Maximum length of a document, in tokens: 600 aliased fields with their arguments, or `incrementMany` of 1 000. Some
- * validation rules take time in proportion to its square.
- */
+/** Maximum tokens of a document: 600 fields with arguments. Some rules take time in proportion to its square. */
 const MAX_TOKENS = 10_000
 
 /** Maximum lines. graphql-js counts them again to locate each error: ten errors after 450 000 lines took 0.4 s. */
@@ -47,7 +31,7 @@ const MAX_ALIAS_LENGTH = 255
 export const HEAP_BYTES_A_CHARACTER = 64
 
 /** Parses a document unless it is too large. */
-export function parseBounded(source: string | Source, options?: ParseOptions): DocumentNode {
+export function parseBounded(...[source, options]: Parameters<typeof parse>) {
   const text = typeof source === 'string' ? source : source.body
   if (text.split(/\r\n|[\n\r]/, MAX_LINES + 1).length > MAX_LINES) {
     throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
@@ -76,19 +60,16 @@ export function validateBounded(...[schema, document, rules, options]: Parameter
   return isAborted ? [new GraphQLError(REPEATED)] : errors
 }
 
-function aliasLengthRule(context: ValidationContext): ASTVisitor {
-  return {
-    Field({ alias }) {
-      const length = alias?.value.length ?? 0
-      if (length <= MAX_ALIAS_LENGTH) return
-      const message = `An alias may have at most ${MAX_ALIAS_LENGTH} characters; one has ${length}.`
-      context.reportError(new GraphQLError(message, { nodes: alias ?? null }))
-    },
-  }
-}
+const aliasLengthRule: (typeof specifiedRules)[number] = (context) => ({
+  Field({ alias }) {
+    if (!alias || alias.value.length <= MAX_ALIAS_LENGTH) return
+    const message = `An alias may have at most ${MAX_ALIAS_LENGTH} characters; one has ${alias.value.length}.`
+    context.reportError(new GraphQLError(message, { nodes: alias }))
+  },
+})
 
 /** Why a document is too large. Nested fragments can make a short one select exponentially many fields. */
-function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | undefined {
+function sizeFault(...[schema, document]: Parameters<typeof validate>): string | undefined {
   const fragments = fragmentsOf(document)
   for (const definition of document.definitions) {
     if ('selectionSet' in definition && repeatsFields(definition.selectionSet)) return REPEATED
@@ -100,23 +81,22 @@ function sizeFault(schema: GraphQLSchema, document: DocumentNode): string | unde
     if (selectionDepth(selectionSet, fragments) > MAX_DEPTH) {
       return `Fields and fragments may be nested at most ${MAX_DEPTH} levels deep.`
     }
-    if (introspectsTooMuch(schema, fragments, definition)) {
+    if (introspectsTooMuch(schema, fragments, selectionSet)) {
       return `Introspection may return at most ${MAX_SCHEMA_VALUES} values in one request.`
     }
   }
   return undefined
 }
 
-/** Whether a selection contains a field too many times: each is compared with each other one. */
-function repeatsFields(selectionSet: SelectionSetNode): boolean {
+function repeatsFields({ selections }: SelectionSetNode): boolean {
   const times = new Map<string, number>()
-  return selectionSet.selections.some((selection) => {
+  return selections.some((selection) => {
+    if (selection.kind === Kind.FRAGMENT_SPREAD) return false
     if (selection.kind === Kind.FIELD) {
-      const name = responseName(selection)
-      times.set(name, (times.get(name) ?? 0) + 1)
-      if ((times.get(name) ?? 0) > MAX_REPEATS) return true
+      const count = (times.get(responseName(selection)) ?? 0) + 1
+      if (count > MAX_REPEATS) return true
+      times.set(responseName(selection), count)
     }
-    const isSpread = selection.kind === Kind.FRAGMENT_SPREAD
-    return !isSpread && selection.selectionSet !== undefined && repeatsFields(selection.selectionSet)
+    return selection.selectionSet !== undefined && repeatsFields(selection.selectionSet)
   })
 }

@@ -1,4 +1,4 @@
-import { type ExecutionResult, GraphQLError, getOperationAST, OperationTypeNode } from 'graphql'
+import { type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { errorCodes, NthError } from '../../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
@@ -13,7 +13,7 @@ const MAX_BELOW = 200
  */
 export const executionErrors: Plugin = {
   onExecute({ args: { document, operationName } }) {
-    const isMutation = getOperationAST(document, operationName)?.operation === OperationTypeNode.MUTATION
+    const isMutation = getOperationAST(document, operationName)?.operation === 'mutation'
     return {
       onExecuteDone({ result, setResult }) {
         // There are no subscriptions and no incremental results.
@@ -30,10 +30,7 @@ export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] 
   return errors.filter(({ path }, index) => index < MAX_BELOW || path?.length === 1)
 }
 
-/**
- * Converts any error to one that a caller may see: expected ones keep their code and details, all others become
- * INTERNAL_SERVER_ERROR and nothing else.
- */
+/** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */
 export function maskError(error: unknown): GraphQLError {
   const cause = innermost(error)
   // Errors of graphql-jit may have no extensions.

@@ -4,14 +4,11 @@ import {
   type FieldNode,
   getOperationAST,
   Kind,
-  type OperationDefinitionNode,
-  OperationTypeNode,
   type SelectionSetNode,
   valueFromASTUntyped,
 } from 'graphql'
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
-import type { Fault } from '../../core/names.ts'
 import { type Fragments, fragmentsOf, responseName, selectionSetOf } from '../../graphql/selections.ts'
 import { requestError } from './requests.ts'
 
@@ -35,70 +32,53 @@ export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): 
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }
 
-/**
- * Rejects a mutation with the header `Idempotency-Key` if it isn't clear what that key is for, before anything is
- * executed. Queries don't need one: their header is ignored.
- */
+/** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
 export const idempotencyHeader: Plugin<object, ServerContext> = {
   onExecute({ args }) {
+    const { schema, document, operationName, variableValues, contextValue }: ExecutionArgs = args
     // Yoga creates it from the server's context.
-    const context = args.contextValue as ServerContext & YogaInitialContext
+    const context = contextValue as ServerContext & YogaInitialContext
     const key = idempotencyKeyIn(context, context.request)
     if (key === undefined) return
-    const operation = getOperationAST(args.document, args.operationName)
-    if (operation?.operation !== OperationTypeNode.MUTATION) return
+    const operation = getOperationAST(document, operationName)
+    if (operation?.operation !== 'mutation') return
     const times = context.req?.headersDistinct[HEADER]?.length ?? 1
-    const fault =
-      times > 1
-        ? { message: 'The header Idempotency-Key was sent more than once.' }
-        : faultOf(key, operation, args)
-    if (!fault) return
-    const { message, ...details } = fault
-    throw requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
+    if (times > 1) throw rejected('The header Idempotency-Key was sent more than once.')
+    const { message: reason, ...details } = keyFault(key) ?? {}
+    if (reason !== undefined) throw rejected(`The header Idempotency-Key ${reason}.`, details)
+
+    const fields = fieldsIn(operation.selectionSet, fragmentsOf(document))
+    if (new Set(fields.map(responseName)).size !== 1) {
+      const advice = 'Use the argument idempotencyKey of each field.'
+      throw rejected(`The header Idempotency-Key requires an operation with one field. ${advice}`)
+    }
+    const defaults = operation.variableDefinitions?.map(
+      ({ variable, defaultValue }) =>
+        [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
+    )
+    // As sent, not coerced.
+    const variables = { ...Object.fromEntries(defaults ?? []), ...variableValues }
+    const given = fields
+      .flatMap((field) => field.arguments ?? [])
+      .filter(({ name }) => name.value === ARGUMENT)
+    if (given.some(({ value }) => (valueFromASTUntyped(value, variables) ?? key) !== key)) {
+      throw rejected('The header Idempotency-Key and the argument idempotencyKey differ; send one of them.')
+    }
+    // A key that is ignored must not seem to make a retry safe.
+    const mutations = schema.getMutationType()?.getFields() ?? {}
+    const names = fields.map(({ name }) => name.value)
+    const keyless = names.find((name) => !mutations[name]?.args.some((arg) => arg.name === ARGUMENT))
+    if (keyless === undefined) return
+    throw rejected(`${keyless} takes no idempotency key; send it without the header Idempotency-Key.`)
   },
 }
 
-function faultOf(
-  key: string,
-  operation: OperationDefinitionNode,
-  { schema, document, variableValues }: ExecutionArgs,
-): Fault | undefined {
-  const fault = keyFault(key)
-  if (fault) return { ...fault, message: `The header Idempotency-Key ${fault.message}.` }
-  const fields = fieldsIn(operation.selectionSet, fragmentsOf(document))
-  if (new Set(fields.map(responseName)).size !== 1) {
-    const advice = 'Use the argument idempotencyKey of each field.'
-    return { message: `The header Idempotency-Key requires an operation with one field. ${advice}` }
-  }
-  if (fields.some((field) => (argumentOf(field, operation, variableValues) ?? key) !== key)) {
-    const message = 'The header Idempotency-Key and the argument idempotencyKey differ; send one of them.'
-    return { message }
-  }
-  // A key that is ignored must not seem to make a retry safe.
-  const mutations = schema.getMutationType()?.getFields() ?? {}
-  const keyless = fields.find(({ name }) => !mutations[name.value]?.args.some((arg) => arg.name === ARGUMENT))
-  if (!keyless) return undefined
-  const { value } = keyless.name
-  return { message: `${value} takes no idempotency key; send it without the header Idempotency-Key.` }
+function rejected(message: string, details?: { limit?: number }) {
+  return requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
 }
 
 function fieldsIn(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {
   return (selectionSet?.selections ?? []).flatMap((selection) =>
     selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments), fragments),
   )
-}
-
-/** The key in the arguments of a field. Variables are as sent, not coerced. */
-function argumentOf(
-  { arguments: given = [] }: FieldNode,
-  { variableDefinitions = [] }: OperationDefinitionNode,
-  variables: ExecutionArgs['variableValues'],
-): unknown {
-  const argument = given.find(({ name }) => name.value === ARGUMENT)
-  if (!argument) return undefined
-  const defaults = variableDefinitions.map(
-    ({ variable, defaultValue }) =>
-      [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
-  )
-  return valueFromASTUntyped(argument.value, { ...Object.fromEntries(defaults), ...variables })
 }

@@ -1,21 +1,8 @@
-import {
-  type ArgumentNode,
-  type ASTNode,
-  type DocumentNode,
-  GraphQLError,
-  getOperationAST,
-  isValueNode,
-  Kind,
-  type ObjectFieldNode,
-  visit,
-} from 'graphql'
+import { type ASTNode, GraphQLError, getOperationAST, isValueNode, Kind, visit } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { createVariableCheck, type VariableFault } from './variables.ts'
+import { createVariableCheck } from './variables.ts'
 
-/**
- * Adds the code BAD_USER_INPUT and the argument to errors about values of the wrong type, both in literals (which fail
- * in validation) and in variables (which are checked before execution).
- */
+/** Adds BAD_USER_INPUT and the argument to errors about values of the wrong type, in literals and in variables. */
 export const inputErrors: Plugin = {
   onValidate({ params: { documentAST } }) {
     return ({ valid, result }) => {
@@ -32,21 +19,17 @@ export const inputErrors: Plugin = {
     const operation = getOperationAST(document, operationName)
     if (!operation?.variableDefinitions?.length) return
     const fault = createVariableCheck(schema, document, operation)(variableValues)
-    if (fault) setResultAndStopExecution({ errors: [variableError(document, fault)] })
+    if (!fault) return
+    const { definition, path, message, limit } = fault
+    const name = definition.variable.name.value
+    const isUse = (node: ASTNode) => node.kind === Kind.VARIABLE && node.name.value === name
+    const [argument = name] = argumentPaths(document, isUse).values()
+    const fullPath = [argument, ...path].join('.')
+    const extensions = limit === undefined ? {} : { limit }
+    const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, { nodes: definition, extensions })
+    mark(error, fullPath)
+    setResultAndStopExecution({ errors: [error] })
   },
-}
-
-function variableError(document: DocumentNode, fault: VariableFault): GraphQLError {
-  const { definition, path, message, limit } = fault
-  const name = definition.variable.name.value
-  const [argument = name] = argumentPaths(document, (node) => isUseOf(node, name)).values()
-  const fullPath = [argument, ...path].join('.')
-  const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, {
-    nodes: definition,
-    extensions: limit === undefined ? {} : { limit },
-  })
-  mark(error, fullPath)
-  return error
 }
 
 /** The argument that was rejected because its variable is null. */
@@ -59,10 +42,6 @@ function isValue(node: ASTNode): boolean {
   return isValueNode(node) || node.kind === Kind.OBJECT_FIELD
 }
 
-function isUseOf(node: ASTNode, name: string): boolean {
-  return node.kind === Kind.VARIABLE && node.name.value === name
-}
-
 function mark(error: GraphQLError, argument: string | undefined): void {
   Object.assign(error.extensions, {
     code: 'BAD_USER_INPUT',
@@ -73,27 +52,23 @@ function mark(error: GraphQLError, argument: string | undefined): void {
 }
 
 /** Paths of values, each starting with its argument: `changes.3.delta`. */
-function argumentPaths(document: DocumentNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
+function argumentPaths(document: ASTNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
   const paths = new Map<ASTNode, string>()
   visit(document, {
-    enter(node, _key, _parent, path) {
-      const found = isWanted(node) ? argumentPath(document, path) : undefined
-      if (found !== undefined) paths.set(node, found)
+    enter(node, _key, parent, path, ancestors) {
+      if (!parent || !isWanted(node)) return
+      const steps: (string | number)[] = []
+      // All nodes and lists below the document; `path` has their keys.
+      for (const [index, step] of [...ancestors.slice(1), parent, node].entries()) {
+        const isInside = steps.length > 0
+        if ('kind' in step && step.kind === (isInside ? Kind.OBJECT_FIELD : Kind.ARGUMENT)) {
+          steps.push(step.name.value)
+        } else if (isInside && path[index - 1] === 'values') {
+          steps.push(path[index] ?? '')
+        }
+      }
+      if (steps.length > 0) paths.set(node, steps.join('.'))
     },
   })
   return paths
-}
-
-function argumentPath(document: DocumentNode, path: readonly (string | number)[]): string | undefined {
-  const steps: (string | number)[] = []
-  let current: unknown = document
-  path.forEach((key, index) => {
-    // The path consists of the document's own keys.
-    current = (current as Record<PropertyKey, unknown>)[key]
-    const { kind, name } = current as Partial<ArgumentNode | ObjectFieldNode>
-    if (kind === Kind.ARGUMENT || (kind === Kind.OBJECT_FIELD && steps.length > 0))
-      steps.push(name?.value ?? '')
-    else if (path[index - 1] === 'values' && steps.length > 0) steps.push(key)
-  })
-  return steps.length > 0 ? steps.join('.') : undefined
 }

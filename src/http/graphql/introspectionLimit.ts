@@ -5,10 +5,7 @@ import {
   getNamedType,
   isObjectType,
   Kind,
-  type OperationDefinitionNode,
-  SchemaMetaFieldDef,
   type SelectionSetNode,
-  TypeMetaFieldDef,
 } from 'graphql'
 import { costOfText, type Fragments, responseName, selectionSetOf } from '../../graphql/selections.ts'
 
@@ -19,17 +16,11 @@ export const MAX_SCHEMA_VALUES = 20_000
 const MAX_COUNTED_DEPTH = 100
 
 /**
- * Whether an operation's introspection returns too many values. They are resolved synchronously, and a
- * type has fields that have types: 5 kB could request 68 MB, and block all other requests.
- *
- * Counts by walking through the schema as the executor would, up to the limit. Deprecated and conditional fields count.
- * If a variable selects the type, all types count.
+ * Whether an operation's introspection returns too many values. They are resolved synchronously, and a type has fields
+ * that have types: 5 kB could request 68 MB, and block all other requests. Walks through the schema as the executor
+ * would, up to the limit; counts deprecated and conditional fields, and all types if a variable selects the type.
  */
-export function introspectsTooMuch(
-  schema: GraphQLSchema,
-  fragments: Fragments,
-  operation: OperationDefinitionNode,
-): boolean {
+export function introspectsTooMuch(schema: GraphQLSchema, fragments: Fragments, root: SelectionSetNode) {
   let left = MAX_SCHEMA_VALUES
   let depth = 0
 
@@ -66,15 +57,12 @@ export function introspectsTooMuch(
     }
   }
 
-  countFields(operation.selectionSet, (node) => {
-    if (node.name.value === SchemaMetaFieldDef.name) countIn(schema, '__Schema', node)
-    if (node.name.value === TypeMetaFieldDef.name) countIn(selectedTypes(schema, node), '__Type', node)
+  countFields(root, (node) => {
+    if (node.name.value === '__schema') countIn(schema, '__Schema', node)
+    if (node.name.value !== '__type') return
+    const name = node.arguments?.[0]?.value
+    const types = name?.kind === Kind.STRING ? schema.getType(name.value) : Object.values(schema.getTypeMap())
+    countIn(types, '__Type', node)
   })
   return left < 0
-}
-
-function selectedTypes(schema: GraphQLSchema, { arguments: [argument] = [] }: FieldNode): unknown {
-  return argument?.value.kind === Kind.STRING
-    ? schema.getType(argument.value.value)
-    : Object.values(schema.getTypeMap())
 }

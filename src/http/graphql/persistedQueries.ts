@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import { useAPQ } from '@graphql-yoga/plugin-apq'
 import { GraphQLError } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
@@ -17,10 +16,7 @@ const BYTES_A_CHARACTER = 2
 /** A hash, and the overhead of the cache for each entry. */
 const BYTES_AN_ENTRY = 300
 
-/**
- * Automatic persisted queries: a client sends the SHA-256 of a document instead of its text, and adds the text if the
- * hash is unknown. Only texts whose document passed validation, and so is in the document cache, are returned.
- */
+/** Automatic persisted queries, by SHA-256. Only texts in the document cache are returned: they passed validation. */
 export function persistedQueries(cache: DocumentCache, reserve: Reserve): Plugin<object, ServerContext> {
   const texts = new LRUCache<string, string>({
     maxSize: MAX_BYTES,
@@ -37,37 +33,29 @@ export function persistedQueries(cache: DocumentCache, reserve: Reserve): Plugin
     },
   })
 
-  /** Replaces a hash by the text of its document, or stores the text that was sent with it. */
-  async function exchange(payload: Parameters<NonNullable<typeof onParams>>[0], request?: IncomingMessage) {
-    const setParams = (params: GraphQLParams) => {
-      if (request && !reserve(request, (params.query?.length ?? 0) * HEAP_BYTES_A_CHARACTER)) {
-        const { status, message, extensions } = overloaded()
-        const http = { status, headers: { 'retry-after': '1' } }
-        throw new GraphQLError(message, { extensions: { ...extensions, http } })
-      }
-      payload.setParams(params)
-    }
-    try {
-      await onParams?.({ ...payload, setParams })
-    } catch (error) {
-      throw withoutCaching(error)
-    }
-  }
-
   return {
     onParams(payload) {
       const { query, extensions } = payload.params
       // Yoga itself rejects a query that isn't a string.
       const isText = query == null || typeof query === 'string'
       if (extensions?.persistedQuery == null || !isText) return undefined
-      return exchange(payload, payload.context.req)
+      const { req } = payload.context
+      const setParams = (params: GraphQLParams) => {
+        if (req && !reserve(req, (params.query?.length ?? 0) * HEAP_BYTES_A_CHARACTER)) {
+          const { status, message, extensions } = overloaded()
+          const http = { status, headers: { 'retry-after': '1' } }
+          throw new GraphQLError(message, { extensions: { ...extensions, http } })
+        }
+        payload.setParams(params)
+      }
+      return Promise.resolve(onParams?.({ ...payload, setParams })).catch(rejectUncached)
     },
   }
 }
 
 /** An unknown hash is rejected like a syntax error, but not cacheable: the next request includes the text. */
-function withoutCaching(error: unknown): unknown {
-  if (!(error instanceof GraphQLError) || error.extensions.code === 'UNAVAILABLE') return error
+function rejectUncached(error: unknown): never {
+  if (!(error instanceof GraphQLError) || error.extensions.code === 'UNAVAILABLE') throw error
   const http = { spec: true, status: 400, headers: { 'cache-control': 'no-store' } }
-  return new GraphQLError(error.message, { extensions: { code: error.extensions.code, http } })
+  throw new GraphQLError(error.message, { extensions: { code: error.extensions.code, http } })
 }

@@ -2,10 +2,7 @@ import { GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import type { ErrorCode, ErrorDetails } from '../../core/errors.ts'
 
-/**
- * Rejects requests that are not GraphQL. A browser sends forms and plain text to any origin without a preflight
- * request: if they were accepted, any page could write.
- */
+/** Rejects what isn't GraphQL: browsers send forms to any origin without a preflight, so any page could write. */
 export const requests: Plugin = {
   onRequestParse({ request, requestParser, setRequestParser, endResponse, fetchAPI }) {
     if (!accepts(request.headers.get('accept') ?? '')) {
@@ -46,11 +43,10 @@ export const requests: Plugin = {
 
 const requestTypes = ['application/json', 'application/graphql+json', 'application/graphql']
 const responseTypes = ['application/json', 'application/graphql-response+json']
-const otherTypes = ['text/event-stream', 'multipart/mixed', 'application/*', '*/*']
+const acceptedTypes = [...responseTypes, 'text/event-stream', 'multipart/mixed', 'application/*', '*/*']
 
 function accepts(header: string): boolean {
-  const accepted = [...responseTypes, ...otherTypes]
-  return header.trim() === '' || header.split(',').some((range) => accepted.includes(mediaType(range)))
+  return header.trim() === '' || header.split(',').some((range) => acceptedTypes.includes(mediaType(range)))
 }
 
 function mediaType(header: string): string {

@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Plugin } from 'graphql-yoga'
 
-/** Request headers that a response depends on. */
-const VARY = 'Origin, Authorization, Accept'
-
 /**
  * Ends JSON with a newline, so that a terminal's next prompt starts on a line of its own. Adds an entity tag (RFC 9110,
  * 8.8.3) to error-free responses to queries by GET, and responds 304 if the client has the same one: browsers keep such
@@ -28,7 +25,7 @@ export function responses(): Plugin {
       const tag = `W/"${createHash('sha256').update(text).digest('base64url')}"`
       headers.set('etag', tag)
       headers.set('cache-control', 'private, no-cache')
-      headers.set('vary', VARY)
+      headers.set('vary', 'Origin, Authorization, Accept')
       const known = (request.headers.get('if-none-match') ?? '').split(',').map((tag) => tag.trim())
       if (!known.includes(tag)) return setResponse(new Response(text, { status, headers }))
       headers.delete('content-type')

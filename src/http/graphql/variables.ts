@@ -15,16 +15,11 @@ import {
   type OperationDefinitionNode,
   TypeInfo,
   typeFromAST,
-  type VariableDefinitionNode,
   visit,
   visitWithTypeInfo,
 } from 'graphql'
 
-/** Why the value of a variable is invalid. */
-export interface VariableFault extends Fault {
-  definition: VariableDefinitionNode
-}
-
+/** Why a value is invalid. */
 interface Fault {
   /** Path within the value. */
   path: (string | number)[]
@@ -40,11 +35,10 @@ const MAX_ITEMS = 10_000
 const MAX_MESSAGE_LENGTH = 300
 
 /**
- * Creates the check of an operation's variables, which runs before they are coerced and returns the first error.
- *
- * Coercion processes a list of any length, and creates an error with a stack for each wrong item, up to 50 in
- * graphql-js and without limit in graphql-jit: a request of 1 MB took 8 s and 500 MB. Here lengths are checked before
- * items, and the first error is the only one. Omitted fields get their default values.
+ * Creates the check of an operation's variables, which runs before they are coerced. Coercion processes a list of any
+ * length, and creates an error with a stack for each wrong item, up to 50 in graphql-js and without limit in
+ * graphql-jit: a request of 1 MB took 8 s and 500 MB. Here lengths are checked before items, and the first error is the
+ * only one. Omitted fields get their default values.
  */
 export function createVariableCheck(
   schema: GraphQLSchema,
@@ -61,7 +55,7 @@ export function createVariableCheck(
     return isInputType(type) ? [{ definition, name, check: createCheck(type, limits?.get(name)) }] : []
   })
 
-  return (variables: Readonly<Record<string, unknown>> | null | undefined): VariableFault | undefined => {
+  return (variables: Readonly<Record<string, unknown>> | null | undefined) => {
     const count = { items: 0 }
     for (const { definition, name, check } of checks) {
       const value = variables && Object.hasOwn(variables, name) ? variables[name] : undefined
@@ -104,7 +98,7 @@ function createListCheck(check: Check, maxItems: number): Check {
     }
     for (let index = 0; index < length; index += 1) {
       const found = check(value[index], count)
-      if (found) return within(index, found)
+      if (found) return { ...found, path: [index, ...found.path] }
     }
     return undefined
   }
@@ -113,12 +107,10 @@ function createListCheck(check: Check, maxItems: number): Check {
 function createObjectCheck(type: GraphQLInputObjectType): Check {
   const declared = type.getFields()
   // No input type of the schema contains itself.
-  const fields = Object.values(declared).map((field) => ({
-    name: field.name,
-    defaultValue: field.defaultValue,
-    isRequired: isRequiredInputField(field),
-    check: createCheck(field.type, maxItemsOf(field)),
-  }))
+  const fields = Object.values(declared).map((field) => {
+    const check = createCheck(field.type, maxItemsOf(field))
+    return { ...field, isRequired: isRequiredInputField(field), check }
+  })
   return (value, count) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       return fault(`must be an object of the type "${type.name}"`)
@@ -133,12 +125,11 @@ function createObjectCheck(type: GraphQLInputObjectType): Check {
         continue
       }
       const found = check(part, count)
-      if (found) return within(name, found)
+      if (found) return { ...found, path: [name, ...found.path] }
     }
     const unknown = Object.keys(object).find((name) => !Object.hasOwn(declared, name))
-    return unknown === undefined
-      ? undefined
-      : fault(`has an unknown field "${unknown}"; type: "${type.name}"`)
+    if (unknown === undefined) return undefined
+    return fault(`has an unknown field "${unknown}"; type: "${type.name}"`)
   }
 }
 
@@ -161,10 +152,6 @@ function createLeafCheck(type: GraphQLLeafType): Check {
 function fault(message: string, limit?: number): Fault {
   const isLong = message.length > MAX_MESSAGE_LENGTH
   return { path: [], message: isLong ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message, limit }
-}
-
-function within(key: string | number, { path, ...rest }: Fault): Fault {
-  return { ...rest, path: [key, ...path] }
 }
 
 /** Maximum items in a list, as declared by its argument or input field. */

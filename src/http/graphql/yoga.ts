@@ -30,7 +30,7 @@ export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
       persistedQueries(cache, reserve),
       requests,
       cachedDocuments(cache),
-      compiledOperations({ schema, cache, createContext: (): Context => ({ nth }) }),
+      compiledOperations(schema, cache, (): Context => ({ nth })),
       inputErrors,
       idempotencyHeader,
       executionErrors,
