@@ -1,6 +1,5 @@
 import { type Definition, startsAt } from '../../core/counters/definition.ts'
 import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/counterRun.ts'
-import { rowsOf } from '../connections/session.ts'
 import { type CounterMember, hasSlots } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, select } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
@@ -86,8 +85,8 @@ export function periodTotalSteps(
     const statement = hasSlots(first)
       ? sumPeriods(first.row, frames, first.run.slot === undefined)
       : readPeriods(group, frames)
-    return select(statement, ownerOf(group), (answer) => {
-      const found = groupBy(rowsOf<TotalRow>(answer), ({ id }) => id)
+    return select<TotalRow>(statement, ownerOf(group), (rows) => {
+      const found = groupBy(rows, ({ id }) => id)
       for (const member of group) {
         const own = found.get(member.row.id) ?? []
         member.periodTotals = frames.map(({ period }) =>

@@ -1,4 +1,3 @@
-import { firstRow, rowsOf } from '../connections/session.ts'
 import type { CounterMember } from '../flush/members.ts'
 import { type Step, select } from '../flush/steps.ts'
 import { instant, integer, list } from '../literals.ts'
@@ -29,30 +28,27 @@ export function slotSteps(member: CounterMember, at: Date): Step[] {
   const { slot, coalesced, raise } = member.run
   const owner = row.key
   if (slot === undefined) {
-    return select(lockSlots(row, undefined), owner, (answer) => {
-      const slots = rowsOf<SlotRow>(answer)
+    return select<SlotRow>(lockSlots(row, slot), owner, (slots) => {
       const isThere = slots.length > 0 && slots.every(({ version }) => version === row.version)
       member.before = isThere ? sumOf(slots.map(({ value }) => value)) : undefined
       member.revision = sumOf(slots.map(({ revision }) => revision))
     })
   }
   const added = coalesced?.kind === 'add' ? coalesced.delta : undefined
+  const note = (isThere: boolean) => {
+    member.before = isThere ? 0 : undefined
+  }
   const change: Step[] =
     added === undefined
-      ? select(lockSlots(row, slot), owner, (answer) => {
-          member.before = firstRow<SlotRow>(answer)?.version === row.version ? 0 : undefined
-        })
+      ? select<SlotRow>(lockSlots(row, slot), owner, ([locked]) => note(locked?.version === row.version))
       : [
           {
             statement: addToSlot(row, slot, added, { at, raise }),
             owner,
-            read(answer) {
-              member.before = !Array.isArray(answer) && answer.affectedRows === 1 ? 0 : undefined
-            },
+            readResult: ({ affectedRows }) => note(affectedRows === 1),
           },
         ]
-  const readSum = select(sumSlots(row), owner, (answer) => {
-    const sums = firstRow<Omit<SlotRow, 'version'>>(answer)
+  const readSum = select<Omit<SlotRow, 'version'>>(sumSlots(row), owner, ([sums]) => {
     if (member.before !== undefined) member.before = Number(sums?.value) - (added ?? 0)
     member.revision = Number(sums?.revision) - (coalesced ? raise : 0)
   })

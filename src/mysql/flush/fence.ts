@@ -50,13 +50,14 @@ export function openFencedConnection(
   function keepAlive(): void {
     const session = reconnecting.current()
     if (!session || isBusy()) return
-    const isDue = fence && performance.now() - touchedAt > DAY_MS
-    if (isDue) touchedAt = performance.now()
-    const send = async () => {
-      await session.send(fence && isDue ? [touch(fence), 'commit'] : ['do 0'])
-      if (isDue) await sweep(session)
+    if (!fence || performance.now() - touchedAt <= DAY_MS) {
+      session.send(['do 0']).catch(session.drop)
+      return
     }
-    send().catch(session.drop)
+    touchedAt = performance.now()
+    const touch = `update fence set touched_at = utc_timestamp() where id = ${integer(fence.id)}`
+    const sent = session.send([touch, 'commit'])
+    sent.then(() => sweep(session)).catch(session.drop)
   }
 
   return {
@@ -142,9 +143,9 @@ export function hasBegun([, raised]: readonly Answer[]): boolean {
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function end({ session, fence: { id, seq } }: Fenced): string[] {
-  if (!session.isClustered) return ['commit']
-  return [failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`), 'commit']
+export function end({ session, fence: { id, seq } }: Fenced): Step[] {
+  const isOwn = `(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`
+  return [...(session.isClustered ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
 }
 
 /** Errors of the last statements that mean that the transaction had no effect. */
@@ -153,11 +154,6 @@ export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COM
 /** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
 export async function rollBack(session: Session): Promise<void> {
   if (session.isOpen()) await session.send(['rollback']).catch(session.drop)
-}
-
-/** Keeps the row of an idle writer from being deleted. */
-function touch({ id }: Fence): string {
-  return `update fence set touched_at = utc_timestamp() where id = ${integer(id)}`
 }
 
 /**

@@ -9,7 +9,7 @@ import { groupBy } from '../groupBy.ts'
 import { writeSequenceGroups } from '../sequences/writeBack.ts'
 import { releaseKey, storeResults } from './idempotencyKeys.ts'
 import { counterMember } from './members.ts'
-import { type FlushForm, type FlushText, ownerOf, type Step, textOf } from './steps.ts'
+import { type FlushForm, ownerOf, type Step } from './steps.ts'
 
 interface WriteOptions {
   at: Date
@@ -18,15 +18,15 @@ interface WriteOptions {
 }
 
 /** The statements that write a decision: counters on the locked path, sequence groups, period totals and keys. */
-export function writeBack(decision: Decision, options: WriteOptions, form: FlushForm): FlushText {
+export function writeBack(decision: Decision, options: WriteOptions, form: FlushForm): Step[] {
   const { counters, sequenceGroups, additions, toStore, toRelease } = decision
-  return textOf([
+  return [
     ...counterSteps(counters, options, form),
     ...writeSequenceGroups(sequenceGroups, options, form),
     ...additionSteps(additions, options.at, form),
     ...(toStore.length > 0 ? [{ statement: storeResults(toStore) }] : []),
     ...toRelease.map((claim) => ({ statement: releaseKey(claim), owner: claim.key })),
-  ])
+  ]
 }
 
 function counterSteps(counters: Decision['counters'], options: WriteOptions, form: FlushForm): Step[] {
@@ -83,9 +83,7 @@ function changeSteps(rows: readonly Counted[], { at, first }: WriteOptions, form
   return [...groups.values()].map((group) => {
     const [one] = group
     const ids = group.map(({ row }) => row.id)
-    return {
-      statement: change(ids, operationOf(one), { at, raise: one.raise, first }),
-      owner: group.length === 1 ? one.row.key : undefined,
-    }
+    const statement = change(ids, operationOf(one), { at, raise: one.raise, first })
+    return { statement, owner: ownerOf(group) }
   })
 }

@@ -44,19 +44,18 @@ function advanceStep(member: SequenceGroupMember, at: Date, { hidden }: FlushFor
   return {
     statement,
     owner,
-    read(answer) {
+    readResult({ affectedRows, insertId }) {
       const { found } = member
       member.found = undefined
-      // The definition has changed, so the row was advanced by a wrong amount.
-      if (Array.isArray(answer) || !found || row.version !== version || answer.affectedRows === 0) return
-      if (answer.insertId === 0) hide(id, hidden)
-      else member.found = { ...found, last: Number(answer.insertId), isAdvanced: true }
+      // With another version, the definition has changed, so the row was advanced by a wrong amount.
+      if (!found || row.version !== version || affectedRows === 0) return
+      if (insertId !== 0) {
+        member.found = { ...found, last: Number(insertId), isAdvanced: true }
+        return
+      }
+      // Cleared when full: hidden sequence groups are detected again.
+      if (hidden.size >= MAX_HIDDEN) hidden.clear()
+      hidden.add(id)
     },
   }
-}
-
-/** Clears a full set: hidden sequence groups are detected again. */
-function hide(id: number, hidden: Set<number>): void {
-  if (hidden.size >= MAX_HIDDEN) hidden.clear()
-  hidden.add(id)
 }

@@ -1,5 +1,4 @@
 import { EMPTY_POSITION } from '../../core/groupCommit/sequenceRun.ts'
-import { rowsOf } from '../connections/session.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
@@ -75,8 +74,8 @@ function definitionSteps(some: readonly SequenceGroupMember[]): Step[] {
  where s.id in (${sequenceIdsOf(some)})
  order by s.id
   lock in share mode`
-  return select(statement, sequenceKeyOf(some), (answer) => {
-    const sequences = new Map(rowsOf<LockedSequence>(answer).map((row) => [row.id, row]))
+  return select<LockedSequence>(statement, sequenceKeyOf(some), (rows) => {
+    const sequences = new Map(rows.map((row) => [row.id, row]))
     for (const member of some) {
       const { run, row } = member
       const sequence = sequences.get(row.sequenceId)
@@ -118,7 +117,7 @@ select id, ${integer(periodKey)}, identity
  where group_id in (${groupIdsOf(same)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
-    const locked = select(lock, owner, (answer) => readPositions(same, rowsOf(answer)))
+    const locked = select<PositionRow>(lock, owner, (rows) => readPositions(same, rows))
     return isCreating ? [{ statement: create, owner }, ...locked] : locked
   })
 }
@@ -141,19 +140,18 @@ function reservationSteps(member: SequenceGroupMember): Step[] {
   const free =
     run.reservations > 0 ? readFree({ id, periodKey: run.periodKey, definition }, run.reservations) : []
   return [
-    ...select('select utc_timestamp(3) as now', owner, (answer) => {
-      const [row] = rowsOf<{ now: Date }>(answer)
+    ...select<{ now: Date }>('select utc_timestamp(3) as now', owner, ([row]) => {
       if (member.found && row) member.found.now = row.now.getTime()
     }),
     ...free.flatMap((statement) =>
-      select(statement, owner, (answer) => {
-        const values = rowsOf<{ value: number }>(answer).map(({ value }) => value)
+      select<{ value: number }>(statement, owner, (rows) => {
+        const values = rows.map(({ value }) => value)
         if (member.found) member.found.free = inOrder([...member.found.free, ...values], definition)
       }),
     ),
     ...(run.tokens.length > 0
-      ? select(readTokens(run.tokens), owner, (answer) => {
-          if (member.found) member.found.reservations = rowsOf<ReservationRow>(answer).map(reservationIn)
+      ? select<ReservationRow>(readTokens(run.tokens), owner, (rows) => {
+          if (member.found) member.found.reservations = rows.map(reservationIn)
         })
       : []),
   ]

@@ -1,4 +1,3 @@
-import { rowsOf } from '../connections/session.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { ownerOf, type Step, select } from '../flush/steps.ts'
 import { integer, list } from '../literals.ts'
@@ -21,7 +20,7 @@ export function raiseRevisions(raised: readonly Raised[], first?: number): Step 
    set ${raisedRevision('not is_used', by, first)},
        is_used = true
  where id in (${ids.join(', ')})`,
-    owner: ownerOf(raised.map((run) => ({ run }))),
+    owner: ownerOf(raised),
   }
 }
 
@@ -55,8 +54,8 @@ function readSteps(
   from sequence_group force index (primary)
  where id in (${list(sequenceGroups, ({ row }) => integer(row.id))})
  order by id ${locking}`
-  return select(statement, ownerOf(sequenceGroups), (answer) => {
-    const rows = new Map(rowsOf<RevisionRow>(answer).map((row) => [row.id, row]))
+  return select<RevisionRow>(statement, ownerOf(sequenceGroups), (found) => {
+    const rows = new Map(found.map((row) => [row.id, row]))
     for (const member of sequenceGroups) {
       const row = rows.get(member.row.id)
       const before = row && revisionBefore(row, member)
