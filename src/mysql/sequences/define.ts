@@ -47,7 +47,14 @@ export function defineSequence(
   )
 
   async function define(connection: Connection, id: number, attempt: Attempt) {
-    const [row] = await select<DefinedRow>(
+    const [row] = await select<
+      SequenceDefinitionRow & {
+        version: number
+        created_at: Date
+        is_defined: number
+        format_history: Buffer | null
+      }
+    >(
       connection,
       `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
          from sequence s force index (primary)
@@ -60,8 +67,15 @@ export function defineSequence(
     const before = sequenceDefinitionIn(row)
     if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
     const past = formatHistoryIn(row.format_history)
-    const usage = await usageOf(connection, id, row.version)
-    const { definition, formatHistory } = change({ definition: before, formatHistory: past, ...usage })
+    const { definition, formatHistory } = change({
+      definition: before,
+      formatHistory: past,
+      used: {
+        isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
+        isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
+      },
+      isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(row.version)}`),
+    })
     const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
     if (isChanged || row.is_defined !== 1) {
       await connection.query(
@@ -113,13 +127,15 @@ async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Prom
   try {
     return await work(attempt)
   } catch (cause) {
-    const isOpen = attempt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
-    if (!isOpen) throw cause
+    const isUnavailable = cause instanceof NthError && cause.code === 'UNAVAILABLE'
+    if (!attempt.isCommitting || !isUnavailable) throw cause
     const message =
       'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
     throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
   }
 }
+
+const BY_VERSION = 'sequence_group_version'
 
 /** A sequence that does not exist. */
 const UNUSED: History = {
@@ -128,25 +144,6 @@ const UNUSED: History = {
   used: { isNamed: false, isUnnamed: false },
   isUsedSince: false,
 }
-
-interface DefinedRow extends SequenceDefinitionRow {
-  version: number
-  created_at: Date
-  is_defined: number
-  format_history: Buffer | null
-}
-
-async function usageOf(connection: Connection, id: number, version: number) {
-  return {
-    used: {
-      isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
-      isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
-    },
-    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(version)}`),
-  }
-}
-
-const BY_VERSION = 'sequence_group_version'
 
 /** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
 async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {

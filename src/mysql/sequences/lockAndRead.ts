@@ -27,7 +27,7 @@ export function lockSequenceGroups(members: Members, at: Date, form: FlushForm):
     ...(sequenceGroups.length <= NARROW && sequenceGroups.every((member) => mayAdvance(member, form))
       ? advanceSteps(sequenceGroups, at, form)
       : [
-          ...together(gapless, form).flatMap((some) => select(lockGaplessGroups(some), ownerOf(some))),
+          ...together(gapless, form).flatMap(gaplessSteps),
           ...together(sequenceGroups, form).flatMap(positionSteps),
           ...together(sequenceGroups, form).flatMap((some) => lockRevisions(members, some)),
           ...gapless.flatMap(reservationSteps),
@@ -57,11 +57,7 @@ function noteUse(some: readonly SequenceGroupMember[]): string {
  where id in (${sequenceIdsOf(some)})`
 }
 
-interface LockedSequence extends SequenceDefinitionRow {
-  id: number
-  version: number
-  definitions: number
-}
+type LockedSequence = SequenceDefinitionRow & Record<'id' | 'version' | 'definitions', number>
 
 /**
  * Locks the sequences, and sets an empty position for each sequence group whose sequence exists; its own row is read
@@ -85,21 +81,17 @@ function definitionSteps(some: readonly SequenceGroupMember[]): Step[] {
   })
 }
 
-function lockGaplessGroups(some: readonly SequenceGroupMember[]): string {
-  return `select id
+function gaplessSteps(some: readonly SequenceGroupMember[]): Step[] {
+  const statement = `select id
   from sequence_group force index (primary)
  where id in (${groupIdsOf(some)})
  order by id
    for update`
+  return select(statement, ownerOf(some))
 }
 
-interface PositionRow {
-  group_id: number
-  identity: number
-  value: number | null
-  next_value: number | null
-  generation: number
-}
+type PositionRow = Record<'group_id' | 'identity' | 'generation', number> &
+  Record<'value' | 'next_value', number | null>
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
 function positionSteps(some: readonly SequenceGroupMember[]): Step[] {
