@@ -10,9 +10,7 @@ import { BEGINNING } from './update.ts'
 export const DEFINITION =
   "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
 
-export interface DefinitionRow {
-  min_value: number | null
-  max_value: number | null
+export interface DefinitionRow extends Record<'min_value' | 'max_value', number | null> {
   saturates: number
   kept: Buffer
 }
@@ -65,23 +63,19 @@ function slottedIn(text: string) {
 }
 
 /** Cached definitions without bounds. Most counters share a few. */
-const unbounded = new LRUCache<string, Definition>({ max: 1000, memoMethod: unboundedOf })
+const unbounded = new LRUCache<string, Definition>({
+  max: 1000,
+  memoMethod(text) {
+    const [slots, timeZone = '', periods = ''] = text.split(' ')
+    return { bounds: undefined, slots: Number(slots), timeZone, periods: periodsIn(periods) }
+  },
+})
 
-export function definitionIn(row: DefinitionRow): Definition {
-  const definition = unbounded.memo(row.kept.toString('latin1'))
-  const bounds = boundsIn(row)
-  return bounds ? { ...definition, bounds } : definition
-}
-
-function unboundedOf(text: string): Definition {
-  const [slots, timeZone = '', periods = ''] = text.split(' ')
-  return { bounds: undefined, slots: Number(slots), timeZone, periods: periodsIn(periods) }
-}
-
-/** The bounds of a counter, if it has a limit or its overflow was set. */
-function boundsIn({ min_value, max_value, saturates }: DefinitionRow): Bounds | undefined {
-  if (min_value === null && max_value === null && !saturates) return undefined
-  return { minValue: min_value, maxValue: max_value, overflow: saturates ? 'SATURATE' : 'REJECT' }
+export function definitionIn({ min_value: minValue, max_value: maxValue, saturates, kept }: DefinitionRow) {
+  const definition = unbounded.memo(kept.toString('latin1'))
+  if (minValue === null && maxValue === null && !saturates) return definition
+  const bounds: Bounds = { minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
+  return { ...definition, bounds }
 }
 
 function overSlots(all: string, one: string): string {

@@ -61,11 +61,7 @@ values ${rows.join(',')}
 on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between ${-guard} and ${guard}, ${sum}, null)`}`
 }
 
-interface TotalRow {
-  id: number
-  period: number
-  value: number | string
-}
+type TotalRow = Record<'id' | 'period', number> & { value: number | string }
 
 /** Reads the totals of the current periods, where wanted. */
 export function periodTotalSteps(

@@ -16,10 +16,8 @@ export function addToSlot({ id, version }: CounterRecord, slot: number, delta: n
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
-interface SlotRow {
+interface SlotRow extends Record<'value' | 'revision', number | string> {
   version: number
-  value: number | string
-  revision: number | string
 }
 
 /** Adds to a slot, or locks one or all of them, and reads their sum. */
@@ -87,6 +85,9 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
 export function spread(id: number, slots: number, version: number, { at, first }: Omit<Marks, 'raise'>) {
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  const insertOthers = `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${list(others, (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`)}`
   return [
     ...replacedBySum(id, {
       period: 0,
@@ -96,14 +97,8 @@ export function spread(id: number, slots: number, version: number, { at, first }
       version: integer(version),
       notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
     }),
-    ...(slots > 1 ? [insertOthers(id, slots, version)] : []),
+    ...(others.length > 0 ? [insertOthers] : []),
   ]
-}
-
-function insertOthers(id: number, slots: number, version: number): string {
-  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
-  return `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-values ${list(others, (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`)}`
 }
 
 interface RowsToSum {

@@ -47,14 +47,7 @@ export function defineSequence(
   )
 
   async function define(connection: Connection, id: number, attempt: Attempt) {
-    const [row] = await select<
-      SequenceDefinitionRow & {
-        version: number
-        created_at: Date
-        is_defined: number
-        format_history: Buffer | null
-      }
-    >(
+    const [row] = await select<DefinedRow>(
       connection,
       `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
          from sequence s force index (primary)
@@ -134,6 +127,9 @@ async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Prom
     throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
   }
 }
+
+type DefinedRow = SequenceDefinitionRow &
+  Record<'version' | 'is_defined', number> & { created_at: Date; format_history: Buffer | null }
 
 const BY_VERSION = 'sequence_group_version'
 

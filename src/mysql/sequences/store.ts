@@ -1,7 +1,6 @@
 import { keyText } from '../../core/counters/state.ts'
 import { NthError } from '../../core/errors.ts'
 import type { Rows } from '../../core/rows.ts'
-import type { Reservation } from '../../core/sequences/state.ts'
 import {
   type SequenceGroupKey,
   type SequenceStore,
@@ -37,21 +36,17 @@ export function openSequenceStore(
     readSequenceGroups: retried(database, readSequenceGroups),
     list: retried(database, listSequences),
     listSequenceGroups: retried(database, listSequenceGroups),
-    readReservations: retried(database, readReservations),
-    readReservationSequenceGroups: retried(database, readReservationSequenceGroups),
+    readReservations: retried(database, async (connection, tokens: readonly string[]) => {
+      const rows = await select<ReservationRow>(connection, readPresent(tokens))
+      return rows.map(reservationIn)
+    }),
+    readReservationSequenceGroups: retried(database, async (connection, tokens: readonly string[]) => {
+      const rows = await readByToken(connection, tokens)
+      return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+    }),
     define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
-}
-
-async function readReservations(connection: Connection, tokens: readonly string[]): Promise<Reservation[]> {
-  const rows = await select<ReservationRow>(connection, readPresent(tokens))
-  return rows.map(reservationIn)
-}
-
-async function readReservationSequenceGroups(connection: Connection, tokens: readonly string[]) {
-  const rows = await readByToken(connection, tokens)
-  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
 }
 
 async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
