@@ -4,10 +4,10 @@ import { type Claim, claimOf } from '../../core/idempotency.ts'
 import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
+import type { Variable } from '../connections/identity.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
-import { conflictOnCluster } from './clusterConflict.ts'
 import {
   formatHistoryIn,
   SEQUENCE_COLUMNS,
@@ -159,4 +159,34 @@ async function hasIssued(connection: Connection, id: number, index: string, whic
        lock in share mode`,
   )
   return rows.length > 0
+}
+
+/** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
+const MOST_GROUPS = 10_000
+
+/**
+ * Makes a change of a definition conflict with flushes on other nodes of a cluster, where this node's locks have no
+ * effect: writes the rows in which they issue numbers.
+ */
+async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
+  const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
+  if (clustered?.Value !== 'ON') return
+  const beyond = await select(
+    connection,
+    `select id from sequence_group where sequence_id = ${integer(id)} limit 1 offset ${MOST_GROUPS}`,
+  )
+  if (beyond.length > 0) {
+    throw new NthError(
+      'BAD_USER_INPUT',
+      `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
+      { argument: 'definition', limit: MOST_GROUPS },
+    )
+  }
+  await connection.query(
+    `update sequence_group g
+       join sequence_value v on v.group_id = g.id
+        set v.definitions = v.definitions + 1
+      where g.sequence_id = ${integer(id)}
+        and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
+  )
 }
