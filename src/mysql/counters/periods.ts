@@ -64,16 +64,12 @@ on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between
 type TotalRow = Record<'id' | 'period', number> & { value: number | string }
 
 /** Reads the totals of the current periods, where wanted. */
-export function periodTotalSteps(
-  counters: readonly CounterMember[],
-  at: Date,
-  { onePerStatement }: FlushForm,
-): Step[] {
+export function periodTotalSteps(counters: readonly CounterMember[], at: Date, form: FlushForm): Step[] {
   const wanted = counters.filter(({ run, row }) => run.wantsPeriodValues && row.definition.periods.length > 0)
   if (wanted.length === 0) return []
   const framesOf = openFrames(at)
   const groups = groupBy(wanted, (member) =>
-    onePerStatement || hasSlots(member) ? member : framesOf(member.row),
+    form.onePerStatement || hasSlots(member) ? member : framesOf(member.row),
   )
   return [...groups.values()].flatMap((group) => {
     const [first] = group

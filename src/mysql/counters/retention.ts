@@ -6,7 +6,13 @@ export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, 
 
 /** Parses the column `periods`. */
 export function periodsIn(text: string): TrackedPeriod[] {
-  return text === '' ? [] : text.split(',').map(trackedIn)
+  if (text === '') return []
+  return text.split(',').map((tracked) => {
+    const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(tracked) ?? []
+    const period = PERIODS.find((known) => known === name)
+    if (!period) throw new Error(`Unknown period in the database: "${tracked}"`)
+    return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
+  })
 }
 
 /** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */
@@ -17,11 +23,4 @@ export function periodsText(periods: readonly TrackedPeriod[]): string {
       return period + days + (since === null ? '' : `@${since}`)
     })
     .join(',')
-}
-
-function trackedIn(text: string): TrackedPeriod {
-  const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(text) ?? []
-  const period = PERIODS.find((known) => known === name)
-  if (!period) throw new Error(`Unknown period in the database: "${text}"`)
-  return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
 }

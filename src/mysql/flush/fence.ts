@@ -21,7 +21,7 @@ export interface Fenced {
   fence: Fence
 }
 
-/** The range of `crypto.randomInt`, large enough that two writers never have the same id. */
+/** The range of `crypto.randomInt`, large enough that no id is ever used twice. */
 const IDS = 2 ** 48 - 1
 
 /** Rows that were not touched for so long are deleted. */
@@ -65,7 +65,10 @@ export function openFencedConnection(
     async open(): Promise<Fenced> {
       const session = await reconnecting.session()
       if (!fence) {
-        fence = await openFence(session)
+        const id = randomInt(1, IDS)
+        const insert = `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`
+        await session.send([insert, 'commit'])
+        fence = { id, seq: 0 }
         // If this fails, another writer deletes them.
         await sweep(session).catch(unlessLost)
       }
@@ -107,16 +110,6 @@ export function openFencedConnection(
       await reconnecting.close()
     },
   }
-}
-
-/** Creates a row with an id that was never used before. */
-async function openFence(session: Session): Promise<Fence> {
-  const id = randomInt(1, IDS)
-  await session.send([
-    `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
-    'commit',
-  ])
-  return { id, seq: 0 }
 }
 
 /**
@@ -186,10 +179,8 @@ function failUnless(condition: string): string {
 /** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */
 async function sweep(session: Session): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
-  const [found] = await session.send([
-    `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`,
-    'commit',
-  ])
+  const find = `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`
+  const [found] = await session.send([find, 'commit'])
   const ids = rowsOf(found).map(({ id }) => integer(id))
   if (ids.length === 0) return
   await session.send([`delete from fence where id in (${ids.join(', ')}) and ${isOld}`, 'commit'])

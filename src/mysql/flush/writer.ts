@@ -55,7 +55,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     try {
       fenced = await connection.open()
     } catch (cause) {
-      noteUnwritable(causeOf(cause))
+      if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
       return { kind: 'failed', cause }
     }
     const members = membersOf(flush)
@@ -124,7 +124,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         return { kind: 'failed', cause }
       }
       session.drop()
-      noteUnwritable(cause)
+      if (isUnwritable(cause)) reportWriting(false, cause)
       const isCommitted = await connection.hasCommitted(fenced, flush.awaited)
       if (isCommitted === false) return { kind: 'failed', cause }
       if (isCommitted === undefined) {
@@ -185,10 +185,6 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       // Committed results are returned whatever happens here.
       onFault(error)
     }
-  }
-
-  function noteUnwritable(cause: unknown): void {
-    if (isUnwritable(cause)) reportWriting(false, cause)
   }
 }
 

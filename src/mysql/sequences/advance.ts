@@ -14,14 +14,10 @@ export function mayAdvance({ row, run }: SequenceGroupMember, { hidden }: FlushF
   return isKnown && run.advance !== undefined && !definition.gapless && !hidden.has(id)
 }
 
-export function advanceSteps(
-  sequenceGroups: readonly SequenceGroupMember[],
-  at: Date,
-  form: FlushForm,
-): Step[] {
+export function advanceSteps(members: readonly SequenceGroupMember[], at: Date, form: FlushForm): Step[] {
   return [
-    ...sequenceGroups.map((member) => advanceStep(member, at, form)),
-    ...together(sequenceGroups, form).flatMap((some) => [
+    ...members.map((member) => advanceStep(member, at, form)),
+    ...together(members, form).flatMap((some) => [
       raiseRevisions(some.map(({ row, run }) => ({ row, raise: run.operations }))),
       ...readRaised(some),
     ]),

@@ -2,11 +2,9 @@ import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { ownerOf, type Step, select } from '../flush/steps.ts'
 import { integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
+import type { SequenceGroupRecord } from './record.ts'
 
-interface Raised {
-  row: { id: number; key: string }
-  raise: number
-}
+type Raised = { row: SequenceGroupRecord; raise: number }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
 export function raiseRevisions(raised: readonly Raised[], first?: number): Step {
@@ -38,11 +36,7 @@ export function lockRevisions(members: Members, sequenceGroups: readonly Sequenc
   })
 }
 
-interface RevisionRow {
-  id: number
-  revision: string | number
-  is_used: number
-}
+type RevisionRow = Record<'id' | 'is_used', number> & { revision: string | number }
 
 function readSteps(
   sequenceGroups: readonly SequenceGroupMember[],
