@@ -29,9 +29,7 @@ type RetentionGroup = readonly [CounterRow, ...CounterRow[]]
  * each in its own transaction, over rows that nobody writes any more, so no writer waits. Periods that ended less than
  * a day ago are left alone.
  *
- * After a failure it continues with the other counters.
- *
- * @throws the first failure, at the end
+ * @throws the first failure, after it has continued with the other counters
  */
 export async function sweepPeriods(context: JobContext): Promise<void> {
   const { database, shouldContinue } = context

@@ -10,7 +10,7 @@ import { BEGINNING } from './update.ts'
 export const DEFINITION =
   "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
 
-export interface DefinitionRow extends Record<'min_value' | 'max_value', number | null> {
+export type DefinitionRow = Record<'min_value' | 'max_value', number | null> & {
   saturates: number
   kept: Buffer
 }
@@ -45,21 +45,13 @@ export interface StateRow extends DefinitionRow, NamedRow {
 
 export function stateIn(row: StateRow): CounterState {
   const key = nameIn(row)
-  const { value, revision, updatedAt } =
-    row.slotted === null
-      ? { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
-      : slottedIn(row.slotted)
+  const [value = row.value, sum = row.revision, day, time] = row.slotted?.split(' ') ?? []
+  const revision = Number(sum)
   if (row.created_at === null) return unwritten(key, revision)
-  return { ...key, value, definition: definitionIn(row), createdAt: row.created_at, updatedAt, revision }
-}
-
-function slottedIn(text: string) {
-  const [value, revision, day, time] = text.split(' ')
-  return {
-    value: Number(value),
-    revision: Number(revision),
-    updatedAt: day === undefined ? null : new Date(`${day}T${time}Z`),
-  }
+  // If no slot has a time, neither has the first.
+  const updatedAt = day === undefined ? row.updated_at : new Date(`${day}T${time}Z`)
+  const definition = definitionIn(row)
+  return { ...key, value: Number(value), definition, createdAt: row.created_at, updatedAt, revision }
 }
 
 /** Cached definitions without bounds. Most counters share a few. */

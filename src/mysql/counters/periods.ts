@@ -7,12 +7,8 @@ import { instant, integer, list } from '../literals.ts'
 import { PERIOD_CODES } from './retention.ts'
 import type { CounterRecord } from './update.ts'
 
-/** The primary key of a period's row, without the counter and the slot. */
-interface Frame {
-  period: number
-  /** As a literal. */
-  startsAt: string
-}
+/** The primary key of a period's row, without the counter and the slot: a code, and a literal. */
+type Frame = { period: number; startsAt: string }
 
 /** Computes the keys of the periods that contain an instant, once for each definition: most counters share theirs. */
 export function openFrames(at: Date): (row: CounterRecord) => Frame[] {

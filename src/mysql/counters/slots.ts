@@ -16,9 +16,7 @@ export function addToSlot({ id, version }: CounterRecord, slot: number, delta: n
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
-interface SlotRow extends Record<'value' | 'revision', number | string> {
-  version: number
-}
+type SlotRow = { version: number } & Record<'value' | 'revision', number | string>
 
 /** Adds to a slot, or locks one or all of them, and reads their sum. */
 export function slotSteps(member: CounterMember, at: Date): Step[] {

@@ -9,17 +9,10 @@ import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import type { Step } from './steps.ts'
 
-/** A writer's own row in the database. Each of its transactions increments `seq`. */
-interface Fence {
-  id: number
-  /** `seq` of the last transaction that committed. */
-  seq: number
-}
+/** A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. */
+type Fence = { id: number; seq: number }
 
-export interface Fenced {
-  session: Session
-  fence: Fence
-}
+export type Fenced = { session: Session; fence: Fence }
 
 /** The range of `crypto.randomInt`, large enough that no id is ever used twice. */
 const IDS = 2 ** 48 - 1

@@ -84,10 +84,10 @@ function revisionSteps(counters: readonly CounterMember[]): Step[] {
 
 function changeSteps(members: Members, counters: CounterMember[], at: Date, form: FlushForm): Step[] {
   if (counters.length > NARROW && !form.onePerStatement) return lockAndChange(members, counters, at)
-  return counters.flatMap((member) => {
+  return counters.flatMap((member): Step | Step[] => {
     const { coalesced, raise } = member.run
     if (coalesced?.kind !== 'add' || form.isTriggered) return lockAndChange(members, [member], at)
-    const step: Step = {
+    return {
       statement: addReturningOld(member.row, coalesced.delta, { at, raise }),
       owner: member.row.key,
       readResult({ affectedRows, insertId }) {
@@ -95,7 +95,6 @@ function changeSteps(members: Members, counters: CounterMember[], at: Date, form
         member.before = affectedRows === 0 ? undefined : value
       },
     }
-    return [step]
   })
 }
 

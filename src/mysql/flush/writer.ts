@@ -8,7 +8,7 @@ import type { CounterRecord } from '../counters/update.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
 import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
 import { lockAndRead, readAgain } from './lockAndRead.ts'
-import { foundIn, type Members, membersOf } from './members.ts'
+import { foundIn, membersOf } from './members.ts'
 import { readAnswers, type Step } from './steps.ts'
 import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
@@ -103,7 +103,14 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       return failed(session, error, flush, steps)
     }
     const outcome = await commit(fenced, steps, flush)
-    noteDone(outcome, members, decision)
+    const { kind } = outcome
+    try {
+      if (kind === 'committed' || kind === 'unknown') onChanged(members.counters.map(({ row }) => row))
+      if (kind === 'committed') noteIssued(decision.sequenceGroups)
+    } catch (error) {
+      // Committed results are returned whatever happens here.
+      onFault(error)
+    }
     return outcome
   }
 
@@ -175,16 +182,6 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     onePerStatement = (isFault || (isLocked && flush.isImpatient)) && !wasOnePerStatement
     if (isFault || failure === 'refused') reportWriting(false, cause)
     return { kind: 'failed', cause, isLocked }
-  }
-
-  function noteDone({ kind }: Outcome, { counters }: Members, decision: Decision): void {
-    try {
-      if (kind === 'committed' || kind === 'unknown') onChanged(counters.map(({ row }) => row))
-      if (kind === 'committed') noteIssued(decision.sequenceGroups)
-    } catch (error) {
-      // Committed results are returned whatever happens here.
-      onFault(error)
-    }
   }
 }
 

@@ -45,13 +45,12 @@ function advanceStep(member: SequenceGroupMember, at: Date, { hidden }: FlushFor
       member.found = undefined
       // With another version, the definition has changed, so the row was advanced by a wrong amount.
       if (!found || row.version !== version || affectedRows === 0) return
-      if (insertId !== 0) {
-        member.found = { ...found, last: Number(insertId), isAdvanced: true }
-        return
+      if (insertId !== 0) member.found = { ...found, last: Number(insertId), isAdvanced: true }
+      else {
+        // They are detected again.
+        if (hidden.size >= MAX_HIDDEN) hidden.clear()
+        hidden.add(id)
       }
-      // Cleared when full: hidden sequence groups are detected again.
-      if (hidden.size >= MAX_HIDDEN) hidden.clear()
-      hidden.add(id)
     },
   }
 }

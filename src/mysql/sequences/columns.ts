@@ -41,7 +41,3 @@ export function sequenceDefinitionSet(definition: SequenceDefinition, formatHist
        gapless = ${definition.gapless},
        format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
 }
-
-export function formatHistoryIn(formatHistory: Buffer | null): PastFormat[] {
-  return formatHistory ? JSON.parse(formatHistory.toString()) : []
-}

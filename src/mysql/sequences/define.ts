@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
-import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
+import { defaultSequenceDefinition, type History, type PastFormat } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import type { Variable } from '../connections/identity.ts'
@@ -9,7 +9,6 @@ import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
 import {
-  formatHistoryIn,
   SEQUENCE_COLUMNS,
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
@@ -59,7 +58,7 @@ export function defineSequence(
     if (!row) return undefined
     const before = sequenceDefinitionIn(row)
     if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
-    const past = formatHistoryIn(row.format_history)
+    const past: PastFormat[] = row.format_history ? JSON.parse(row.format_history.toString()) : []
     const { definition, formatHistory } = change({
       definition: before,
       formatHistory: past,

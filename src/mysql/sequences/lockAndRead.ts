@@ -1,4 +1,5 @@
 import { EMPTY_POSITION } from '../../core/groupCommit/sequenceRun.ts'
+import type { Position } from '../../core/sequences/blocks.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
@@ -47,9 +48,8 @@ function isOpen({ row, run }: SequenceGroupMember): boolean {
 }
 
 /**
- * On a cluster a shared lock only holds on one node. There a change of the definition also writes the rows in which
- * numbers are issued, so that the two conflict. For a process's first use of such a row, this update makes them
- * conflict.
+ * On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which
+ * numbers are issued; where this process has not used such a row yet, this update makes the two conflict.
  */
 function noteUse(some: readonly SequenceGroupMember[]): string {
   return `update sequence force index (primary)
@@ -90,8 +90,7 @@ function gaplessSteps(some: readonly SequenceGroupMember[]): Step[] {
   return select(statement, ownerOf(some))
 }
 
-type PositionRow = Record<'group_id' | 'identity' | 'generation', number> &
-  Record<'value' | 'next_value', number | null>
+type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
 function positionSteps(some: readonly SequenceGroupMember[]): Step[] {
@@ -104,7 +103,7 @@ select id, ${integer(periodKey)}, identity
  where id in (${groupIdsOf(same)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
-    const lock = `select group_id, identity, value, next_value, generation
+    const lock = `select group_id as id, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
  where group_id in (${groupIdsOf(same)}) and period_key = ${integer(periodKey)}
  order by group_id
@@ -115,14 +114,12 @@ select id, ${integer(periodKey)}, identity
 }
 
 function readPositions(some: readonly SequenceGroupMember[], rows: readonly PositionRow[]): void {
-  const positions = new Map(rows.map((row) => [row.group_id, row]))
+  const positions = new Map(rows.map((row) => [row.id, row]))
   for (const member of some) {
-    const row = positions.get(member.row.id)
+    const { identity, last = null, next = null, generation = 0 } = positions.get(member.row.id) ?? {}
     const { found } = member
     member.found =
-      found && row?.identity === member.row.identity
-        ? { ...found, last: row.value, next: row.next_value, generation: row.generation }
-        : undefined
+      found && identity === member.row.identity ? { ...found, last, next, generation } : undefined
   }
 }
 

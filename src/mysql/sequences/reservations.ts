@@ -9,11 +9,7 @@ const OPEN = codeOf('RESERVED')
 const EXPIRED = codeOf('EXPIRED')
 
 /** A sequence group in a period. */
-export interface Place {
-  id: number
-  periodKey: number
-  definition: SequenceDefinition
-}
+type Place = { id: number; periodKey: number; definition: SequenceDefinition }
 
 /**
  * Reads the released numbers of the current generation, and the expired ones by the database's clock: of each, those to
@@ -121,11 +117,9 @@ export function reservationIn(row: ReservationRow): StoredReservation {
   }
 }
 
-const TOKEN = /^[0-9a-f]{32}$/
-
 /** A reservation's token as a literal. */
 export function literal(token: string): string {
-  if (!TOKEN.test(token)) throw new RangeError(`${token} is not a token`)
+  if (!/^[0-9a-f]{32}$/.test(token)) throw new RangeError(`${token} is not a token`)
   return `x'${token}'`
 }
 

@@ -9,9 +9,7 @@ import { inLockOrder, isIssuedIn } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
 import { raiseRevisions } from './revisions.ts'
 
-interface Written extends SequenceGroupMember {
-  write: SequenceGroupWrite
-}
+type Written = SequenceGroupMember & { write: SequenceGroupWrite }
 
 /** The statements that write sequence groups. */
 export function writeSequenceGroups(
