@@ -4,7 +4,7 @@ import { inTransaction } from '../connections/database.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
-import { PERIOD_CODES, periodsIn } from './retention.ts'
+import { PERIOD_CODES, periodsIn } from './columns.ts'
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500

@@ -3,7 +3,7 @@ import { historySourcesOf } from '../../core/counters/historySources.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
-import { PERIOD_CODES, periodsText } from './retention.ts'
+import { PERIOD_CODES, periodsText } from './columns.ts'
 import { replacedBySum, spread } from './slots.ts'
 import { allTime, type CounterRecord, type Marks } from './update.ts'
 

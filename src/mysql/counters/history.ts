@@ -4,7 +4,7 @@ import type { Connection } from '../connections/database.ts'
 import { groupBy } from '../groupBy.ts'
 import { bytes, instant, list } from '../literals.ts'
 import { select } from '../select.ts'
-import { PERIOD_CODES } from './retention.ts'
+import { PERIOD_CODES } from './columns.ts'
 
 /** Reads the totals of the periods that begin within stretches of time, in one statement. */
 export async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {

@@ -4,8 +4,7 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { pageBy, select } from '../select.ts'
 import { SEQUENCE_EXISTS } from '../sequences/reads.ts'
-import { COUNTER_EXISTS } from './columns.ts'
-import { periodsIn, periodsText } from './retention.ts'
+import { COUNTER_EXISTS, periodsIn, periodsText } from './columns.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (

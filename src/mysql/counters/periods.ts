@@ -4,7 +4,7 @@ import { type CounterMember, hasSlots } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, select } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
-import { PERIOD_CODES } from './retention.ts'
+import { PERIOD_CODES } from './columns.ts'
 import type { CounterRecord } from './update.ts'
 
 /** The primary key of a period's row, without the counter and the slot: a code, and a literal. */

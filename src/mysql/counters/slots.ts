@@ -103,9 +103,8 @@ interface RowsToSum {
   /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
   period: number
   startsAt: string
-  /** Conditions of the rows that are summed. */
+  /** Conditions of the rows that are summed, and of those that are deleted. */
   from: readonly string[]
-  /** Condition of the rows that are deleted. */
   replaced: string
   version?: string
   notes?: string

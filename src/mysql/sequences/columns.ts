@@ -1,6 +1,6 @@
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
 import { PERIODS } from '../../core/time/calendar.ts'
-import { PERIOD_CODES } from '../counters/retention.ts'
+import { PERIOD_CODES } from '../counters/columns.ts'
 import { bytes, integer, orNull } from '../literals.ts'
 
 /** The columns of a sequence definition, of the table with alias s. */

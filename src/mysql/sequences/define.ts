@@ -16,8 +16,6 @@ import {
 } from './columns.ts'
 import { createdSequence, sequenceId } from './create.ts'
 
-type Change = Parameters<SequenceStore['define']>[1]
-
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
  * all numbers issued before are known, and none is issued by the old definition afterwards.
@@ -27,7 +25,7 @@ type Change = Parameters<SequenceStore['define']>[1]
 export function defineSequence(
   database: Database,
   key: SequenceKey,
-  change: Change,
+  change: Parameters<SequenceStore['define']>[1],
   { at, deadline }: Parameters<SequenceStore['define']>[2],
 ): Promise<SequenceState> {
   /** Marks it as applied. */

@@ -108,19 +108,16 @@ select id, ${integer(periodKey)}, identity
  where group_id in (${groupIdsOf(same)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
-    const locked = select<PositionRow>(lock, owner, (rows) => readPositions(same, rows))
+    const locked = select<PositionRow>(lock, owner, (rows) => {
+      const positions = new Map(rows.map((row) => [row.id, row]))
+      for (const member of same) {
+        const { row, found } = member
+        const { identity, last = null, next = null, generation = 0 } = positions.get(row.id) ?? {}
+        member.found = found && identity === row.identity ? { ...found, last, next, generation } : undefined
+      }
+    })
     return isCreating ? [{ statement: create, owner }, ...locked] : locked
   })
-}
-
-function readPositions(some: readonly SequenceGroupMember[], rows: readonly PositionRow[]): void {
-  const positions = new Map(rows.map((row) => [row.id, row]))
-  for (const member of some) {
-    const { identity, last = null, next = null, generation = 0 } = positions.get(member.row.id) ?? {}
-    const { found } = member
-    member.found =
-      found && identity === member.row.identity ? { ...found, last, next, generation } : undefined
-  }
 }
 
 function reservationSteps(member: SequenceGroupMember): Step[] {
