@@ -64,9 +64,7 @@ export function periodTotalSteps(counters: readonly CounterMember[], at: Date, f
   const wanted = counters.filter(({ run, row }) => run.wantsPeriodValues && row.definition.periods.length > 0)
   if (wanted.length === 0) return []
   const framesOf = openFrames(at)
-  const groups = groupBy(wanted, (member) =>
-    form.onePerStatement || hasSlots(member) ? member : framesOf(member.row),
-  )
+  const groups = groupBy(wanted, (one) => (form.onePerStatement || hasSlots(one) ? one : framesOf(one.row)))
   return [...groups.values()].flatMap((group) => {
     const [first] = group
     const frames = framesOf(first.row)

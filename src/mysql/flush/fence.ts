@@ -14,9 +14,6 @@ type Fence = { id: number; seq: number }
 
 export type Fenced = { session: Session; fence: Fence }
 
-/** The range of `crypto.randomInt`, large enough that no id is ever used twice. */
-const IDS = 2 ** 48 - 1
-
 /** Rows that were not touched for so long are deleted. */
 const RETENTION_DAYS = 7
 const DELETED_AT_ONCE = 500
@@ -58,7 +55,8 @@ export function openFencedConnection(
     async open(): Promise<Fenced> {
       const session = await reconnecting.session()
       if (!fence) {
-        const id = randomInt(1, IDS)
+        // The range of `randomInt`, large enough that no id is ever used twice.
+        const id = randomInt(1, 2 ** 48 - 1)
         const insert = `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`
         await session.send([insert, 'commit'])
         fence = { id, seq: 0 }
@@ -106,9 +104,8 @@ export function openFencedConnection(
 }
 
 /**
- * The first statements of a transaction, which increment `seq`.
- *
- * On a cluster without START TRANSACTION: `autocommit` is 0 there, and it would commit what an earlier transaction left.
+ * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
+ * 0 there, and it would commit what an earlier transaction left.
  */
 export function begin({ session, fence: { id, seq } }: Fenced): Step[] {
   const raise = `update fence

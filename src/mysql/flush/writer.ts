@@ -77,8 +77,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
           return { kind: 'unavailable', ...keys }
         }
       }
-      const start = flush.isImpatient ? [] : begin(fenced)
-      steps = [...start, ...lockAndRead(members, flush, form)]
+      steps = [...(flush.isImpatient ? [] : begin(fenced)), ...lockAndRead(members, flush, form)]
       const answers = await send(session, steps)
       if (!flush.isImpatient && !hasBegun(answers)) return await lose(session)
       readAnswers(steps, answers)

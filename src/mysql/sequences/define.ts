@@ -140,8 +140,7 @@ const UNUSED: History = {
 
 /** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
 async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {
-  const rows = await select(connection, readResults([claim]))
-  return rows.length > 0
+  return (await select(connection, readResults([claim]))).length > 0
 }
 
 /** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
