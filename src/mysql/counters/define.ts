@@ -72,9 +72,10 @@ function carryOver({ id, definition: present }: CounterRecord, next: Definition,
   const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
   const parts = finer
     .filter((source) => source.period !== period)
-    .map(({ period, from, to }) => {
-      return `period = ${PERIOD_CODES[period]} and starts_at >= ${instant(from)} and starts_at < ${instant(to)}`
-    })
+    .map(
+      ({ period, from, to }) =>
+        `period = ${PERIOD_CODES[period]} and starts_at >= ${instant(from)} and starts_at < ${instant(to)}`,
+    )
   return replacedBySum(id, {
     period: code,
     startsAt: instant(start),

@@ -114,7 +114,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** The second round trip: the writes, which result from what was found, and COMMIT. */
-  async function commit(fenced: Fenced, writes: readonly Step[], flush: Flush): Promise<Outcome> {
+  async function commit(fenced: Fenced, writes: Step[], flush: Flush): Promise<Outcome> {
     const { session, fence } = fenced
     try {
       await send(session, [...writes, ...end(fenced)])
@@ -154,12 +154,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
-  async function failed(
-    session: Session,
-    error: unknown,
-    flush: Flush,
-    sent: readonly Step[],
-  ): Promise<Outcome> {
+  async function failed(session: Session, error: unknown, flush: Flush, sent: Step[]): Promise<Outcome> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {

@@ -47,7 +47,7 @@ function advanceStep(member: SequenceGroupMember, at: Date, { hidden }: FlushFor
       if (!found || row.version !== version || affectedRows === 0) return
       if (insertId !== 0) member.found = { ...found, last: Number(insertId), isAdvanced: true }
       else {
-        // They are detected again.
+        // Cleared when full: its sequence groups are detected again.
         if (hidden.size >= MAX_HIDDEN) hidden.clear()
         hidden.add(id)
       }

@@ -40,9 +40,11 @@ export function listSequences(connection: Connection, namespace: string, page: P
 
 async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {
   const rows = await select<SequenceDefinitionRow & NamedRow & { created_at: Date }>(connection, statement)
-  return rows.map((row) => {
-    return { ...nameIn(row), definition: sequenceDefinitionIn(row), createdAt: row.created_at }
-  })
+  return rows.map((row) => ({
+    ...nameIn(row),
+    definition: sequenceDefinitionIn(row),
+    createdAt: row.created_at,
+  }))
 }
 
 const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,

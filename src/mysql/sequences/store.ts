@@ -61,12 +61,12 @@ export function openSequenceStore(
     list: retried(database, listSequences),
     listSequenceGroups: retried(database, listSequenceGroups),
     readReservations: retried(database, async (connection, tokens: readonly string[]) => {
-      const rows = await select<ReservationRow>(connection, readPresent(tokens))
-      return rows.map(reservationIn)
+      const found = await select<ReservationRow>(connection, readPresent(tokens))
+      return found.map(reservationIn)
     }),
     readReservationSequenceGroups: retried(database, async (connection, tokens: readonly string[]) => {
-      const rows = await readByToken(connection, tokens)
-      return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+      const found = await readByToken(connection, tokens)
+      return found.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
     }),
     define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
