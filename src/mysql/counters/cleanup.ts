@@ -1,10 +1,10 @@
 import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
-import { deleteWithParts, type JobContext } from '../batches.ts'
+import { BATCH, deleteFound, deleteWithParts, executeEach, inBatches, type JobContext } from '../batches.ts'
+import { inTransaction } from '../connections/database.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
-import { deleteTotals, foldSlots } from './pastTotals.ts'
-import { periodsIn } from './retention.ts'
+import { PERIOD_CODES, periodsIn } from './columns.ts'
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
@@ -29,9 +29,7 @@ type RetentionGroup = readonly [CounterRow, ...CounterRow[]]
  * each in its own transaction, over rows that nobody writes any more, so no writer waits. Periods that ended less than
  * a day ago are left alone.
  *
- * After a failure it continues with the other counters.
- *
- * @throws the first failure, at the end
+ * @throws the first failure, after it has continued with the other counters
  */
 export async function sweepPeriods(context: JobContext): Promise<void> {
   const { database, shouldContinue } = context
@@ -73,7 +71,7 @@ async function sweepGroup(context: JobContext, counters: RetentionGroup): Promis
     if (kept && most_slots > 1) {
       const before = endedBefore(period, now, 1)
       const days = Math.max((FOLDED_PERIODS * LONGEST_MS[period]) / DAY_MS, FOLDED_DAYS)
-      await foldSlots(context, ids, { period, from: endedBefore(period, now, days), before })
+      await foldSlots(context, ids, period, { from: endedBefore(period, now, days), before })
     }
   }
 }
@@ -89,4 +87,68 @@ function sweepDeleted(context: JobContext): Promise<void> {
   return deleteWithParts(context, { find: deleted, table: 'deleted_counter' }, async (ids) => {
     for (const period of PERIODS) await deleteTotals(context, ids, period, END_OF_TIME)
   })
+}
+
+type TotalRow = Record<'counter_id' | 'slot', number> & { starts_at: Date }
+
+/** Deletes totals of periods that began before an instant. Both that and the counters' ids are literals. */
+function deleteTotals(context: JobContext, ids: string, period: Period, before: string) {
+  const past = `select counter_id, starts_at, slot
+       from counter_value force index (primary)
+      where counter_id in (${ids})
+        and period = ${PERIOD_CODES[period]} and starts_at < ${before}
+      limit ${integer(BATCH)}`
+  return deleteFound(context, past, removal(period))
+}
+
+/**
+ * Adds the other slots of past periods to slot 0, and deletes them. If a very late writer adds to another slot of such
+ * a period, the next sweep folds that.
+ */
+async function foldSlots(
+  context: JobContext,
+  ids: readonly number[],
+  period: Period,
+  { from, before }: Record<'from' | 'before', string>,
+): Promise<void> {
+  const code = PERIOD_CODES[period]
+  let left = ids
+  await inBatches(context, async (connection) => {
+    const folded = await inTransaction(connection, async () => {
+      const rows = await select<TotalRow & { value: number | string }>(
+        connection,
+        `select counter_id, starts_at, slot, value
+           from counter_value force index (primary)
+          where counter_id in (${list(left, integer)})
+            and period = ${code} and starts_at >= ${from} and starts_at < ${before}
+            and slot > 0
+          order by counter_id, starts_at, slot
+          limit ${integer(BATCH)}
+            for update`,
+      )
+      if (rows.length === 0) return rows
+      const moved = rows.map(
+        (row) =>
+          `(${integer(row.counter_id)}, ${code}, ${instant(row.starts_at)}, 0, 0, ${BigInt(row.value)})`,
+      )
+      await connection.query(
+        `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+         values ${moved.join(', ')}
+         on duplicate key update value = value + values(value)`,
+      )
+      await executeEach(connection, rows.map(removal(period)))
+      return rows
+    })
+    // Only after the commit: the transaction may be repeated.
+    const last = folded.at(-1)?.counter_id ?? 0
+    left = left.filter((id) => id >= last)
+    return folded.length
+  })
+}
+
+function removal(period: Period): (row: TotalRow) => string {
+  return ({ counter_id, starts_at, slot }) =>
+    `delete from counter_value
+      where counter_id = ${integer(counter_id)} and period = ${PERIOD_CODES[period]}
+        and starts_at = ${instant(starts_at)} and slot = ${integer(slot)}`
 }

@@ -1,18 +1,16 @@
 import { LRUCache } from 'lru-cache'
 import type { Bounds } from '../../core/counters/bounds.ts'
-import type { Definition } from '../../core/counters/definition.ts'
+import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
 import { type CounterState, unwritten } from '../../core/counters/state.ts'
+import { PERIODS, type Period } from '../../core/time/calendar.ts'
 import { type NamedRow, nameIn } from '../select.ts'
-import { periodsIn } from './retention.ts'
 import { BEGINNING } from './update.ts'
 
 /** Columns of a counter's definition. Table alias: c. */
 export const DEFINITION =
   "c.min_value, c.max_value, c.saturates, concat_ws(' ', c.slots, c.time_zone, c.periods) as kept"
 
-export interface DefinitionRow {
-  min_value: number | null
-  max_value: number | null
+export type DefinitionRow = Record<'min_value' | 'max_value', number | null> & {
   saturates: number
   kept: Buffer
 }
@@ -47,41 +45,53 @@ export interface StateRow extends DefinitionRow, NamedRow {
 
 export function stateIn(row: StateRow): CounterState {
   const key = nameIn(row)
-  const { value, revision, updatedAt } =
-    row.slotted === null
-      ? { value: row.value, revision: Number(row.revision), updatedAt: row.updated_at }
-      : slottedIn(row.slotted)
+  const [value = row.value, sum = row.revision, day, time] = row.slotted?.split(' ') ?? []
+  const revision = Number(sum)
   if (row.created_at === null) return unwritten(key, revision)
-  return { ...key, value, definition: definitionIn(row), createdAt: row.created_at, updatedAt, revision }
-}
-
-function slottedIn(text: string) {
-  const [value, revision, day, time] = text.split(' ')
-  return {
-    value: Number(value),
-    revision: Number(revision),
-    updatedAt: day === undefined ? null : new Date(`${day}T${time}Z`),
-  }
+  // If no slot has a time, neither has the first.
+  const updatedAt = day === undefined ? row.updated_at : new Date(`${day}T${time}Z`)
+  const definition = definitionIn(row)
+  return { ...key, value: Number(value), definition, createdAt: row.created_at, updatedAt, revision }
 }
 
 /** Cached definitions without bounds. Most counters share a few. */
-const unbounded = new LRUCache<string, Definition>({ max: 1000, memoMethod: unboundedOf })
+const unbounded = new LRUCache<string, Definition>({
+  max: 1000,
+  memoMethod(text) {
+    const [slots, timeZone = '', periods = ''] = text.split(' ')
+    return { bounds: undefined, slots: Number(slots), timeZone, periods: periodsIn(periods) }
+  },
+})
 
-export function definitionIn(row: DefinitionRow): Definition {
-  const definition = unbounded.memo(row.kept.toString('latin1'))
-  const bounds = boundsIn(row)
-  return bounds ? { ...definition, bounds } : definition
+export function definitionIn({ min_value: minValue, max_value: maxValue, saturates, kept }: DefinitionRow) {
+  const definition = unbounded.memo(kept.toString('latin1'))
+  if (minValue === null && maxValue === null && !saturates) return definition
+  const bounds: Bounds = { minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
+  return { ...definition, bounds }
 }
 
-function unboundedOf(text: string): Definition {
-  const [slots, timeZone = '', periods = ''] = text.split(' ')
-  return { bounds: undefined, slots: Number(slots), timeZone, periods: periodsIn(periods) }
+/** Period codes in the database. 0 is all time. */
+export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
+
+/** Parses the column `periods`. */
+export function periodsIn(text: string): TrackedPeriod[] {
+  if (text === '') return []
+  return text.split(',').map((tracked) => {
+    const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(tracked) ?? []
+    const period = PERIODS.find((known) => known === name)
+    if (!period) throw new Error(`Unknown period in the database: "${tracked}"`)
+    return { period, keepDays: days ? Number(days) : null, since: since ? Number(since) : null }
+  })
 }
 
-/** The bounds of a counter, if it has a limit or its overflow was set. */
-function boundsIn({ min_value, max_value, saturates }: DefinitionRow): Bounds | undefined {
-  if (min_value === null && max_value === null && !saturates) return undefined
-  return { minValue: min_value, maxValue: max_value, overflow: saturates ? 'SATURATE' : 'REJECT' }
+/** The column `periods`: `HOUR:90,DAY,MONTH@1793491200000`. */
+export function periodsText(periods: readonly TrackedPeriod[]): string {
+  return periods
+    .map(({ period, keepDays, since }) => {
+      const days = keepDays === null ? '' : `:${keepDays}`
+      return period + days + (since === null ? '' : `@${since}`)
+    })
+    .join(',')
 }
 
 function overSlots(all: string, one: string): string {

@@ -1,9 +1,9 @@
-import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
+import type { Definition } from '../../core/counters/definition.ts'
 import { historySourcesOf } from '../../core/counters/historySources.ts'
-import { calendarOf, HALF_MS } from '../../core/time/calendar.ts'
+import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
-import { PERIOD_CODES, periodsText } from './retention.ts'
+import { PERIOD_CODES, periodsText } from './columns.ts'
 import { replacedBySum, spread } from './slots.ts'
 import { allTime, type CounterRecord, type Marks } from './update.ts'
 
@@ -34,15 +34,14 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
  where id = ${integer(id)}`,
     ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
-    ...periods.toReversed().flatMap((tracked) => carryOver(row, definition, tracked, noted.at.getTime())),
+    ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, noted.at.getTime())),
   ]
 }
 
 /** Deletes a locked counter for good: its id is never reused. The sweep deletes its other totals. */
 export function remove({ id }: CounterRecord): string[] {
   return [
-    `delete from counter_value
- where counter_id = ${integer(id)} and ${allTime()}`,
+    `delete from counter_value where counter_id = ${integer(id)} and ${allTime()}`,
     `delete from counter where id = ${integer(id)}`,
     `delete from leaderboard where counter_id = ${integer(id)}`,
     `insert ignore into deleted_counter (id) values (${integer(id)})`,
@@ -61,12 +60,7 @@ function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
  * Rewrites the row of a current period with its total: after a change of the time zone, from the rows whose middle lies
  * in the period or later; and from finer periods, for what only they contain.
  */
-function carryOver(
-  { id, definition: present }: CounterRecord,
-  next: Definition,
-  { period }: TrackedPeriod,
-  at: number,
-): string[] {
+function carryOver({ id, definition: present }: CounterRecord, next: Definition, period: Period, at: number) {
   const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
   const before = calendarOf(present.timeZone).bucketAt(period, at).start
   const kept = present.periods.find((tracked) => tracked.period === period)

@@ -4,11 +4,14 @@ import type { Connection } from '../connections/database.ts'
 import { groupBy } from '../groupBy.ts'
 import { bytes, instant, list } from '../literals.ts'
 import { select } from '../select.ts'
-import { PERIOD_CODES } from './retention.ts'
+import { PERIOD_CODES } from './columns.ts'
 
 /** Reads the totals of the periods that begin within stretches of time, in one statement. */
 export async function readHistory(connection: Connection, stretches: readonly HistoryStretch[]) {
-  const families = [...groupBy(stretches, stretchText).values()]
+  const groups = groupBy(stretches, ({ namespace, period, from, to }) =>
+    joinNames(namespace, period, String(from), String(to)),
+  )
+  const families = [...groups.values()]
   const rows = await select<{ stretch: number; name: Buffer; starts_at: Date; value: number | string }>(
     connection,
     families.map(selectTotals).join('\nunion all\n'),
@@ -31,8 +34,4 @@ function selectTotals(siblings: readonly [HistoryStretch, ...HistoryStretch[]], 
             and c.name in (${list(siblings, ({ name }) => bytes(name))})
             and v.starts_at >= ${instant(Math.max(from, 0))} and v.starts_at < ${instant(Math.max(to, 0))}
           group by c.name, v.starts_at`
-}
-
-function stretchText({ namespace, period, from, to }: HistoryStretch): string {
-  return joinNames(namespace, period, String(from), String(to))
 }

@@ -4,8 +4,7 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { pageBy, select } from '../select.ts'
 import { SEQUENCE_EXISTS } from '../sequences/reads.ts'
-import { COUNTER_EXISTS } from './columns.ts'
-import { periodsIn, periodsText } from './retention.ts'
+import { COUNTER_EXISTS, periodsIn, periodsText } from './columns.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (
@@ -18,12 +17,7 @@ const HAS_CONTENT = `(exists (
                 from sequence s
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
-interface NamespaceRow {
-  id: number
-  name: Buffer
-  time_zone: Buffer
-  periods: Buffer
-}
+type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
 export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
   const read = async (rest: string) => {
@@ -42,8 +36,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
           if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
         })
         return inTransaction(connection, async () => {
-          const [row] = await readRows(connection, `where n.name = ${bytes(name)} for update`)
-          if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
+          const row = await readCreated(connection, name, 'for update')
           const retention = change(stateIn(row).retention)
           await connection.query(
             `update namespace
@@ -59,13 +52,16 @@ export function openNamespaceStore(database: Database, definitions: Database): N
 
 /** Reads a namespace, and creates it if it doesn't exist. */
 export async function findOrCreateNamespace(connection: Connection, name: string): Promise<NamespaceRow> {
-  const itself = `where n.name = ${bytes(name)}`
-  const [found] = await readRows(connection, itself)
+  const [found] = await readRows(connection, `where n.name = ${bytes(name)}`)
   if (found) return found
   await connection.query(`insert into namespace (name) values (${bytes(name)})`)
-  const [created] = await readRows(connection, itself)
-  if (!created) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
-  return created
+  return readCreated(connection, name)
+}
+
+async function readCreated(connection: Connection, name: string, locking = ''): Promise<NamespaceRow> {
+  const [row] = await readRows(connection, `where n.name = ${bytes(name)} ${locking}`)
+  if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
+  return row
 }
 
 function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {

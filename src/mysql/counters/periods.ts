@@ -1,19 +1,14 @@
 import { type Definition, startsAt } from '../../core/counters/definition.ts'
 import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/counterRun.ts'
-import { rowsOf } from '../connections/session.ts'
 import { type CounterMember, hasSlots } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, select } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
-import { PERIOD_CODES } from './retention.ts'
+import { PERIOD_CODES } from './columns.ts'
 import type { CounterRecord } from './update.ts'
 
-/** The primary key of a period's row, without the counter and the slot. */
-interface Frame {
-  period: number
-  /** As a literal. */
-  startsAt: string
-}
+/** The primary key of a period's row, without the counter and the slot: a code, and a literal. */
+type Frame = { period: number; startsAt: string }
 
 /** Computes the keys of the periods that contain an instant, once for each definition: most counters share theirs. */
 export function openFrames(at: Date): (row: CounterRecord) => Frame[] {
@@ -62,32 +57,22 @@ values ${rows.join(',')}
 on duplicate key update value = ${guard === undefined ? sum : `if(${sum} between ${-guard} and ${guard}, ${sum}, null)`}`
 }
 
-interface TotalRow {
-  id: number
-  period: number
-  value: number | string
-}
+type TotalRow = Record<'id' | 'period', number> & { value: number | string }
 
 /** Reads the totals of the current periods, where wanted. */
-export function periodTotalSteps(
-  counters: readonly CounterMember[],
-  at: Date,
-  { onePerStatement }: FlushForm,
-): Step[] {
+export function periodTotalSteps(counters: readonly CounterMember[], at: Date, form: FlushForm): Step[] {
   const wanted = counters.filter(({ run, row }) => run.wantsPeriodValues && row.definition.periods.length > 0)
   if (wanted.length === 0) return []
   const framesOf = openFrames(at)
-  const groups = groupBy(wanted, (member) =>
-    onePerStatement || hasSlots(member) ? member : framesOf(member.row),
-  )
+  const groups = groupBy(wanted, (one) => (form.onePerStatement || hasSlots(one) ? one : framesOf(one.row)))
   return [...groups.values()].flatMap((group) => {
     const [first] = group
     const frames = framesOf(first.row)
     const statement = hasSlots(first)
       ? sumPeriods(first.row, frames, first.run.slot === undefined)
       : readPeriods(group, frames)
-    return select(statement, ownerOf(group), (answer) => {
-      const found = groupBy(rowsOf<TotalRow>(answer), ({ id }) => id)
+    return select<TotalRow>(statement, ownerOf(group), (rows) => {
+      const found = groupBy(rows, ({ id }) => id)
       for (const member of group) {
         const own = found.get(member.row.id) ?? []
         member.periodTotals = frames.map(({ period }) =>

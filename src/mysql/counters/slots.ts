@@ -1,4 +1,3 @@
-import { firstRow, rowsOf } from '../connections/session.ts'
 import type { CounterMember } from '../flush/members.ts'
 import { type Step, select } from '../flush/steps.ts'
 import { instant, integer, list } from '../literals.ts'
@@ -17,11 +16,7 @@ export function addToSlot({ id, version }: CounterRecord, slot: number, delta: n
  where counter_id = ${integer(id)} and ${allTime(slot)} and version = ${integer(version)}`
 }
 
-interface SlotRow {
-  version: number
-  value: number | string
-  revision: number | string
-}
+type SlotRow = { version: number } & Record<'value' | 'revision', number | string>
 
 /** Adds to a slot, or locks one or all of them, and reads their sum. */
 export function slotSteps(member: CounterMember, at: Date): Step[] {
@@ -29,30 +24,27 @@ export function slotSteps(member: CounterMember, at: Date): Step[] {
   const { slot, coalesced, raise } = member.run
   const owner = row.key
   if (slot === undefined) {
-    return select(lockSlots(row, undefined), owner, (answer) => {
-      const slots = rowsOf<SlotRow>(answer)
+    return select<SlotRow>(lockSlots(row, slot), owner, (slots) => {
       const isThere = slots.length > 0 && slots.every(({ version }) => version === row.version)
       member.before = isThere ? sumOf(slots.map(({ value }) => value)) : undefined
       member.revision = sumOf(slots.map(({ revision }) => revision))
     })
   }
   const added = coalesced?.kind === 'add' ? coalesced.delta : undefined
+  const note = (isThere: boolean) => {
+    member.before = isThere ? 0 : undefined
+  }
   const change: Step[] =
     added === undefined
-      ? select(lockSlots(row, slot), owner, (answer) => {
-          member.before = firstRow<SlotRow>(answer)?.version === row.version ? 0 : undefined
-        })
+      ? select<SlotRow>(lockSlots(row, slot), owner, ([locked]) => note(locked?.version === row.version))
       : [
           {
             statement: addToSlot(row, slot, added, { at, raise }),
             owner,
-            read(answer) {
-              member.before = !Array.isArray(answer) && answer.affectedRows === 1 ? 0 : undefined
-            },
+            readResult: ({ affectedRows }) => note(affectedRows === 1),
           },
         ]
-  const readSum = select(sumSlots(row), owner, (answer) => {
-    const sums = firstRow<Omit<SlotRow, 'version'>>(answer)
+  const readSum = select<Omit<SlotRow, 'version'>>(sumSlots(row), owner, ([sums]) => {
     if (member.before !== undefined) member.before = Number(sums?.value) - (added ?? 0)
     member.revision = Number(sums?.revision) - (coalesced ? raise : 0)
   })
@@ -91,6 +83,9 @@ export function setSlots({ id }: CounterRecord, to: number, { at, raise }: Marks
 
 /** Changes the number of slots of a counter, which are locked. The first one gets the sum. */
 export function spread(id: number, slots: number, version: number, { at, first }: Omit<Marks, 'raise'>) {
+  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
+  const insertOthers = `insert into counter_value (counter_id, period, starts_at, slot, version, value)
+values ${list(others, (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`)}`
   return [
     ...replacedBySum(id, {
       period: 0,
@@ -100,23 +95,16 @@ export function spread(id: number, slots: number, version: number, { at, first }
       version: integer(version),
       notes: `if(count(created_at) = 0, ${first ?? REVISION_OF_NOW}, sum(revision)) + 1, coalesce(min(created_at), ${instant(at)}), max(updated_at)`,
     }),
-    ...(slots > 1 ? [insertOthers(id, slots, version)] : []),
+    ...(others.length > 0 ? [insertOthers] : []),
   ]
-}
-
-function insertOthers(id: number, slots: number, version: number): string {
-  const others = Array.from({ length: slots - 1 }, (_, index) => index + 1)
-  return `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-values ${list(others, (slot) => `(${integer(id)}, 0, ${BEGINNING}, ${integer(slot)}, ${integer(version)}, 0)`)}`
 }
 
 interface RowsToSum {
   /** Key of the row in slot 0 that gets the sum: a period code, and a literal. */
   period: number
   startsAt: string
-  /** Conditions of the rows that are summed. */
+  /** Conditions of the rows that are summed, and of those that are deleted. */
   from: readonly string[]
-  /** Condition of the rows that are deleted. */
   replaced: string
   version?: string
   notes?: string

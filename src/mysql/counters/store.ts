@@ -42,10 +42,7 @@ export function openCounterStore(
   }
 }
 
-interface IdentifiedRow extends DefinitionRow, NamedRow {
-  id: number
-  version: number
-}
+type IdentifiedRow = DefinitionRow & NamedRow & Record<'id' | 'version', number>
 
 async function readRows(connection: Connection, keys: readonly CounterKey[], incarnation: number) {
   const statement = selectByName(
@@ -94,10 +91,7 @@ const SELECT_COUNTERS = `select ${STATE}
 /** An extra row without a name, with the current time: the revision of counters without a row. */
 const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`
 
-interface TimeRow {
-  name: null
-  revision: number | string
-}
+type TimeRow = { name: null; revision: number | string }
 
 async function readCounters(connection: Connection, keys: readonly CounterKey[]): Promise<CounterState[]> {
   const statement = selectByName(keys, 'c.name', (isNamed) => `${SELECT_COUNTERS} where ${isNamed}`)

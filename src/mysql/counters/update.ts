@@ -23,10 +23,8 @@ export function allTime(slot?: number): string {
 
 /**
  * Adds to a row's value, and returns the value before in the answer: MySQL Cookbook, "single-row sequence generators".
- * One statement, so that nothing comes between reading and writing.
- *
- * `affectedRows` shows whether the row exists. If `insertId` is 0, the value may have been 0, or the table may have a
- * trigger. (The function is unsigned, hence the cast.)
+ * One statement, so that nothing comes between reading and writing. `affectedRows` shows whether the row exists. If
+ * `insertId` is 0, the value may have been 0, or the table may have a trigger. (The function is unsigned, hence the cast.)
  */
 export function addReturningOld({ id, version }: CounterRecord, delta: number, noted: Marks): string {
   return `update counter_value

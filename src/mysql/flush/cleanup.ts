@@ -3,10 +3,8 @@ import { digest, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 
 /**
- * Deletes the idempotency keys older than `ageMs` by the database's clock. A writer only waits for one if it reuses an
- * old key at that moment.
- *
- * @returns the number of deleted keys
+ * Deletes the idempotency keys older than `ageMs` by the database's clock, and returns their number. A writer only waits
+ * for one if it reuses an old key at that moment.
  */
 export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Promise<number> {
   const before = `utc_timestamp(3) - interval ${integer(1000 * ageMs)} microsecond`

@@ -9,20 +9,10 @@ import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import type { Step } from './steps.ts'
 
-/** A writer's own row in the database. Each of its transactions increments `seq`. */
-interface Fence {
-  id: number
-  /** `seq` of the last transaction that committed. */
-  seq: number
-}
+/** A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. */
+type Fence = { id: number; seq: number }
 
-export interface Fenced {
-  session: Session
-  fence: Fence
-}
-
-/** The range of `crypto.randomInt`, large enough that two writers never have the same id. */
-const IDS = 2 ** 48 - 1
+export type Fenced = { session: Session; fence: Fence }
 
 /** Rows that were not touched for so long are deleted. */
 const RETENTION_DAYS = 7
@@ -50,13 +40,14 @@ export function openFencedConnection(
   function keepAlive(): void {
     const session = reconnecting.current()
     if (!session || isBusy()) return
-    const isDue = fence && performance.now() - touchedAt > DAY_MS
-    if (isDue) touchedAt = performance.now()
-    const send = async () => {
-      await session.send(fence && isDue ? [touch(fence), 'commit'] : ['do 0'])
-      if (isDue) await sweep(session)
+    if (!fence || performance.now() - touchedAt <= DAY_MS) {
+      session.send(['do 0']).catch(session.drop)
+      return
     }
-    send().catch(session.drop)
+    touchedAt = performance.now()
+    const touch = `update fence set touched_at = utc_timestamp() where id = ${integer(fence.id)}`
+    const sent = session.send([touch, 'commit'])
+    sent.then(() => sweep(session)).catch(session.drop)
   }
 
   return {
@@ -64,7 +55,11 @@ export function openFencedConnection(
     async open(): Promise<Fenced> {
       const session = await reconnecting.session()
       if (!fence) {
-        fence = await openFence(session)
+        // The range of `randomInt`, large enough that no id is ever used twice.
+        const id = randomInt(1, 2 ** 48 - 1)
+        const insert = `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`
+        await session.send([insert, 'commit'])
+        fence = { id, seq: 0 }
         // If this fails, another writer deletes them.
         await sweep(session).catch(unlessLost)
       }
@@ -108,20 +103,9 @@ export function openFencedConnection(
   }
 }
 
-/** Creates a row with an id that was never used before. */
-async function openFence(session: Session): Promise<Fence> {
-  const id = randomInt(1, IDS)
-  await session.send([
-    `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
-    'commit',
-  ])
-  return { id, seq: 0 }
-}
-
 /**
- * The first statements of a transaction, which increment `seq`.
- *
- * On a cluster without START TRANSACTION: `autocommit` is 0 there, and it would commit what an earlier transaction left.
+ * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
+ * 0 there, and it would commit what an earlier transaction left.
  */
 export function begin({ session, fence: { id, seq } }: Fenced): Step[] {
   const raise = `update fence
@@ -142,9 +126,9 @@ export function hasBegun([, raised]: readonly Answer[]): boolean {
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function end({ session, fence: { id, seq } }: Fenced): string[] {
-  if (!session.isClustered) return ['commit']
-  return [failUnless(`(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`), 'commit']
+export function end({ session, fence: { id, seq } }: Fenced): Step[] {
+  const isOwn = `(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`
+  return [...(session.isClustered ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
 }
 
 /** Errors of the last statements that mean that the transaction had no effect. */
@@ -153,11 +137,6 @@ export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COM
 /** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
 export async function rollBack(session: Session): Promise<void> {
   if (session.isOpen()) await session.send(['rollback']).catch(session.drop)
-}
-
-/** Keeps the row of an idle writer from being deleted. */
-function touch({ id }: Fence): string {
-  return `update fence set touched_at = utc_timestamp() where id = ${integer(id)}`
 }
 
 /**
@@ -190,10 +169,8 @@ function failUnless(condition: string): string {
 /** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */
 async function sweep(session: Session): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
-  const [found] = await session.send([
-    `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`,
-    'commit',
-  ])
+  const find = `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`
+  const [found] = await session.send([find, 'commit'])
   const ids = rowsOf(found).map(({ id }) => integer(id))
   if (ids.length === 0) return
   await session.send([`delete from fence where id in (${ids.join(', ')}) and ${isOld}`, 'commit'])

@@ -1,5 +1,5 @@
+import type { RowDataPacket } from 'mysql2'
 import type { Flush } from '../../core/groupCommit/writer.ts'
-import { firstRow, rowsOf } from '../connections/session.ts'
 import { lockDefinition } from '../counters/define.ts'
 import { periodTotalSteps } from '../counters/periods.ts'
 import { slotSteps } from '../counters/slots.ts'
@@ -34,13 +34,9 @@ export function lockAndRead(members: Members, flush: Flush, form: FlushForm): St
   ]
 }
 
-/** Reads locked rows whose value the answer did not show. They already include the addition. */
+/** Reads locked rows whose value the answer did not show. */
 export function readAgain(members: Members, unsure: readonly CounterMember[]): Step[] {
-  return unsure.map((member) => {
-    const { coalesced } = member.run
-    const added = coalesced?.kind === 'add' ? coalesced.delta : 0
-    return lockStep(members, [member], (value) => value - added)
-  })
+  return unsure.map((member) => lockStep(members, [member]))
 }
 
 function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {
@@ -50,13 +46,13 @@ function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): S
       (some): Step => ({
         statement: claim(some, at),
         owner: some.length === 1 ? some[0]?.key : undefined,
-        read(answer) {
-          if (!Array.isArray(answer)) members.claimed += answer.affectedRows
+        readResult({ affectedRows }) {
+          members.claimed += affectedRows
         },
       }),
     ),
-    ...select(readResults(claims), undefined, (answer) => {
-      members.earlier.push(...earlierIn(rowsOf(answer)))
+    ...select(readResults(claims), undefined, (rows) => {
+      members.earlier.push(...earlierIn(rows))
     }),
   ]
 }
@@ -67,8 +63,8 @@ function firstRevisionSteps(members: Members, form: FlushForm): Step[] {
     members.counters.some(({ run }) => run.withRevision && !run.coalesced) ||
     members.sequenceGroups.some((member) => member.run.withRevision && !mayAdvance(member, form))
   if (!isWanted) return []
-  return select(READ_FIRST_REVISION, undefined, (answer) => {
-    members.first = firstRow(answer)?.first
+  return select(READ_FIRST_REVISION, undefined, ([row]) => {
+    members.first = row?.first
   })
 }
 
@@ -77,8 +73,8 @@ function revisionSteps(counters: readonly CounterMember[]): Step[] {
   const wanted = counters.filter(({ run }) => run.withRevision && run.coalesced)
   if (wanted.length === 0) return []
   const statement = readRevisions(wanted.map(({ row }) => row.id))
-  return select(statement, ownerOf(wanted), (answer) => {
-    const found = new Map(rowsOf(answer).map((row) => [row.id, row]))
+  return select(statement, ownerOf(wanted), (rows) => {
+    const found = new Map(rows.map((row) => [row.id, row]))
     for (const member of wanted) {
       const row = found.get(member.row.id)
       member.revision = row && row.revision - member.run.raise
@@ -88,44 +84,45 @@ function revisionSteps(counters: readonly CounterMember[]): Step[] {
 
 function changeSteps(members: Members, counters: CounterMember[], at: Date, form: FlushForm): Step[] {
   if (counters.length > NARROW && !form.onePerStatement) return lockAndChange(members, counters, at)
-  return counters.flatMap((member) => {
+  return counters.flatMap((member): Step | Step[] => {
     const { coalesced, raise } = member.run
     if (coalesced?.kind !== 'add' || form.isTriggered) return lockAndChange(members, [member], at)
-    const step: Step = {
+    return {
       statement: addReturningOld(member.row, coalesced.delta, { at, raise }),
       owner: member.row.key,
-      read(answer) {
-        if (Array.isArray(answer)) return
-        const value = answer.insertId === 0 ? 'unsure' : Number(answer.insertId)
-        member.before = answer.affectedRows === 0 ? undefined : value
+      readResult({ affectedRows, insertId }) {
+        const value = insertId === 0 ? 'unsure' : Number(insertId)
+        member.before = affectedRows === 0 ? undefined : value
       },
     }
-    return [step]
   })
 }
 
 /** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */
 function lockAndChange(members: Members, counters: CounterMember[], at: Date): Step[] {
-  const { statement, owner, read } = lockStep(members, counters)
+  const { statement, owner, readRows } = lockStep(members, counters)
   const alike = groupBy(counters, ({ run }) => JSON.stringify([run.coalesced, run.raise]))
   const changes = [...alike.values()].flatMap((group) => {
     const { coalesced, raise } = group[0].run
     const ids = group.map(({ row }) => row.id)
     return coalesced ? [{ statement: change(ids, coalesced, { at, raise }), owner }] : []
   })
-  return [...select(statement, owner, read), ...changes]
+  return [...select(statement, owner, readRows), ...changes]
 }
 
-function lockStep(members: Members, counters: CounterMember[], toBefore = (value: number) => value): Step {
+function lockStep(members: Members, counters: CounterMember[]): Step {
   return {
     statement: lock(counters.map(({ row }) => row.id)),
     owner: ownerOf(counters),
-    read(answer) {
-      const found = new Map(rowsOf(answer).map((row) => [row.id, row]))
+    readRows(rows: RowDataPacket[]) {
+      const found = new Map(rows.map((row) => [row.id, row]))
       for (const member of counters) {
         const row = found.get(member.row.id)
-        member.before = row?.version === member.row.version ? toBefore(Number(row?.value)) : undefined
-        if (!member.run.coalesced) member.revision = row?.revision ?? members.first
+        const { coalesced } = member.run
+        // Where the addition did not show the value before, it is already included.
+        const added = member.before === 'unsure' && coalesced?.kind === 'add' ? coalesced.delta : 0
+        member.before = row?.version === member.row.version ? Number(row?.value) - added : undefined
+        if (!coalesced) member.revision = row?.revision ?? members.first
       }
     },
   }

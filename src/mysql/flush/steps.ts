@@ -1,15 +1,16 @@
-import type { Answer } from '../connections/session.ts'
+import type { ResultSetHeader, RowDataPacket } from 'mysql2'
+import { type Answer, rowsOf } from '../connections/session.ts'
 
 /** A statement of a flush, and how to read its answer. */
 export interface Step {
   statement: string
   /** The key of the only row or claim that the statement is for. */
   owner?: string | undefined
-  read?: ((answer: Answer) => void) | undefined
+  /** Reads the answer to a select, as rows of the type that `select` was called with. */
+  readRows?: ((rows: never[]) => void) | undefined
+  /** Reads the answer to any other statement. */
+  readResult?: (result: ResultSetHeader) => void
 }
-
-/** Statements that are sent together. */
-export type FlushText = ReturnType<typeof textOf>
 
 /** How the statements of a flush are written. */
 export interface FlushForm {
@@ -35,21 +36,22 @@ export function together<One>(some: readonly One[], { onePerStatement }: FlushFo
 /** Follows a select, to show whether that failed or the statement after it. */
 const MARK: Step = { statement: 'do 0' }
 
-export function select(statement: string, owner?: string, read?: Step['read']): Step[] {
-  return [{ statement, owner, read }, MARK]
+export function select<Row = RowDataPacket>(
+  statement: string,
+  owner?: string,
+  readRows?: (rows: Row[]) => void,
+): Step[] {
+  return [{ statement, owner, readRows }, MARK]
 }
 
-export function textOf(steps: readonly Step[]) {
-  return {
-    statements: steps.map(({ statement }) => statement),
-    ownerAt: (index: number) => steps[index]?.owner,
-    read(answers: readonly Answer[]) {
-      for (const [index, answer] of answers.entries()) steps[index]?.read?.(answer)
-    },
+export function readAnswers(steps: readonly Step[], answers: readonly Answer[]): void {
+  for (const [index, answer] of answers.entries()) {
+    steps[index]?.readRows?.(rowsOf<never>(answer))
+    if (!Array.isArray(answer)) steps[index]?.readResult?.(answer)
   }
 }
 
 /** The key, if there is only one. */
-export function ownerOf(members: readonly { run: { row: { key: string } } }[]): string | undefined {
-  return members.length === 1 ? members[0]?.run.row.key : undefined
+export function ownerOf(members: readonly { row: { key: string } }[]): string | undefined {
+  return members.length === 1 ? members[0]?.row.key : undefined
 }

@@ -2,7 +2,7 @@ import type { Claim } from '../../core/idempotency.ts'
 import { type Answer, rowsOf, type Session } from '../connections/session.ts'
 import { allTime } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
-import { digest, integer } from '../literals.ts'
+import { digest, integer, list } from '../literals.ts'
 import { inOrder } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members, type SequenceGroupMember } from './members.ts'
 import { type Step, select } from './steps.ts'
@@ -18,7 +18,7 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
 export function tryLocks({ counters, sequenceGroups }: Members, claims: readonly Claim[]): Step[] {
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return [
-    ...inOrder(claims).flatMap(({ key, hash }) => select(lockClaim(hash), key)),
+    ...inOrder(claims).flatMap(({ key, hash }) => lockOne('idempotency_key', `hash = ${digest(hash)}`, key)),
     ...(single.length > 0 ? select(skipLocked(isOneOf(single))) : []),
     ...spread.flatMap(({ row, run }) =>
       select(skipLocked(`counter_id = ${integer(row.id)} and ${allTime(run.slot)}`)),
@@ -49,12 +49,8 @@ export async function splitMissing(session: Session, counters: readonly CounterM
   return { locked: keysOf(true), gone: keysOf(false) }
 }
 
-function lockClaim(hash: string): string {
-  return `select hash as claim from idempotency_key force index (primary) where hash = ${digest(hash)} for update nowait`
-}
-
 function isOneOf(counters: readonly CounterMember[]): string {
-  return `counter_id in (${counters.map(({ row }) => integer(row.id)).join(', ')}) and ${allTime(0)}`
+  return `counter_id in (${list(counters, ({ row }) => integer(row.id))}) and ${allTime(0)}`
 }
 
 function skipLocked(which: string): string {
@@ -64,23 +60,15 @@ function skipLocked(which: string): string {
    for update skip locked`
 }
 
-function lockGroup({ row, run }: SequenceGroupMember): Step[] {
-  const { id, sequenceId, key, sequenceKey } = row
+function lockGroup({ row: { id, sequenceId, key, sequenceKey }, run }: SequenceGroupMember): Step[] {
+  const isPosition = `group_id = ${integer(id)} and period_key = ${integer(run.periodKey)}`
   return [
-    ...select(
-      `select id from sequence force index (primary) where id = ${integer(sequenceId)} ${SHARED_NOWAIT}`,
-      sequenceKey,
-    ),
-    ...select(
-      `select id from sequence_group force index (primary) where id = ${integer(id)} for update nowait`,
-      key,
-    ),
-    ...select(
-      `select group_id
-  from sequence_value force index (primary)
- where group_id = ${integer(id)} and period_key = ${integer(run.periodKey)}
-   for update nowait`,
-      key,
-    ),
+    ...lockOne('sequence', `id = ${integer(sequenceId)}`, sequenceKey, SHARED_NOWAIT),
+    ...lockOne('sequence_group', `id = ${integer(id)}`, key),
+    ...lockOne('sequence_value', isPosition, key),
   ]
+}
+
+function lockOne(table: string, which: string, owner: string, how = 'for update nowait'): Step[] {
+  return select(`select 1 from ${table} force index (primary) where ${which} ${how}`, owner)
 }

@@ -4,29 +4,25 @@ import type { Decision } from '../../core/groupCommit/writer.ts'
 import { redefine, remove } from '../counters/define.ts'
 import { addInPeriods, guardOf, openFrames } from '../counters/periods.ts'
 import { addToSlot, setSlots } from '../counters/slots.ts'
-import { type CounterRecord, change } from '../counters/update.ts'
+import { type CounterRecord, change, type Marks } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { writeSequenceGroups } from '../sequences/writeBack.ts'
 import { releaseKey, storeResults } from './idempotencyKeys.ts'
 import { counterMember } from './members.ts'
-import { type FlushForm, type FlushText, ownerOf, type Step, textOf } from './steps.ts'
+import { type FlushForm, ownerOf, type Step } from './steps.ts'
 
-interface WriteOptions {
-  at: Date
-  /** Initial revision of rows that are changed for the first time, if known. */
-  first: number | undefined
-}
+type WriteOptions = Omit<Marks, 'raise'>
 
 /** The statements that write a decision: counters on the locked path, sequence groups, period totals and keys. */
-export function writeBack(decision: Decision, options: WriteOptions, form: FlushForm): FlushText {
+export function writeBack(decision: Decision, options: WriteOptions, form: FlushForm): Step[] {
   const { counters, sequenceGroups, additions, toStore, toRelease } = decision
-  return textOf([
+  return [
     ...counterSteps(counters, options, form),
     ...writeSequenceGroups(sequenceGroups, options, form),
     ...additionSteps(additions, options.at, form),
     ...(toStore.length > 0 ? [{ statement: storeResults(toStore) }] : []),
     ...toRelease.map((claim) => ({ statement: releaseKey(claim), owner: claim.key })),
-  ])
+  ]
 }
 
 function counterSteps(counters: Decision['counters'], options: WriteOptions, form: FlushForm): Step[] {
@@ -65,12 +61,7 @@ function additionSteps(additions: readonly CounterRun[], at: Date, { onePerState
 }
 
 /** A counter whose value changes. */
-interface Counted {
-  row: CounterRecord
-  from: number
-  to: number
-  raise: number
-}
+type Counted = { row: CounterRecord } & Record<'from' | 'to' | 'raise', number>
 
 /** Changes locked rows, with one statement for all that get the same new value or the same delta. */
 function changeSteps(rows: readonly Counted[], { at, first }: WriteOptions, form: FlushForm): Step[] {
@@ -83,9 +74,7 @@ function changeSteps(rows: readonly Counted[], { at, first }: WriteOptions, form
   return [...groups.values()].map((group) => {
     const [one] = group
     const ids = group.map(({ row }) => row.id)
-    return {
-      statement: change(ids, operationOf(one), { at, raise: one.raise, first }),
-      owner: group.length === 1 ? one.row.key : undefined,
-    }
+    const statement = change(ids, operationOf(one), { at, raise: one.raise, first })
+    return { statement, owner: ownerOf(group) }
   })
 }

@@ -8,8 +8,8 @@ import type { CounterRecord } from '../counters/update.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
 import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
 import { lockAndRead, readAgain } from './lockAndRead.ts'
-import { foundIn, type Members, membersOf } from './members.ts'
-import { type FlushText, textOf } from './steps.ts'
+import { foundIn, membersOf } from './members.ts'
+import { readAnswers, type Step } from './steps.ts'
 import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
 
@@ -55,7 +55,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     try {
       fenced = await connection.open()
     } catch (cause) {
-      noteUnwritable(causeOf(cause))
+      if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
       return { kind: 'failed', cause }
     }
     const members = membersOf(flush)
@@ -63,12 +63,12 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (rows.some(({ row }) => row.incarnation !== failover.incarnation)) return { kind: 'stale' }
     const { session } = fenced
     const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
-    let text = textOf([])
-    let decision: Decision
+    let steps: Step[] = []
+    let decision: Decision | 'withdraw'
     try {
       if (flush.isImpatient) {
-        text = textOf([...begin(fenced), ...tryLocks(members, flush.claims)])
-        const answers = await session.send(text.statements)
+        steps = [...begin(fenced), ...tryLocks(members, flush.claims)]
+        const answers = await send(session, steps)
         if (!hasBegun(answers)) return await lose(session)
         const missing = withoutLock(members.counters, answers)
         if (missing.length > 0) {
@@ -77,45 +77,50 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
           return { kind: 'unavailable', ...keys }
         }
       }
-      const start = flush.isImpatient ? [] : begin(fenced)
-      text = textOf([...start, ...lockAndRead(members, flush, form)])
-      const answers = await session.send(text.statements)
+      steps = [...(flush.isImpatient ? [] : begin(fenced)), ...lockAndRead(members, flush, form)]
+      const answers = await send(session, steps)
       if (!flush.isImpatient && !hasBegun(answers)) return await lose(session)
-      text.read(answers)
+      readAnswers(steps, answers)
       if (members.claimed + members.earlier.length !== flush.claims.length) {
         await rollBack(session)
         return { kind: 'failed', cause: new Error('An idempotency key is neither claimed nor found') }
       }
       const unsure = members.counters.filter(({ before }) => before === 'unsure')
       if (unsure.length > 0) {
-        text = textOf(readAgain(members, unsure))
-        text.read(await session.send(text.statements))
+        steps = readAgain(members, unsure)
+        readAnswers(steps, await send(session, steps))
         // A trigger hid it: 0 gives the same answer.
         if (unsure.some(({ before }) => before !== 0)) isTriggered = true
       }
-      const decided = flush.decide(foundIn(members))
-      if (decided === 'withdraw') {
+      decision = flush.decide(foundIn(members))
+      if (decision === 'withdraw') {
         await rollBack(session)
         return { kind: 'withdrawn' }
       }
-      decision = decided
-      text = writeBack(decision, { at: flush.at, first: members.first }, form)
+      steps = writeBack(decision, { at: flush.at, first: members.first }, form)
     } catch (error) {
-      return failed(session, error, flush, text)
+      return failed(session, error, flush, steps)
     }
-    const outcome = await commit(fenced, text, flush)
-    noteDone(outcome, members, decision)
+    const outcome = await commit(fenced, steps, flush)
+    const { kind } = outcome
+    try {
+      if (kind === 'committed' || kind === 'unknown') onChanged(members.counters.map(({ row }) => row))
+      if (kind === 'committed') noteIssued(decision.sequenceGroups)
+    } catch (error) {
+      // Committed results are returned whatever happens here.
+      onFault(error)
+    }
     return outcome
   }
 
   /** The second round trip: the writes, which result from what was found, and COMMIT. */
-  async function commit(fenced: Fenced, writes: FlushText, flush: Flush): Promise<Outcome> {
+  async function commit(fenced: Fenced, writes: Step[], flush: Flush): Promise<Outcome> {
     const { session, fence } = fenced
     try {
-      await session.send([...writes.statements, ...end(fenced)])
+      await send(session, [...writes, ...end(fenced)])
     } catch (error) {
       // After a statement that failed, the server runs no other.
-      const isBeforeCommit = error instanceof FailedStatement && error.index < writes.statements.length
+      const isBeforeCommit = error instanceof FailedStatement && error.index < writes.length
       if (isBeforeCommit) return failed(session, error, flush, writes)
       const cause = causeOf(error)
       onePerStatement = false
@@ -125,7 +130,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         return { kind: 'failed', cause }
       }
       session.drop()
-      noteUnwritable(cause)
+      if (isUnwritable(cause)) reportWriting(false, cause)
       const isCommitted = await connection.hasCommitted(fenced, flush.awaited)
       if (isCommitted === false) return { kind: 'failed', cause }
       if (isCommitted === undefined) {
@@ -149,7 +154,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
-  async function failed(session: Session, error: unknown, flush: Flush, text: FlushText): Promise<Outcome> {
+  async function failed(session: Session, error: unknown, flush: Flush, sent: Step[]): Promise<Outcome> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
@@ -165,27 +170,17 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     const failure = failureOf(cause)
     const isFault = failure === 'fault'
     const isLocked = hasErrorNumber(cause, ...LOCKED)
-    const failingKey = isFault || isLocked ? text.ownerAt(error.index) : undefined
+    const failingKey = isFault || isLocked ? sent[error.index]?.owner : undefined
     if (failingKey !== undefined) return { kind: 'failed', cause, failingKey, isFault, isLocked }
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
     onePerStatement = (isFault || (isLocked && flush.isImpatient)) && !wasOnePerStatement
     if (isFault || failure === 'refused') reportWriting(false, cause)
     return { kind: 'failed', cause, isLocked }
   }
+}
 
-  function noteDone({ kind }: Outcome, { counters }: Members, decision: Decision): void {
-    try {
-      if (kind === 'committed' || kind === 'unknown') onChanged(counters.map(({ row }) => row))
-      if (kind === 'committed') noteIssued(decision.sequenceGroups)
-    } catch (error) {
-      // Committed results are returned whatever happens here.
-      onFault(error)
-    }
-  }
-
-  function noteUnwritable(cause: unknown): void {
-    if (isUnwritable(cause)) reportWriting(false, cause)
-  }
+function send(session: Session, steps: readonly Step[]) {
+  return session.send(steps.map(({ statement }) => statement))
 }
 
 function causeOf(error: unknown): unknown {

@@ -14,14 +14,10 @@ export function mayAdvance({ row, run }: SequenceGroupMember, { hidden }: FlushF
   return isKnown && run.advance !== undefined && !definition.gapless && !hidden.has(id)
 }
 
-export function advanceSteps(
-  sequenceGroups: readonly SequenceGroupMember[],
-  at: Date,
-  form: FlushForm,
-): Step[] {
+export function advanceSteps(members: readonly SequenceGroupMember[], at: Date, form: FlushForm): Step[] {
   return [
-    ...sequenceGroups.map((member) => advanceStep(member, at, form)),
-    ...together(sequenceGroups, form).flatMap((some) => [
+    ...members.map((member) => advanceStep(member, at, form)),
+    ...together(members, form).flatMap((some) => [
       raiseRevisions(some.map(({ row, run }) => ({ row, raise: run.operations }))),
       ...readRaised(some),
     ]),
@@ -44,19 +40,17 @@ function advanceStep(member: SequenceGroupMember, at: Date, { hidden }: FlushFor
   return {
     statement,
     owner,
-    read(answer) {
+    readResult({ affectedRows, insertId }) {
       const { found } = member
       member.found = undefined
-      // The definition has changed, so the row was advanced by a wrong amount.
-      if (Array.isArray(answer) || !found || row.version !== version || answer.affectedRows === 0) return
-      if (answer.insertId === 0) hide(id, hidden)
-      else member.found = { ...found, last: Number(answer.insertId), isAdvanced: true }
+      // With another version, the definition has changed, so the row was advanced by a wrong amount.
+      if (!found || row.version !== version || affectedRows === 0) return
+      if (insertId !== 0) member.found = { ...found, last: Number(insertId), isAdvanced: true }
+      else {
+        // Cleared when full: its sequence groups are detected again.
+        if (hidden.size >= MAX_HIDDEN) hidden.clear()
+        hidden.add(id)
+      }
     },
   }
-}
-
-/** Clears a full set: hidden sequence groups are detected again. */
-function hide(id: number, hidden: Set<number>): void {
-  if (hidden.size >= MAX_HIDDEN) hidden.clear()
-  hidden.add(id)
 }

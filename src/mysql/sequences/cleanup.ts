@@ -1,13 +1,10 @@
-import type { ReservationState } from '../../core/sequences/state.ts'
 import { DAY_MS } from '../../core/time/calendar.ts'
 import { BATCH, deleteFound, deleteWithParts, type JobContext } from '../batches.ts'
 import { bytes, instant, integer } from '../literals.ts'
-import { STATES } from './reservations.ts'
+import { codeOf } from './reservations.ts'
 
 /** Retention of released and expired reservations without a number of their own, in days. */
 const KEPT_DAYS = 30
-
-const GIVEN_BACK: readonly ReservationState[] = ['RELEASED', 'EXPIRED']
 
 /**
  * Deletes the rows of deleted sequences, and reservations that ended long ago without a number of their own. Runs in
@@ -15,10 +12,10 @@ const GIVEN_BACK: readonly ReservationState[] = ['RELEASED', 'EXPIRED']
  */
 export async function sweepSequences(context: JobContext): Promise<void> {
   const before = context.now.getTime() - KEPT_DAYS * DAY_MS
-  for (const state of GIVEN_BACK) {
+  for (const state of ['RELEASED', 'EXPIRED'] as const) {
     const old = `select token
        from reservation force index (reservation_closed)
-      where state = ${STATES.indexOf(state)} and not is_free and closed_at < ${instant(before)}
+      where state = ${codeOf(state)} and not is_free and closed_at < ${instant(before)}
       limit ${BATCH}`
     await deleteFound(context, old, deleteReservation)
   }
@@ -41,14 +38,15 @@ function deleteSequenceGroups(context: JobContext, sequences: string): Promise<v
        from sequence_value force index (primary)
       where group_id in (${ids})
       limit ${BATCH}`
-    await deleteFound(context, values, deleteValue)
+    await deleteFound<Record<'group_id' | 'period_key', number>>(
+      context,
+      values,
+      ({ group_id, period_key }) =>
+        `delete from sequence_value where group_id = ${integer(group_id)} and period_key = ${integer(period_key)}`,
+    )
   })
 }
 
 function deleteReservation({ token }: { token: Buffer }): string {
   return `delete from reservation where token = ${bytes(token)}`
-}
-
-function deleteValue({ group_id, period_key }: { group_id: number; period_key: number }): string {
-  return `delete from sequence_value where group_id = ${integer(group_id)} and period_key = ${integer(period_key)}`
 }

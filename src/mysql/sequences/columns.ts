@@ -1,24 +1,15 @@
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
 import { PERIODS } from '../../core/time/calendar.ts'
-import { PERIOD_CODES } from '../counters/retention.ts'
+import { PERIOD_CODES } from '../counters/columns.ts'
 import { bytes, integer, orNull } from '../literals.ts'
 
 /** The columns of a sequence definition, of the table with alias s. */
 export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
        s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`
 
-export interface SequenceDefinitionRow {
-  start_value: number
-  step: number
-  min_value: number | null
-  max_value: number | null
-  cycles: number
-  its_format: Buffer | null
-  restart_every: number | null
-  allow_repeats: number
-  its_zone: Buffer
-  gapless: number
-}
+export type SequenceDefinitionRow = Record<'start_value' | 'step', number> &
+  Record<'min_value' | 'max_value' | 'restart_every', number | null> &
+  Record<'cycles' | 'allow_repeats' | 'gapless', number> & { its_format: Buffer | null; its_zone: Buffer }
 
 export function sequenceDefinitionIn(row: SequenceDefinitionRow): SequenceDefinition {
   return {
@@ -49,8 +40,4 @@ export function sequenceDefinitionSet(definition: SequenceDefinition, formatHist
        time_zone = ${bytes(definition.timeZone)},
        gapless = ${definition.gapless},
        format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
-}
-
-export function formatHistoryIn(formatHistory: Buffer | null): PastFormat[] {
-  return formatHistory ? JSON.parse(formatHistory.toString()) : []
 }

@@ -36,10 +36,8 @@ export async function createdSequence(connection: Connection, key: SequenceKey, 
   const found = await sequenceId(connection, key)
   if (found !== undefined) return found
   check()
-  try {
-    return await inTransaction(connection, () => findOrCreateSequence(connection, key, at))
-  } catch (error) {
+  return inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch((error) => {
     if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
     throw error
-  }
+  })
 }

@@ -1,23 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
-import { defaultSequenceDefinition, type History } from '../../core/sequences/definition.ts'
+import { defaultSequenceDefinition, type History, type PastFormat } from '../../core/sequences/definition.ts'
 import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
+import type { Variable } from '../connections/identity.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
-import { conflictOnCluster } from './clusterConflict.ts'
 import {
-  formatHistoryIn,
   SEQUENCE_COLUMNS,
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
   sequenceDefinitionSet,
 } from './columns.ts'
 import { createdSequence, sequenceId } from './create.ts'
-
-type Change = Parameters<SequenceStore['define']>[1]
 
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
@@ -28,7 +25,7 @@ type Change = Parameters<SequenceStore['define']>[1]
 export function defineSequence(
   database: Database,
   key: SequenceKey,
-  change: Change,
+  change: Parameters<SequenceStore['define']>[1],
   { at, deadline }: Parameters<SequenceStore['define']>[2],
 ): Promise<SequenceState> {
   /** Marks it as applied. */
@@ -59,9 +56,16 @@ export function defineSequence(
     if (!row) return undefined
     const before = sequenceDefinitionIn(row)
     if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
-    const past = formatHistoryIn(row.format_history)
-    const usage = await usageOf(connection, id, row.version)
-    const { definition, formatHistory } = change({ definition: before, formatHistory: past, ...usage })
+    const past: PastFormat[] = row.format_history ? JSON.parse(row.format_history.toString()) : []
+    const { definition, formatHistory } = change({
+      definition: before,
+      formatHistory: past,
+      used: {
+        isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
+        isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
+      },
+      isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(row.version)}`),
+    })
     const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
     if (isChanged || row.is_defined !== 1) {
       await connection.query(
@@ -113,13 +117,18 @@ async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Prom
   try {
     return await work(attempt)
   } catch (cause) {
-    const isOpen = attempt.isCommitting && cause instanceof NthError && cause.code === 'UNAVAILABLE'
-    if (!isOpen) throw cause
+    const isUnavailable = cause instanceof NthError && cause.code === 'UNAVAILABLE'
+    if (!attempt.isCommitting || !isUnavailable) throw cause
     const message =
       'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
     throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
   }
 }
+
+type DefinedRow = SequenceDefinitionRow &
+  Record<'version' | 'is_defined', number> & { created_at: Date; format_history: Buffer | null }
+
+const BY_VERSION = 'sequence_group_version'
 
 /** A sequence that does not exist. */
 const UNUSED: History = {
@@ -129,29 +138,9 @@ const UNUSED: History = {
   isUsedSince: false,
 }
 
-interface DefinedRow extends SequenceDefinitionRow {
-  version: number
-  created_at: Date
-  is_defined: number
-  format_history: Buffer | null
-}
-
-async function usageOf(connection: Connection, id: number, version: number) {
-  return {
-    used: {
-      isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
-      isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
-    },
-    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(version)}`),
-  }
-}
-
-const BY_VERSION = 'sequence_group_version'
-
 /** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
 async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {
-  const rows = await select(connection, readResults([claim]))
-  return rows.length > 0
+  return (await select(connection, readResults([claim]))).length > 0
 }
 
 /** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
@@ -166,4 +155,34 @@ async function hasIssued(connection: Connection, id: number, index: string, whic
        lock in share mode`,
   )
   return rows.length > 0
+}
+
+/** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
+const MOST_GROUPS = 10_000
+
+/**
+ * Makes a change of a definition conflict with flushes on other nodes of a cluster, where this node's locks have no
+ * effect: writes the rows in which they issue numbers.
+ */
+async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
+  const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
+  if (clustered?.Value !== 'ON') return
+  const beyond = await select(
+    connection,
+    `select id from sequence_group where sequence_id = ${integer(id)} limit 1 offset ${MOST_GROUPS}`,
+  )
+  if (beyond.length > 0) {
+    throw new NthError(
+      'BAD_USER_INPUT',
+      `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
+      { argument: 'definition', limit: MOST_GROUPS },
+    )
+  }
+  await connection.query(
+    `update sequence_group g
+       join sequence_value v on v.group_id = g.id
+        set v.definitions = v.definitions + 1
+      where g.sequence_id = ${integer(id)}
+        and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
+  )
 }

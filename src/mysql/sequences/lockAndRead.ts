@@ -1,5 +1,5 @@
 import { EMPTY_POSITION } from '../../core/groupCommit/sequenceRun.ts'
-import { rowsOf } from '../connections/session.ts'
+import type { Position } from '../../core/sequences/blocks.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
@@ -28,7 +28,7 @@ export function lockSequenceGroups(members: Members, at: Date, form: FlushForm):
     ...(sequenceGroups.length <= NARROW && sequenceGroups.every((member) => mayAdvance(member, form))
       ? advanceSteps(sequenceGroups, at, form)
       : [
-          ...together(gapless, form).flatMap((some) => select(lockGaplessGroups(some), ownerOf(some))),
+          ...together(gapless, form).flatMap(gaplessSteps),
           ...together(sequenceGroups, form).flatMap(positionSteps),
           ...together(sequenceGroups, form).flatMap((some) => lockRevisions(members, some)),
           ...gapless.flatMap(reservationSteps),
@@ -48,9 +48,8 @@ function isOpen({ row, run }: SequenceGroupMember): boolean {
 }
 
 /**
- * On a cluster a shared lock only holds on one node. There a change of the definition also writes the rows in which
- * numbers are issued, so that the two conflict. For a process's first use of such a row, this update makes them
- * conflict.
+ * On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which
+ * numbers are issued; where this process has not used such a row yet, this update makes the two conflict.
  */
 function noteUse(some: readonly SequenceGroupMember[]): string {
   return `update sequence force index (primary)
@@ -58,11 +57,7 @@ function noteUse(some: readonly SequenceGroupMember[]): string {
  where id in (${sequenceIdsOf(some)})`
 }
 
-interface LockedSequence extends SequenceDefinitionRow {
-  id: number
-  version: number
-  definitions: number
-}
+type LockedSequence = SequenceDefinitionRow & Record<'id' | 'version' | 'definitions', number>
 
 /**
  * Locks the sequences, and sets an empty position for each sequence group whose sequence exists; its own row is read
@@ -75,8 +70,8 @@ function definitionSteps(some: readonly SequenceGroupMember[]): Step[] {
  where s.id in (${sequenceIdsOf(some)})
  order by s.id
   lock in share mode`
-  return select(statement, sequenceKeyOf(some), (answer) => {
-    const sequences = new Map(rowsOf<LockedSequence>(answer).map((row) => [row.id, row]))
+  return select<LockedSequence>(statement, sequenceKeyOf(some), (rows) => {
+    const sequences = new Map(rows.map((row) => [row.id, row]))
     for (const member of some) {
       const { run, row } = member
       const sequence = sequences.get(row.sequenceId)
@@ -86,21 +81,16 @@ function definitionSteps(some: readonly SequenceGroupMember[]): Step[] {
   })
 }
 
-function lockGaplessGroups(some: readonly SequenceGroupMember[]): string {
-  return `select id
+function gaplessSteps(some: readonly SequenceGroupMember[]): Step[] {
+  const statement = `select id
   from sequence_group force index (primary)
  where id in (${groupIdsOf(some)})
  order by id
    for update`
+  return select(statement, ownerOf(some))
 }
 
-interface PositionRow {
-  group_id: number
-  identity: number
-  value: number | null
-  next_value: number | null
-  generation: number
-}
+type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
 function positionSteps(some: readonly SequenceGroupMember[]): Step[] {
@@ -113,26 +103,21 @@ select id, ${integer(periodKey)}, identity
  where id in (${groupIdsOf(same)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
-    const lock = `select group_id, identity, value, next_value, generation
+    const lock = `select group_id as id, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
  where group_id in (${groupIdsOf(same)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
-    const locked = select(lock, owner, (answer) => readPositions(same, rowsOf(answer)))
+    const locked = select<PositionRow>(lock, owner, (rows) => {
+      const positions = new Map(rows.map((row) => [row.id, row]))
+      for (const member of same) {
+        const { row, found } = member
+        const { identity, last = null, next = null, generation = 0 } = positions.get(row.id) ?? {}
+        member.found = found && identity === row.identity ? { ...found, last, next, generation } : undefined
+      }
+    })
     return isCreating ? [{ statement: create, owner }, ...locked] : locked
   })
-}
-
-function readPositions(some: readonly SequenceGroupMember[], rows: readonly PositionRow[]): void {
-  const positions = new Map(rows.map((row) => [row.group_id, row]))
-  for (const member of some) {
-    const row = positions.get(member.row.id)
-    const { found } = member
-    member.found =
-      found && row?.identity === member.row.identity
-        ? { ...found, last: row.value, next: row.next_value, generation: row.generation }
-        : undefined
-  }
 }
 
 function reservationSteps(member: SequenceGroupMember): Step[] {
@@ -141,19 +126,18 @@ function reservationSteps(member: SequenceGroupMember): Step[] {
   const free =
     run.reservations > 0 ? readFree({ id, periodKey: run.periodKey, definition }, run.reservations) : []
   return [
-    ...select('select utc_timestamp(3) as now', owner, (answer) => {
-      const [row] = rowsOf<{ now: Date }>(answer)
+    ...select<{ now: Date }>('select utc_timestamp(3) as now', owner, ([row]) => {
       if (member.found && row) member.found.now = row.now.getTime()
     }),
     ...free.flatMap((statement) =>
-      select(statement, owner, (answer) => {
-        const values = rowsOf<{ value: number }>(answer).map(({ value }) => value)
+      select<{ value: number }>(statement, owner, (rows) => {
+        const values = rows.map(({ value }) => value)
         if (member.found) member.found.free = inOrder([...member.found.free, ...values], definition)
       }),
     ),
     ...(run.tokens.length > 0
-      ? select(readTokens(run.tokens), owner, (answer) => {
-          if (member.found) member.found.reservations = rowsOf<ReservationRow>(answer).map(reservationIn)
+      ? select<ReservationRow>(readTokens(run.tokens), owner, (rows) => {
+          if (member.found) member.found.reservations = rows.map(reservationIn)
         })
       : []),
   ]

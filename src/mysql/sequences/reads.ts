@@ -1,5 +1,6 @@
 import type { PageByName } from '../../core/counters/pages.ts'
 import { keyText } from '../../core/counters/state.ts'
+import type { Position } from '../../core/sequences/blocks.ts'
 import type {
   SequenceGroupKey,
   SequenceGroupsRead,
@@ -15,7 +16,7 @@ import { REVISION_OF_NOW } from '../revisions.ts'
 import { type NamedRow, nameIn, pageBy, select, selectByName, selectByParent } from '../select.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 import { type KeyRow, keyIn } from './record.ts'
-import { inOrder, type Place, readFirstFree } from './reservations.ts'
+import { inOrder, readFirstFree } from './reservations.ts'
 
 /** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */
 export const SEQUENCE_EXISTS = `(s.is_defined or exists (
@@ -28,12 +29,8 @@ const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SE
            join sequence s on s.namespace_id = n.id`
 
 export function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
-  const statement = selectByName(
-    keys,
-    's.name',
-    (isNamed) => `${SELECT_SEQUENCES} where ${isNamed} and ${SEQUENCE_EXISTS}`,
-  )
-  return sequencesIn(connection, statement)
+  const selectNamed = (isNamed: string) => `${SELECT_SEQUENCES} where ${isNamed} and ${SEQUENCE_EXISTS}`
+  return sequencesIn(connection, selectByName(keys, 's.name', selectNamed))
 }
 
 export function listSequences(connection: Connection, namespace: string, page: PageByName) {
@@ -53,12 +50,12 @@ async function sequencesIn(connection: Connection, statement: string): Promise<S
 const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
        v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
 
-interface SequenceGroupRow extends KeyRow, SequenceDefinitionRow {
+interface SequenceGroupRow
+  extends KeyRow,
+    SequenceDefinitionRow,
+    Record<'latest_period_key' | 'value' | 'next_value', number | null> {
   /** Null: the sequence group was never used. */
   id: number | null
-  latest_period_key: number | null
-  value: number | null
-  next_value: number | null
   /** These are set together with the value. */
   updated_at: Date
   latest_zone: Buffer
@@ -114,17 +111,14 @@ export async function listSequenceGroups(
 
 async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
   const groups = rows.map((row) => storedIn(row, now))
-  const used = groups.flatMap(({ id, ...group }): Used[] => (id === null ? [] : [{ id, ...group }]))
+  const used = groups.filter((group): group is Used => group.id !== null)
   await readPositions(connection, used)
   await readFreeNumbers(connection, used)
   return groups.map(({ stored }) => stored)
 }
 
 /** A sequence group with a row. */
-interface Used extends Place {
-  isInLatestPeriod: boolean
-  stored: StoredSequenceGroup
-}
+type Used = ReturnType<typeof storedIn> & { id: number }
 
 function storedIn(row: SequenceGroupRow, now: Date) {
   const definition = sequenceDefinitionIn(row)
@@ -153,27 +147,22 @@ function storedIn(row: SequenceGroupRow, now: Date) {
 async function readPositions(connection: Connection, groups: readonly Used[]): Promise<void> {
   const others = groups.filter(({ isInLatestPeriod }) => !isInLatestPeriod)
   for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
-    const rows = await select<{ group_id: number; value: number | null; next_value: number | null }>(
+    const rows = await select<Position & { id: number }>(
       connection,
-      `select group_id, value, next_value
+      `select group_id as id, value as last, next_value as next
          from sequence_value force index (primary)
         where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
     )
-    const found = new Map(rows.map((row) => [row.group_id, row]))
-    for (const { id, stored } of same) {
-      const row = found.get(id)
-      if (row) stored.position = { last: row.value, next: row.next_value }
-    }
+    const found = new Map(rows.map(({ id, last, next }) => [id, { last, next }]))
+    for (const { id, stored } of same) stored.position = found.get(id) ?? stored.position
   }
 }
 
 async function readFreeNumbers(connection: Connection, groups: readonly Used[]): Promise<void> {
   const gapless = groups.filter(({ definition }) => definition.gapless)
   if (gapless.length === 0) return
-  const rows = await select<{ group_id: number; value: number }>(
-    connection,
-    gapless.map(readFirstFree).join('\nunion all\n'),
-  )
+  const statement = gapless.map(readFirstFree).join('\nunion all\n')
+  const rows = await select<Record<'group_id' | 'value', number>>(connection, statement)
   for (const { id, definition, stored } of gapless) {
     const free = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
     stored.free = inOrder(free, definition)[0] ?? null

@@ -23,12 +23,9 @@ export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_gr
 
 export type KeyRow = Record<'namespace' | 'sequence' | 'its_group', Buffer>
 
-export interface RecordRow extends KeyRow, SequenceDefinitionRow {
-  id: number
-  identity: number
-  sequence_id: number
-  version: number
-}
+export type RecordRow = KeyRow &
+  SequenceDefinitionRow &
+  Record<'id' | 'identity' | 'sequence_id' | 'version', number>
 
 export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroupKey {
   return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }

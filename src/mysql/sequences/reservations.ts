@@ -3,17 +3,13 @@ import type { ReservationState, StoredReservation } from '../../core/sequences/s
 import { bytes, instant, integer, list } from '../literals.ts'
 
 /** States by their code in the database. */
-export const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
+const STATES: readonly ReservationState[] = ['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']
 
 const OPEN = codeOf('RESERVED')
 const EXPIRED = codeOf('EXPIRED')
 
 /** A sequence group in a period. */
-export interface Place {
-  id: number
-  periodKey: number
-  definition: SequenceDefinition
-}
+type Place = { id: number; periodKey: number; definition: SequenceDefinition }
 
 /**
  * Reads the released numbers of the current generation, and the expired ones by the database's clock: of each, those to
@@ -22,11 +18,22 @@ export interface Place {
  * Expired numbers are searched for among all open ones, in the order of the numbers, and only if there are any: so a
  * large number of them takes no longer than one.
  */
-export function readFree(place: Place, count: number, lock = 'for update'): string[] {
-  return [
-    freeIn(place, 'reservation_free', RELEASED, { count, lock }),
-    freeIn(place, 'reservation_held', expired(place), { count, lock }),
-  ]
+export function readFree({ id, periodKey, definition }: Place, count: number, lock = 'for update'): string[] {
+  const { minValue, maxValue } = definition
+  const place = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
+  // The generation is a subquery: with a join, the server would not use an index for the order.
+  const freeIn = (index: string, condition: string) => `select group_id, value
+  from reservation force index (${index})
+ where ${place} and generation = (select generation from sequence_value where ${place} ${lock})
+   and ${condition}
+   and value between ${integer(minValue ?? Number.MIN_SAFE_INTEGER)} and ${integer(maxValue ?? Number.MAX_SAFE_INTEGER)}
+ order by value ${isDescending(definition) ? 'desc' : 'asc'}
+ limit ${integer(count)} ${lock}`
+  const isExpired = `state = ${OPEN} and expires_at <= utc_timestamp(3)
+   and (select min(o.expires_at)
+          from reservation o force index (reservation_open)
+         where o.group_id = ${integer(id)} and o.state = ${OPEN}) <= utc_timestamp(3)`
+  return [freeIn('reservation_free', 'is_free = 1'), freeIn('reservation_held', isExpired)]
 }
 
 /** Reads the same without locks: the first of each kind. */
@@ -39,33 +46,6 @@ export function readFirstFree(place: Place): string {
 /** Numbers in the order in which they are issued. */
 export function inOrder(numbers: readonly number[], definition: SequenceDefinition): number[] {
   return numbers.toSorted((a, b) => (isDescending(definition) ? b - a : a - b))
-}
-
-/** The generation is a subquery: with a join, the server would not use an index for the order. */
-function freeIn(
-  { id, periodKey, definition }: Place,
-  index: string,
-  condition: string,
-  { count, lock }: { count: number; lock: string },
-): string {
-  const { minValue, maxValue } = definition
-  const place = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
-  return `select group_id, value
-  from reservation force index (${index})
- where ${place} and generation = (select generation from sequence_value where ${place} ${lock})
-   and ${condition}
-   and value between ${integer(minValue ?? Number.MIN_SAFE_INTEGER)} and ${integer(maxValue ?? Number.MAX_SAFE_INTEGER)}
- order by value ${isDescending(definition) ? 'desc' : 'asc'}
- limit ${integer(count)} ${lock}`
-}
-
-const RELEASED = 'is_free = 1'
-
-function expired({ id }: Place): string {
-  return `state = ${OPEN} and expires_at <= utc_timestamp(3)
-   and (select min(o.expires_at)
-          from reservation o force index (reservation_open)
-         where o.group_id = ${integer(id)} and o.state = ${OPEN}) <= utc_timestamp(3)`
 }
 
 /** Locks and reads reservations. */
@@ -120,23 +100,15 @@ export function closeReservation({ token, state, isFree }: StoredReservation): s
  where token = ${literal(token)}`
 }
 
-export interface ReservationRow {
-  token: Buffer
-  period_key: number
-  generation: number
-  value: number
-  formatted: Buffer
-  state: number
-  is_free: number
-  expires_at: Date
-}
+export type ReservationRow = Record<'period_key' | 'generation' | 'value' | 'state' | 'is_free', number> &
+  Record<'token' | 'formatted', Buffer> & { expires_at: Date }
 
 export function reservationIn(row: ReservationRow): StoredReservation {
   return {
     kind: 'reservation',
     token: row.token.toString('hex'),
     value: row.value,
-    formatted: row.formatted.toString('utf8'),
+    formatted: row.formatted.toString(),
     state: STATES[row.state] ?? 'EXPIRED',
     expiresAt: row.expires_at.getTime(),
     periodKey: row.period_key,
@@ -145,14 +117,13 @@ export function reservationIn(row: ReservationRow): StoredReservation {
   }
 }
 
-const TOKEN = /^[0-9a-f]{32}$/
-
 /** A reservation's token as a literal. */
 export function literal(token: string): string {
-  if (!TOKEN.test(token)) throw new RangeError(`${token} is not a token`)
+  if (!/^[0-9a-f]{32}$/.test(token)) throw new RangeError(`${token} is not a token`)
   return `x'${token}'`
 }
 
-function codeOf(state: ReservationState): number {
+/** Its code in the database. */
+export function codeOf(state: ReservationState): number {
   return STATES.indexOf(state)
 }

@@ -1,13 +1,10 @@
-import { rowsOf } from '../connections/session.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
 import { ownerOf, type Step, select } from '../flush/steps.ts'
 import { integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
+import type { SequenceGroupRecord } from './record.ts'
 
-interface Raised {
-  row: { id: number; key: string }
-  raise: number
-}
+type Raised = { row: SequenceGroupRecord; raise: number }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
 export function raiseRevisions(raised: readonly Raised[], first?: number): Step {
@@ -21,7 +18,7 @@ export function raiseRevisions(raised: readonly Raised[], first?: number): Step 
    set ${raisedRevision('not is_used', by, first)},
        is_used = true
  where id in (${ids.join(', ')})`,
-    owner: ownerOf(raised.map((run) => ({ run }))),
+    owner: ownerOf(raised),
   }
 }
 
@@ -39,11 +36,7 @@ export function lockRevisions(members: Members, sequenceGroups: readonly Sequenc
   })
 }
 
-interface RevisionRow {
-  id: number
-  revision: string | number
-  is_used: number
-}
+type RevisionRow = Record<'id' | 'is_used', number> & { revision: string | number }
 
 function readSteps(
   sequenceGroups: readonly SequenceGroupMember[],
@@ -55,8 +48,8 @@ function readSteps(
   from sequence_group force index (primary)
  where id in (${list(sequenceGroups, ({ row }) => integer(row.id))})
  order by id ${locking}`
-  return select(statement, ownerOf(sequenceGroups), (answer) => {
-    const rows = new Map(rowsOf<RevisionRow>(answer).map((row) => [row.id, row]))
+  return select<RevisionRow>(statement, ownerOf(sequenceGroups), (found) => {
+    const rows = new Map(found.map((row) => [row.id, row]))
     for (const member of sequenceGroups) {
       const row = rows.get(member.row.id)
       const before = row && revisionBefore(row, member)

@@ -1,7 +1,5 @@
 import { keyText } from '../../core/counters/state.ts'
 import { NthError } from '../../core/errors.ts'
-import type { Rows } from '../../core/rows.ts'
-import type { Reservation } from '../../core/sequences/state.ts'
 import {
   type SequenceGroupKey,
   type SequenceStore,
@@ -30,28 +28,49 @@ export function openSequenceStore(
     read: readRows,
     create: createSequenceGroups,
   })
+  /** Sequence groups of reservations: the row cached by name, if it has the same key. */
+  const loadByToken = loadInBatches<string, SequenceGroupRecord>(
+    (token) => token,
+    (tokens) =>
+      database.withRetry(async (connection) => {
+        const { incarnation } = failover
+        const found = await readByToken(connection, tokens)
+        return new Map(
+          found.map((row) => {
+            const loaded = recordIn(row, incarnation)
+            const cached = rows.cached(keyIn(row))
+            return [row.token.toString('hex'), cached?.key === loaded.key ? cached : loaded]
+          }),
+        )
+      }),
+  )
   return {
     rows,
-    rowsOfReservations: reservationRows(database, failover, rows),
+    rowsOfReservations: {
+      load: loadByToken,
+      cached: () => undefined,
+      async loadOrCreate(token) {
+        const row = await loadByToken(token)
+        if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
+        return row
+      },
+      forget: () => undefined,
+    },
     readSequences: retried(database, readSequences),
     readSequenceGroups: retried(database, readSequenceGroups),
     list: retried(database, listSequences),
     listSequenceGroups: retried(database, listSequenceGroups),
-    readReservations: retried(database, readReservations),
-    readReservationSequenceGroups: retried(database, readReservationSequenceGroups),
+    readReservations: retried(database, async (connection, tokens: readonly string[]) => {
+      const found = await select<ReservationRow>(connection, readPresent(tokens))
+      return found.map(reservationIn)
+    }),
+    readReservationSequenceGroups: retried(database, async (connection, tokens: readonly string[]) => {
+      const found = await readByToken(connection, tokens)
+      return found.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+    }),
     define: (key, change, when) => defineSequence(definitions, key, change, when),
     delete: (key) => deleteSequence(definitions, key),
   }
-}
-
-async function readReservations(connection: Connection, tokens: readonly string[]): Promise<Reservation[]> {
-  const rows = await select<ReservationRow>(connection, readPresent(tokens))
-  return rows.map(reservationIn)
-}
-
-async function readReservationSequenceGroups(connection: Connection, tokens: readonly string[]) {
-  const rows = await readByToken(connection, tokens)
-  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
 }
 
 async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
@@ -78,39 +97,6 @@ async function createSequenceGroups(connection: Connection, keys: readonly Seque
       `insert into sequence_group (sequence_id, name, identity, revision, is_used)
        values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
     )
-  }
-}
-
-/** Finds the sequence groups of reservations. Uses rows that are cached by name. */
-function reservationRows(
-  database: Database,
-  failover: FailoverDetector,
-  groups: Rows<SequenceGroupKey, SequenceGroupRecord>,
-): Rows<string, SequenceGroupRecord> {
-  const load = loadInBatches<string, SequenceGroupRecord>(
-    (token) => token,
-    (tokens) =>
-      database.withRetry(async (connection) => {
-        const { incarnation } = failover
-        const rows = await readByToken(connection, tokens)
-        return new Map(
-          rows.map((row) => {
-            const loaded = recordIn(row, incarnation)
-            const cached = groups.cached(keyIn(row))
-            return [row.token.toString('hex'), cached?.key === loaded.key ? cached : loaded]
-          }),
-        )
-      }),
-  )
-  return {
-    load,
-    cached: () => undefined,
-    async loadOrCreate(token) {
-      const row = await load(token)
-      if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
-      return row
-    },
-    forget: () => undefined,
   }
 }
 

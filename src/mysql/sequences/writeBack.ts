@@ -1,5 +1,6 @@
 import type { Decision } from '../../core/groupCommit/writer.ts'
 import type { NumberState } from '../../core/sequences/state.ts'
+import type { Marks } from '../counters/update.ts'
 import { type SequenceGroupMember, sequenceGroupMember } from '../flush/members.ts'
 import { type FlushForm, ownerOf, type Step, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
@@ -8,14 +9,12 @@ import { inLockOrder, isIssuedIn } from './record.ts'
 import { closeReservation, insertReservations, takeFree } from './reservations.ts'
 import { raiseRevisions } from './revisions.ts'
 
-interface Written extends SequenceGroupMember {
-  write: NumberState
-}
+type Written = SequenceGroupMember & { write: NumberState }
 
 /** The statements that write sequence groups. */
 export function writeSequenceGroups(
   sequenceGroups: Decision['sequenceGroups'],
-  { at, first }: { at: Date; first: number | undefined },
+  { at, first }: Omit<Marks, 'raise'>,
   form: FlushForm,
 ): Step[] {
   const written = sequenceGroups
@@ -24,10 +23,7 @@ export function writeSequenceGroups(
   const moved = written.filter(({ write }) => write.isMoved)
   const raised = written.map(({ row, write }) => ({ row, raise: write.raised }))
   return [
-    ...together(moved, form).map((some) => ({
-      statement: writePositions(some, at),
-      owner: ownerOf(some),
-    })),
+    ...together(moved, form).map((some) => ({ statement: writePositions(some, at), owner: ownerOf(some) })),
     ...together(raised, form).map((some) => raiseRevisions(some, first)),
     ...written.flatMap((one) => {
       const { row, run, write } = one
