@@ -85,6 +85,21 @@ it('begins nothing more for a caller who has gone', async () => {
   expect([gate.begun(), faults]).toEqual([2, []])
 })
 
+it('refuses what a page of another origin asks while it closes, on a connection that is in use', async () => {
+  const gate = createGate()
+  const { url, close, faults } = await startFront(gate)
+  const wire = openWire(url)
+  const origin = postHead('Origin: https://shop.example', 'Content-Length: 0')
+  wire.write(requestOf(INCREMENT), origin)
+  await gate.reached(1)
+  const closed = close()
+  gate.open()
+  const text = await wire.ended()
+  await closed
+  expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 503'])
+  expect(faults).toEqual([])
+})
+
 it.each([1, 3])('answers %i requests of a caller who says that it has sent all', async (count) => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)

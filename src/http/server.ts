@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
@@ -54,7 +54,10 @@ export async function listen({
   })
   // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
-  const onLoopback = () => isLoopback(addressOf(server).address)
+  let bound: AddressInfo | undefined
+  // Kept, as a server that is closing has no address. It is bound to a port, not to the path of a socket.
+  const address = () => (bound ??= server.address() as AddressInfo)
+  const onLoopback = () => isLoopback(address().address)
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
   const corsHeaders = createCors(allowedOrigins, onLoopback, warn)
@@ -78,7 +81,7 @@ export async function listen({
 
   return {
     /** Where it can be reached: `http://127.0.0.1:4000`. */
-    url: urlOf(addressOf(server)),
+    url: urlOf(address()),
 
     async serve(options: ApiOptions): Promise<void> {
       const pages = await readPages(options.nth)
@@ -98,11 +101,6 @@ export async function listen({
       clearTimeout(patience)
     },
   }
-}
-
-/** The server is bound to a port and an address, not to the path of a socket. */
-function addressOf(server: Server): AddressInfo {
-  return server.address() as AddressInfo
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

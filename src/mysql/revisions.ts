@@ -20,9 +20,6 @@ export function raisedRevision(
   return `revision = if(${isNew}, ${first}, revision) + ${raise}`
 }
 
-/** Reads the initial revision of rows that are changed for the first time in this transaction. */
-export const READ_FIRST_REVISION = `select ${REVISION_OF_NOW} as first`
-
 /**
  * Initial version of a row, chosen at random: after a failover that lost rows, a server reuses their ids, and a process
  * that cached a lost row must not find its version under that id.

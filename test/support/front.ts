@@ -8,12 +8,12 @@ import { openTestNth } from './nth.ts'
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
   options: Partial<Omit<ListenOptions, 'host' | 'port'>> & { around?: (nth: Nth) => Nth } = {},
-): Promise<Client & { faults: unknown[] }> {
+): Promise<Client & { faults: unknown[]; close: () => Promise<void> }> {
   const { around = (nth) => nth, ...rest } = options
   const nth = openTestNth(await freshDatabase())
   const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], ...rest })
   onTestFinished(server.close)
   const faults: unknown[] = []
   await server.serve({ nth: around(nth), onFault: (fault) => faults.push(fault) })
-  return { ...clientOf(server.url), faults }
+  return { ...clientOf(server.url), faults, close: server.close }
 }

@@ -120,15 +120,6 @@ mutation SetAValue {
 }`,
 ]
 
-/**
- * GraphiQL's tabs are animated when the page opens, and an unused tab moves away from the pointer at the first click,
- * which is lost. The title would wrap beside so many tabs, and overflow.
- */
-const STYLE = `<style>
-.graphiql-tab { transform: none !important; }
-.graphiql-logo { white-space: nowrap; }
-</style>`
-
 let page: Promise<Page> | undefined
 
 /** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
@@ -140,7 +131,7 @@ export function graphiqlPage(): Promise<Page> {
 /** In a thread of its own: loading the renderer takes 140 ms, and rendering 50, which would hold up other requests. */
 async function makePage(): Promise<Page> {
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
-  const worker = new Worker(new URL('graphiqlRenderer.mjs', PAGES), { workerData: { options, style: STYLE } })
+  const worker = new Worker(new URL('graphiqlRenderer.mjs', PAGES), { workerData: options })
   const [{ body, gzipped }] = await once(worker, 'message')
   return pageOf({
     type: 'text/html; charset=utf-8',

@@ -5,7 +5,7 @@ import { periodTotalSteps } from '../counters/periods.ts'
 import { slotSteps } from '../counters/slots.ts'
 import { addReturningOld, change, lock, readRevisions } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
-import { READ_FIRST_REVISION } from '../revisions.ts'
+import { REVISION_OF_NOW } from '../revisions.ts'
 import { mayAdvance } from '../sequences/advance.ts'
 import { lockSequenceGroups } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
@@ -63,7 +63,7 @@ function firstRevisionSteps(members: Members, form: FlushForm): Step[] {
     members.counters.some(({ run }) => run.withRevision && !run.coalesced) ||
     members.sequenceGroups.some((member) => member.run.withRevision && !mayAdvance(member, form))
   if (!isWanted) return []
-  return select(READ_FIRST_REVISION, undefined, ([row]) => {
+  return select(`select ${REVISION_OF_NOW} as first`, undefined, ([row]) => {
     members.first = row?.first
   })
 }
