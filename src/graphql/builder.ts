@@ -13,7 +13,7 @@ export interface Context {
   nth: Nth
   /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
-  /** Root fields that were started, and the items in their lists. */
+  /** Root fields that were started, and the items in the lists of all but the first. */
   started?: number
 }
 
