@@ -63,7 +63,7 @@ it.each([
     `mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { ${many(80, 'value')} } }`,
   ],
   ['long names', `query($longNames: [String!]!) { ${many(20, 'counters(names: $longNames) { id }')} }`],
-  ['lists of ids', `query($ids: [ID!]!) { ${many(200, 'nodes(ids: $ids) { id }')} }`],
+  ['lists of ids', `query($ids: [ID!]!) { ${many(60, 'nodes(ids: $ids) { id }')} }`],
   ['lists of wrong ids', `query($wrongIds: [ID!]!) { ${many(200, 'nodes(ids: $wrongIds) { id }')} }`],
   ['changes that are each refused', `mutation { ${many(800, 'increment(name: "") { value }')} }`],
   [
