@@ -14,7 +14,7 @@ export interface Context {
   /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
   /** Root fields that were started, and the items in the lists of all but the first. */
-  started?: number
+  startedItems?: number
 }
 
 export const builder = new SchemaBuilder<{

@@ -25,10 +25,11 @@ for (const root of [schema.getQueryType(), schema.getMutationType()]) {
     if (!resolve) continue
     // Otherwise hundreds of fields that fail at once, or that check long lists, would run in one tick.
     field.resolve = (parent, args, context, info) => {
-      const isFirst = context.started === undefined
+      const isFirst = context.startedItems === undefined
       const items = isFirst ? 0 : listItems(args)
-      context.started = (context.started ?? 0) + 1 + items
-      if (isFirst || context.started <= AT_ONCE || hasRoom(items)) return resolve(parent, args, context, info)
+      context.startedItems = (context.startedItems ?? 0) + 1 + items
+      if (isFirst || context.startedItems <= AT_ONCE || hasRoom(items))
+        return resolve(parent, args, context, info)
       return untilRoom(items).then(() => resolve(parent, args, context, info))
     }
   }

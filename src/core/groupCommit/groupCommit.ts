@@ -6,7 +6,7 @@ import { type Call, doubtful } from './call.ts'
 import { type FlushOptions, flushAll, probe } from './flushLoop.ts'
 import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
 import { openQuarantine } from './quarantine.ts'
-import { type Applied, MissingRow, type NamedOperation, type Request, type RowOperation } from './request.ts'
+import { type Applied, MissingRow, type NamedOperation, type Request, resolveRows } from './request.ts'
 import type { Failure, Writer } from './writer.ts'
 
 /**
@@ -104,7 +104,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     const before = call.operations
     if (before.length > 0) for (const named of call.request.operations) named.forget()
     try {
-      const resolved = resolveRows(call, now)
+      const resolved = resolveRows(call.request, now)
       call.operations = resolved instanceof Promise ? await resolved : resolved
       if (before.length > 0 && before.every(({ row }, index) => row.key === call.operations[index]?.row.key))
         await waitForRows(call)
@@ -209,29 +209,5 @@ export function openGroupCommit(options: GroupCommitOptions) {
     for (const call of calls)
       call.settle(call.isCommitting ? doubtful(call, 'An internal error occurred', error) : errorOf(error))
     return false
-  }
-}
-
-/**
- * Looks up the rows of a call: from the cache, or else from the database, where missing ones may be created. Synchronous
- * if all are cached.
- *
- * @throws {MissingRow} if a row doesn't exist and must not be created
- */
-function resolveRows({ request }: Call, now: () => Date): RowOperation[] | Promise<RowOperation[]> {
-  const { operations, missingRows } = request
-  const cached: RowOperation[] = []
-  for (const named of operations) {
-    const operation = named.cached()
-    if (operation) cached.push(operation)
-  }
-  if (cached.length === operations.length) return cached
-  return Promise.all(operations.map(resolve))
-
-  async function resolve(named: NamedOperation): Promise<RowOperation> {
-    const operation =
-      named.cached() ?? (await (missingRows === 'fail' ? named.load() : named.loadOrCreate(now())))
-    if (!operation) throw new MissingRow()
-    return operation
   }
 }

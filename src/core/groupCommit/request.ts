@@ -58,6 +58,32 @@ function named<Name, R extends Row>(rows: Rows<Name, R>, name: Name, on: (row: R
   }
 }
 
+/**
+ * Looks up the rows of a request: from the cache, or else from the database, where missing ones may be created. Synchronous
+ * if all are cached.
+ *
+ * @throws {MissingRow} if a row doesn't exist and must not be created
+ */
+export function resolveRows(
+  { operations, missingRows }: Request,
+  now: () => Date,
+): RowOperation[] | Promise<RowOperation[]> {
+  const cached: RowOperation[] = []
+  for (const named of operations) {
+    const operation = named.cached()
+    if (operation) cached.push(operation)
+  }
+  if (cached.length === operations.length) return cached
+  return Promise.all(operations.map(resolve))
+
+  async function resolve(named: NamedOperation): Promise<RowOperation> {
+    const operation =
+      named.cached() ?? (await (missingRows === 'fail' ? named.load() : named.loadOrCreate(now())))
+    if (!operation) throw new MissingRow()
+    return operation
+  }
+}
+
 /** The result of a call, once its operations are durable. */
 export interface Applied {
   /** The result of each operation, in order. */

@@ -124,7 +124,11 @@ let page: Promise<Page> | undefined
 
 /** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
 export function graphiqlPage(): Promise<Page> {
-  page ??= makePage()
+  page ??= makePage().catch((error) => {
+    // The next request tries again.
+    page = undefined
+    throw error
+  })
   return page
 }
 
@@ -133,9 +137,5 @@ async function makePage(): Promise<Page> {
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
   const worker = new Worker(new URL('graphiqlRenderer.mjs', PAGES), { workerData: options })
   const [{ body, gzipped }] = await once(worker, 'message')
-  return pageOf({
-    type: 'text/html; charset=utf-8',
-    body: Buffer.from(body.buffer),
-    gzipped: Buffer.from(gzipped.buffer),
-  })
+  return pageOf({ type: 'text/html; charset=utf-8', body: Buffer.from(body), gzipped: Buffer.from(gzipped) })
 }
