@@ -53,8 +53,8 @@ async function insertCounters(connection: Connection, { namespace, size }: Leade
 async function insertValues(connection: Connection, { namespace, size }: Leaderboard): Promise<void> {
   await connection.query(
     `insert into counter_value
-            (counter_id, period, starts_at, slot, version, value, revision, created_at, updated_at)
-     select c.id, 0, '1970-01-01', 0, c.version,
+            (counter_id, slot, version, value, revision, created_at, updated_at)
+     select c.id, 0, c.version,
             cast(substring(c.name, ?) as unsigned) * ? % ? + 1, 1, utc_timestamp(3), utc_timestamp(3)
        from counter c
        join namespace n on n.id = c.namespace_id

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { apply, applyAll, coalesce, type RowState, type ValueOperation } from '../src/core/counters/apply.ts'
+import { apply, applyAll, type RowState } from '../src/core/counters/apply.ts'
 import { NthError } from '../src/core/errors.ts'
 import { type ModelState, rowOf, step } from './support/model.ts'
 import { PLAIN } from './support/plain.ts'
@@ -14,11 +14,6 @@ const number = fc.oneof(
   fc.integer({ min: -3, max: 3 }),
   fc.maxSafeInteger(),
   fc.constantFrom(MAX, -MAX, MAX - 1, 1 - MAX),
-)
-
-const operation: fc.Arbitrary<ValueOperation> = fc.oneof(
-  { weight: 4, arbitrary: number.map((delta): ValueOperation => ({ kind: 'add', delta })) },
-  { weight: 1, arbitrary: number.map((to): ValueOperation => ({ kind: 'set', to })) },
 )
 
 function rowWith(value: number): RowState {
@@ -36,37 +31,6 @@ function rowWith(value: number): RowState {
 }
 
 const AT = new Date(0)
-
-it('merges operations into one that leaves behind what they would, if none of them is refused', () => {
-  let coalesced = 0
-  fc.assert(
-    fc.property(number, fc.array(operation, { minLength: 1, maxLength: 20 }), (previous, operations) => {
-      const one = operations.reduce<ValueOperation | undefined>(
-        (before, each, index) => (index === 0 ? each : before && coalesce(before, each)),
-        undefined,
-      )
-      const alone = rowWith(previous)
-      const together = rowWith(previous)
-      const answers = operations.map((each) => apply(alone, each, AT))
-      if (!one || answers.some((answer) => answer instanceof NthError)) return
-      coalesced++
-      expect(apply(together, one, AT)).not.toBeInstanceOf(NthError)
-      expect(together.value).toBe(alone.value)
-    }),
-    { numRuns: RUNS },
-  )
-  expect(coalesced).toBeGreaterThan(RUNS / 8)
-})
-
-it('never merges into something that no statement could hold', () => {
-  fc.assert(
-    fc.property(operation, operation, (first, second) => {
-      const one = coalesce(first, second)
-      const held = one?.kind === 'set' ? one.to : one?.delta
-      expect(one === undefined || Number.isSafeInteger(held)).toBe(true)
-    }),
-  )
-})
 
 it('refuses to count on from a value that is out of range itself', () => {
   const row = rowWith(2 ** 53)

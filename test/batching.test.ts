@@ -55,15 +55,12 @@ it('reads nodes with one statement', async () => {
   expect(statements).toHaveLength(1)
 })
 
-/** What is added in periods is one statement, in the trip of COMMIT. */
-const ADDED_IN_PERIODS = /^insert into counter_value[^;]*;\ncommit$/
-
 it('changes a counter that it knows in two trips, by one statement', async () => {
   const { ask } = await startService()
   await ask(increment)
   const statements = collectStatements()
   await ask(increment)
-  expect(statements).toEqual([expect.stringMatching(onceChanged), expect.stringMatching(ADDED_IN_PERIODS)])
+  expect(statements).toEqual([expect.stringMatching(onceChanged), 'commit'])
 })
 
 it('changes a counter for all callers who wait by one statement', async () => {
@@ -72,7 +69,7 @@ it('changes a counter for all callers who wait by one statement', async () => {
   await counters.incrementBy(key, 1)
   const statements = collectStatements()
   const changes = await Promise.all(upTo(1000).map((delta) => counters.incrementBy(key, delta)))
-  expect(statements).toEqual([expect.stringMatching(onceChanged), expect.stringMatching(ADDED_IN_PERIODS)])
+  expect(statements).toEqual([expect.stringMatching(onceChanged), 'commit'])
   let value = 1
   for (const [index, change] of changes.entries()) {
     expect(change).toMatchObject({ previousValue: value, value: value + index + 1 })
@@ -87,9 +84,6 @@ it('changes many counters in one transaction, whatever the number of statements'
   const statements = collectStatements()
   const changes = await Promise.all(keys.map((key, index) => counters.incrementBy(key, (index % 3) - 1)))
   expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
-  expect(statements).toEqual([
-    expect.stringMatching(/^start transaction;/),
-    expect.stringMatching(ADDED_IN_PERIODS),
-  ])
+  expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
   expect(statements[0]?.match(/update counter_value/g)).toHaveLength(3)
 })

@@ -62,13 +62,11 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   let finish: () => void = () => undefined
   const writer: Writer = {
     async flush({ counters: runs, decide }) {
-      flushed.push(
-        runs.reduce((sum, { coalesced }) => sum + (coalesced?.kind === 'add' ? coalesced.delta : 0), 0),
-      )
+      flushed.push(runs.reduce((sum, { addition = 0 }) => sum + addition, 0))
       await new Promise<void>((resolve) => {
         finish = resolve
       })
-      const found = { value: 0, periodTotals: undefined, revision: undefined }
+      const found = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
       decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
       return { kind: 'committed' }
     },
@@ -101,7 +99,7 @@ it('does not send again what may be committed, when a writer fails in a way that
   const writer: Writer = {
     async flush({ counters: runs, decide }) {
       flushes += 1
-      const found = { value: 0, periodTotals: undefined, revision: undefined }
+      const found = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
       decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
       throw broken
     },

@@ -61,8 +61,10 @@ it('takes the stretch of time that is asked for, from the period that holds its 
   )
   await query(
     target,
-    `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-     values (1, 2, '2026-03-27 23:00:00', 0, 0, 1), (1, 2, '2026-03-28 23:00:00', 0, 0, 2), (1, 2, '2026-03-29 22:00:00', 0, 0, 3)`,
+    `insert into counter_history (counter_id, period, start, value)
+     values (1, 2, ${Date.UTC(2026, 2, 27, 23) / 1000}, 1),
+            (1, 2, ${Date.UTC(2026, 2, 28, 23) / 1000}, 2),
+            (1, 2, ${Date.UTC(2026, 2, 29, 22) / 1000}, 3)`,
   )
   const history = async (args: string, period = 'DAY') =>
     (await ask(`{ counter(name: "c") { history(period: ${period}, ${args}) { start end value } } }`)).counter

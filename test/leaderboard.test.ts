@@ -89,10 +89,10 @@ it('shows each counter as it is, beside the value that it is listed by', async (
     for (const _ of upTo(8)) await counters.incrementBy(key, 1)
     await counters.listLeaderboard('n', page)
     // As a change of which the copy doesn't know yet.
-    await query(target, 'update counter_value set value = value + 1 where period = 0 and value > 0')
+    await query(target, 'update counter_value set value = value + 1 where value > 0')
     const [{ n } = { n: 0 }] = await query(
       target,
-      'select cast(sum(value) as signed) as n from counter_value where period = 0',
+      'select cast(sum(value) as signed) as n from counter_value',
     )
     const listed = await counters.listLeaderboard('n', page)
     expect(listed.reduce((sum, { value }) => sum + value, 0)).toBe(n)
@@ -237,11 +237,11 @@ it.each(ORDERS)(
     await query(
       target,
       `insert into counter (id, namespace_id, name) select id, 1, cast(id as char) from (${numbers}) numbers`,
-      `insert into counter_value (counter_id, period, starts_at, slot, version, value, revision, updated_at)
-     select id, 0, '1970-01-01', 0, 1, greatest(cast(id as signed) - 9999, 0), 1, '2026-01-01' + interval greatest(cast(id as signed) - 9999, 0) second
+      `insert into counter_value (counter_id, slot, version, value, revision, updated_at)
+     select id, 0, 1, greatest(cast(id as signed) - 9999, 0), 1, '2026-01-01' + interval greatest(cast(id as signed) - 9999, 0) second
        from counter where id >= 10`,
       `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
-     select counter_id, 1, value, updated_at, 1 from counter_value where counter_id >= 10 and period = 0`,
+     select counter_id, 1, value, updated_at, 1 from counter_value where counter_id >= 10`,
       'analyze table namespace, counter, counter_value, leaderboard',
     )
     const page = { order, limit: 10, fromEnd: false } as const

@@ -33,7 +33,7 @@ it('finds what a process that was killed had not listed yet, and what was change
   await query(
     target,
     'delete from leaderboard',
-    'update counter_value set value = value * 10, revision = revision + 1 where period = 0',
+    'update counter_value set value = value * 10, revision = revision + 1',
     "insert into leaderboard values (3, 1, 3, '2026-01-01', 1)",
     // Another process has just looked, but before this one started.
     "insert into scheduled_job values ('scan leaderboard', utc_timestamp() - interval 1 minute)",

@@ -26,12 +26,14 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
     expect(await counters.read(key)).toMatchObject({ value: 120, definition: { slots: 5 } })
     expect(await valueIn(counters, 'MONTH')).toBe(120)
   }
-  const rows = await query(target, 'select period, slot, value from counter_value order by period, slot')
-  // Each slot of each period has had its share: that one has none of 120 is one in 10^11.
-  expect(rows.map(({ period, slot }) => [period, slot])).toEqual(
-    [0, 1, 2, 4].flatMap((period) => upTo(5).map((slot) => [period, slot - 1])),
+  const rows = await query(
+    target,
+    'select slot, value, day_added, month_added from counter_value order by slot',
   )
-  expect(Math.max(...rows.map(({ value }) => value))).toBeLessThan(60)
+  // Each slot has had its share: that one has none of 120 is one in 10^11.
+  expect(rows.map(({ slot, value }) => [slot, value > 0 && value < 60])).toEqual(
+    upTo(5).map((slot) => [slot - 1, true]),
+  )
   const ranked = await first?.counters.listLeaderboard('n', { order: 'VALUE_DESC', limit: 9, fromEnd: false })
   const listed = await first?.counters.list('n', { prefix: '', limit: 9, fromEnd: false })
   expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
@@ -150,7 +152,7 @@ it('changes its slots under load of two processes without losing a hit', async (
     // The hour may have turned meanwhile.
     if (period !== 'HOUR') expect([period, await valueIn(counters, period)]).toEqual([period, counted])
   }
-  expect(await query(target, 'select slot from counter_value where period = 0')).toEqual([{ slot: 0 }])
+  expect(await query(target, 'select slot from counter_value')).toEqual([{ slot: 0 }])
   // Exact again.
   const changes = await Promise.all(upTo(20).map(() => counters.incrementBy(key, 1, told)))
   expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(20).map((n) => counted + n))

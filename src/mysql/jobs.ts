@@ -4,10 +4,9 @@ import type { JobContext } from './batches.ts'
 import type { Database } from './connections/database.ts'
 import { withTimeout } from './connections/timeout.ts'
 import { sweepPeriods } from './counters/cleanup.ts'
-import { BEGINNING } from './counters/update.ts'
 import { sweepKeys } from './flush/cleanup.ts'
 import { scanLeaderboard } from './leaderboard/leaderboardCopy.ts'
-import { bytes, integer, list } from './literals.ts'
+import { bytes, EPOCH, integer, list } from './literals.ts'
 import { select } from './select.ts'
 import { sweepSequences } from './sequences/cleanup.ts'
 
@@ -104,7 +103,7 @@ export async function claimDue(database: Database, jobs: readonly Pick<Scheduled
   await database.withRetry(async (connection) => {
     await connection.query(
       `insert ignore into scheduled_job (name, started_at)
-       values ${list(jobs, ({ name }) => `(${bytes(name)}, ${BEGINNING})`)}`,
+       values ${list(jobs, ({ name }) => `(${bytes(name)}, ${EPOCH})`)}`,
     )
     for (const { name, everyS } of jobs) {
       const [{ affectedRows }] = await connection.query<ResultSetHeader>(

@@ -29,6 +29,9 @@ export function digest(hash: string): string {
   return `x'${hash}'`
 }
 
+/** 1970: `never`, in a column without nulls. */
+export const EPOCH = '19700101000000'
+
 /** A UTC instant, or milliseconds since 1970, for a `datetime(3)`: `20261120230200.123`. */
 export function instant(at: Date | number): string {
   const date = typeof at === 'number' ? new Date(at) : at

@@ -54,12 +54,11 @@ interface Canvas {
 }
 
 async function soldAt(target: Parameters<typeof query>[0], period: number, at: number, value: number) {
-  const startsAt = new Date(at).toISOString().slice(0, 19).replace('T', ' ')
   await query(
     target,
-    `insert into counter_value (counter_id, period, starts_at, slot, version, value)
-     select id, ${period}, '${startsAt}', 0, 0, ${value} from counter where name = 'Bulldozer'
-     on duplicate key update counter_value.value = counter_value.value + ${value}`,
+    `insert into counter_history (counter_id, period, start, value)
+     select id, ${period}, ${Math.floor(at / 1000)}, ${value} from counter where name = 'Bulldozer'
+     on duplicate key update counter_history.value = counter_history.value + ${value}`,
   )
 }
 

@@ -10,6 +10,7 @@ import { openTestNth } from '../support/nth.ts'
 import { openOnce } from '../support/openOnce.ts'
 import { PATIENCE } from '../support/privateServer.ts'
 import { runSize } from '../support/random.ts'
+import { sums } from '../support/totals.ts'
 
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
@@ -77,11 +78,7 @@ it('gives each caller a number of its own, whichever of two nodes it is counted 
   expect(told.tickets).toEqual(upTo(told.tickets.length))
   expect(new Set(confirmed).size).toBe(confirmed.length)
   for (const target of targets) {
-    const value = async (what: string) => Number((await query(target, `select ${what} as v`))[0]?.v)
-    const sum = (period: number) => `(select sum(value) from counter_value where period = ${period})`
-    for (const period of [0, 1, 2, 4]) {
-      await expect.poll(() => value(sum(period)), PATIENCE).toBe(told.hot.length)
-    }
+    await expect.poll(() => sums(target), PATIENCE).toEqual(Array(4).fill(told.hot.length))
     const numbers = `select value from reservation where state = 1`
     expect((await query(target, numbers)).map(({ value }) => value).toSorted((a, b) => a - b)).toEqual(
       confirmed,

@@ -13,6 +13,7 @@ import { dataDirectory } from '../support/nthProcess.ts'
 import { PATIENCE, privateServer, signalServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
 import { createRandom, runSize } from '../support/random.ts'
+import { sums } from '../support/totals.ts'
 
 const CALLERS = 64
 const key: CounterKey = { namespace: 'n', name: 'hot' }
@@ -29,8 +30,7 @@ async function expectExact({ counters }: Nth, target: Target, { answered, refuse
   expect(refused).toEqual([])
   expect(answered.toSorted((a, b) => a - b)).toEqual(upTo(answered.length))
   expect((await counters.read(key)).value).toBe(answered.length)
-  const sums = await query(target, 'select period, sum(value) as sum from counter_value group by period')
-  expect(sums.map(({ sum }) => Number(sum))).toEqual(Array(4).fill(answered.length))
+  expect(await sums(target)).toEqual(Array(4).fill(answered.length))
 }
 
 /** The same by callers with a key for each call, on a counter with a bound that is far away. */

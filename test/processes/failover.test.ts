@@ -69,6 +69,7 @@ it('counts in rows of their own after a restore that lost them, on a connection 
     'fence',
     'counter',
     'counter_value',
+    'counter_history',
     'sequence',
     'sequence_group',
     'sequence_value',

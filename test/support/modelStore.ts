@@ -151,8 +151,11 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
     const decision = decide({
       counters: new Map(
         [...stored].map(([run, { value, added }]) => {
-          const periodTotals = run.wantsPeriodValues ? [added] : undefined
-          return [run, { value, periodTotals, revision: undefined }]
+          const isAdded = run.addition !== undefined && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
+          const columns = { start: 0, added: BigInt(added) }
+          const isRead = !isAdded || run.wantsPeriodValues
+          const periods = isRead ? [{ columns, inHistory: 0n, inOtherSlots: 0n }] : undefined
+          return [run, { value, isAdded, periods, revision: undefined, now: 0 }]
         }),
       ),
       sequenceGroups: new Map(),
@@ -162,27 +165,22 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
       }),
     })
     if (decision === 'withdraw') return { kind: 'withdrawn' }
-    const sumOf = (run: CounterRun) => Number(BigInt(stored.get(run)?.added ?? 0) + run.added)
-    const end = Number.MAX_SAFE_INTEGER - SMALL_SUM
-    if (runs.some((run) => !run.wantsPeriodValues && Math.abs(sumOf(run)) > end))
-      return { kind: 'failed', cause: fate, isFull: true }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
       const writes = new Map(decision.counters.map(({ run, write }) => [run, write]))
       for (const [run, before] of stored) {
         const { name } = rowIn(run)
-        const { coalesced } = run
+        const { addition } = run
         const write = writes.get(run)
-        const added = sumOf(run)
         if (write === 'deleted') {
           table.rows.delete(name)
         } else if (write) {
-          const { value, definition = before.definition } = write
+          const { value, columns, definition = before.definition } = write
+          const added = columns.reduce((sum, one) => sum + Number(one.added), before.added)
           const version = definition === before.definition ? before.version : before.version + 1
           table.rows.set(name, { ...before, value, added, version, definition })
-        } else if (coalesced) {
-          const value = coalesced.kind === 'set' ? coalesced.to : before.value + coalesced.delta
-          table.rows.set(name, { ...before, value, added })
+        } else if (addition !== undefined) {
+          table.rows.set(name, { ...before, value: before.value + addition, added: before.added + addition })
         }
       }
       for (const one of decision.toStore) table.keys.set(one.claim.key, one)

@@ -4,14 +4,12 @@ import { type Crossed, crossed } from './bounds.ts'
 import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
 
 export type CounterOperation =
-  | ValueOperation
+  | { kind: 'add'; delta: number }
+  | { kind: 'set'; to: number }
   /** Changes the definition, never the value. */
   | { kind: 'define'; change: DefinitionChange }
   /** Deletes the row. Later operations count in a new one. */
   | { kind: 'delete' }
-
-/** An operation that can be coalesced with others. */
-export type ValueOperation = { kind: 'add'; delta: number } | { kind: 'set'; to: number }
 
 export interface CounterResult {
   value: number
@@ -50,14 +48,6 @@ export class RowState {
   constructor(definition: Definition) {
     this.definition = definition
   }
-}
-
-/** One operation with the effect of two, in order; undefined: it would leave the safe range. */
-export function coalesce(first: ValueOperation, second: ValueOperation): ValueOperation | undefined {
-  if (second.kind === 'set') return second
-  const sum = (first.kind === 'set' ? first.to : first.delta) + second.delta
-  if (!Number.isSafeInteger(sum)) return undefined
-  return first.kind === 'set' ? { kind: 'set', to: sum } : { kind: 'add', delta: sum }
 }
 
 /** Applies an operation to a row's state at an instant. If it is refused, nothing changes. */

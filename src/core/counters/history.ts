@@ -5,7 +5,6 @@ import { joinNames } from '../names.ts'
 import {
   type Bucket,
   calendarOf,
-  DAY_MS,
   HALF_MS,
   isOpened,
   LONGEST_MS,
@@ -111,9 +110,6 @@ function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
   return { from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
 }
 
-/** Maximum time after the end of a period until the sweep has folded its slots. */
-const APART_MS = 2 * DAY_MS
-
 /** Maximum number of rows behind the totals of some periods. */
 function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Bucket[], now: number): number {
   const { retention, slots } = counter
@@ -121,8 +117,8 @@ function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Buc
   return sources.reduce((rows, { period, from, to }) => {
     const lengthMs = LONGEST_MS[period]
     const until = Math.min(to, now)
-    const count = (since: number) => Math.max(0, Math.ceil((until - Math.max(from, since)) / lengthMs) + 1)
-    return rows + count(from) + (slots > 1 ? count(now - APART_MS - lengthMs) * slots : 0)
+    // Each slot has one more.
+    return rows + Math.max(0, Math.ceil((until - from) / lengthMs) + 1) + slots
   }, 0)
 }
 

@@ -20,7 +20,7 @@ export function historySourcesOf(
   const own = retention.periods.find((kept) => kept.period === period)
   // The coarsest kept period that divides it.
   const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
-  const since = finer || !own ? completeSince(retention, own, now) : Number.NEGATIVE_INFINITY
+  const since = finer || !own ? completeSince(retention, own, now) : keptSince(retention, own, now)
   const sources =
     finer && from < since
       ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
@@ -30,10 +30,13 @@ export function historySourcesOf(
 }
 
 /** Start of the first complete period, in milliseconds since 1970. */
-function completeSince({ timeZone }: Retention, own: TrackedPeriod | undefined, now: number): number {
+function completeSince(retention: Retention, own: TrackedPeriod | undefined, now: number): number {
   if (!own) return Number.POSITIVE_INFINITY
-  const complete = own.since ?? Number.NEGATIVE_INFINITY
-  if (own.keepDays === null) return complete
-  // Periods that end after that are not deleted yet.
-  return Math.max(complete, calendarOf(timeZone).bucketAt(own.period, now - own.keepDays * DAY_MS).start)
+  return Math.max(own.since ?? Number.NEGATIVE_INFINITY, keptSince(retention, own, now))
+}
+
+/** Start of the first period that is kept: earlier ones may be deleted, or not yet. */
+function keptSince({ timeZone }: Retention, { period, keepDays }: TrackedPeriod, now: number): number {
+  if (keepDays === null) return Number.NEGATIVE_INFINITY
+  return calendarOf(timeZone).bucketAt(period, now - keepDays * DAY_MS).start
 }

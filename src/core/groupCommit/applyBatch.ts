@@ -50,7 +50,6 @@ export function applyBatch(
     decision: {
       counters: writesOf(counters),
       sequenceGroups: writesOf(sequenceGroups),
-      additions: counters.filter(({ added }) => added !== 0n),
       toStore,
       toRelease: claims.filter(({ key }) => !known.has(key)),
     },

@@ -1,4 +1,5 @@
 import type { CounterOperation } from '../counters/apply.ts'
+import { type Definition, startsAt } from '../counters/definition.ts'
 import type { Claim } from '../idempotency.ts'
 import type { SequenceOperation } from '../sequences/state.ts'
 import type { Call } from './call.ts'
@@ -56,13 +57,18 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
   const counters = new Map<string, CounterRun>()
   const sequenceGroups = new Map<string, SequenceRun>()
   const claims = new Map<string, Claim>()
+  const startsOf = startsOnce(at)
 
   const batched = calls.map((call): BatchedCall => {
     const { request } = call
     if (request.claim) claims.set(request.claim.key, request.claim)
     const operations = call.operations.map((one): RunOperation => {
       if (one.kind === 'counter') {
-        const run = runIn(counters, one.row.key, () => new CounterRun(one.row, precautions))
+        const run = runIn(
+          counters,
+          one.row.key,
+          () => new CounterRun(one.row, precautions, startsOf(one.row.definition)),
+        )
         run.include(one.operation, request)
         return { kind: 'counter', run, operation: one.operation }
       }
@@ -89,11 +95,21 @@ function runIn<Run>(runs: Map<string, Run>, key: string, open: () => Run): Run {
   return opened
 }
 
+/** Computes the starts of the running periods once for each definition: most counters share theirs. */
+function startsOnce(at: Date): (definition: Definition) => readonly number[] {
+  const known = new Map<Definition, readonly number[]>()
+  return (definition) => {
+    const starts = known.get(definition) ?? startsAt(definition, at.getTime())
+    known.set(definition, starts)
+    return starts
+  }
+}
+
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
 function shareLockedPath(calls: readonly BatchedCall[]): void {
   for (const { call, operations } of calls) {
     if (call.request.mode === 'one') continue
-    const mayRefuse = operations.some((one) => one.kind === 'counter' && !one.run.coalesced)
+    const mayRefuse = operations.some((one) => one.kind === 'counter' && one.run.addition === undefined)
     if (mayRefuse) for (const { run } of operations) run.takeLockedPath()
   }
 }

@@ -1,6 +1,14 @@
-import { type CounterOperation, coalesce, RowState, raiseBy, type ValueOperation } from '../counters/apply.ts'
+import { type CounterOperation, RowState, raiseBy } from '../counters/apply.ts'
 import type { Definition } from '../counters/definition.ts'
+import {
+  addInPeriod,
+  type ColumnWrite,
+  type FoundPeriod,
+  type HistoryAddition,
+  totalOf,
+} from '../counters/runningPeriods.ts'
 import type { CounterRow } from '../rows.ts'
+import type { Period } from '../time/calendar.ts'
 import type { Precautions } from './precautions.ts'
 import type { Request } from './request.ts'
 
@@ -8,32 +16,47 @@ import type { Request } from './request.ts'
 export interface CounterFound {
   /** The value before. */
   value: number
-  /** The totals of its current periods before, where wanted, in the order of its definition. */
-  periodTotals: readonly number[] | undefined
   /** The revision before, where wanted; of some also where not. */
   revision: number | undefined
+  /** Whether its addition was made. If it was not, its operations are applied one by one. */
+  isAdded: boolean
+  /** Its tracked periods before, in the order of its definition; undefined: not read. */
+  periods: readonly FoundPeriod[] | undefined
+  /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
+  now: number
 }
 
-/** The new state of a locked counter. `definition`: the new one, if changed. */
+/** The new state of a locked counter. */
 export type CounterWrite =
   | 'deleted'
-  | { value: number; isCounted: boolean; raised: number; definition: Definition | undefined }
+  | {
+      value: number
+      isCounted: boolean
+      raised: number
+      columns: readonly ColumnWrite[]
+      history: readonly HistoryAddition[]
+      /** The new one, if changed. */
+      definition: Definition | undefined
+    }
 
 /** The operations of one flush on one counter. */
 export class CounterRun extends RowState {
   readonly row: CounterRow
+  /** Start of each tracked period that contains the instant of the flush, in milliseconds since 1970. */
+  readonly starts: readonly number[]
   /**
-   * All operations on it as one, sent as one statement. Undefined: the locked path. The row is read under lock, its
-   * operations are applied one by one, and then it is written.
+   * The sum of all operations on it, if all are additions: sent as one statement, which changes nothing unless the row
+   * has the running periods. Undefined: the locked path. The row is read under lock, its operations are applied one by
+   * one, and then it is written.
    */
-  coalesced: ValueOperation | undefined
-  /** How much its coalesced operations raise the revision. */
+  addition: number | undefined
+  /** How much its operations raise the revision. */
   raise = 0
   withRevision = false
   /** Whether its definition may be changed, or it may be deleted. */
   isForDefinition = false
-  /** Whether the totals of its current periods are read, for a caller who wants them or to check their range. */
-  wantsPeriodValues: boolean
+  /** Whether a caller wants the totals of its running periods. */
+  wantsPeriodValues = false
   /** The slot that is changed; undefined: all of them, under lock. */
   slot: number | undefined
 
@@ -42,67 +65,80 @@ export class CounterRun extends RowState {
   before = 0
   /** Whether an operation on it was refused, or undone with others of its call. */
   isRefused = false
+  /** Sum of the absolute values of its additions. */
+  #volume = 0
+  #found: CounterFound | undefined
 
-  constructor(row: CounterRow, precautions: Precautions) {
+  constructor(row: CounterRow, precautions: Precautions, starts: readonly number[]) {
     const { slots, bounds } = row.definition
     super(row.definition)
     this.row = row
+    this.starts = starts
     const isLocked = precautions.lockedPath.has(row.key)
-    const readsTotals = precautions.withPeriodTotals.has(row.key)
-    this.coalesced = bounds || isLocked ? undefined : NO_CHANGE
-    // One slot alone doesn't show whether the sum has room for more.
-    this.wantsPeriodValues = slots > 1 || readsTotals
-    this.slot = slots === 1 ? 0 : precautions.slotOf(row)
-    if (slots > 1 && (isLocked || readsTotals)) this.#takeAllSlots()
+    this.addition = bounds || isLocked || slots > 1 ? undefined : 0
+    this.slot = slots === 1 ? 0 : isLocked ? undefined : precautions.slotOf(row)
   }
 
-  include(operation: CounterOperation, request: Request): void {
-    const { claim, wantsPeriodValues, withRevision } = request
-    // A repeat may want what the first call didn't. A large delta may overflow a period.
-    if (wantsPeriodValues || claim || !isSmall(operation)) this.wantsPeriodValues = true
+  include(operation: CounterOperation, { claim, wantsPeriodValues, withRevision }: Request): void {
+    if (wantsPeriodValues) this.wantsPeriodValues = true
     if (withRevision) this.withRevision = true
     if (isForDefinition(operation)) this.isForDefinition = true
-    this.raise += raiseBy(operation.kind === 'add' ? operation.delta : null)
-    const isDecidedUnderLock = claim || operation.kind === 'define' || operation.kind === 'delete'
-    this.coalesced = isDecidedUnderLock ? undefined : this.coalesced && coalesce(this.coalesced, operation)
-    const isForOneSlot = operation.kind === 'add' && isSmall(operation)
-    if (this.row.definition.slots > 1 && !isForOneSlot) this.#takeAllSlots()
+    const isAddition = operation.kind === 'add'
+    this.raise += raiseBy(isAddition ? operation.delta : null)
+    this.#volume += isAddition ? Math.abs(operation.delta) : 0
+    // Without slots, the locked path also reads the totals of the periods, which a large addition may overflow.
+    const isRoomy = isAddition && this.#volume <= SMALL_SUM
+    this.addition =
+      isRoomy && !claim && this.addition !== undefined ? this.addition + operation.delta : undefined
+    // One slot alone doesn't show whether the sum has room for more.
+    if (this.row.definition.slots > 1 && !isRoomy) this.slot = undefined
   }
 
   takeLockedPath(): void {
-    this.coalesced = undefined
-  }
-
-  #takeAllSlots(): void {
-    this.slot = undefined
-    this.takeLockedPath()
+    this.addition = undefined
   }
 
   /** Sets its state as found; undefined: the row doesn't exist. */
   begin(found: CounterFound | undefined): void {
     this.isGone = found === undefined
     if (!found) return
-    const { value, periodTotals, revision } = found
-    this.before = value
-    this.value = value
-    this.revision = revision
-    this.periodTotals =
-      periodTotals &&
-      this.definition.periods.map(({ period }, index) => ({ period, value: periodTotals[index] ?? 0 }))
+    this.#found = found
+    this.before = found.value
+    this.value = found.value
+    this.revision = found.revision
+    if (!found.isAdded) this.addition = undefined
+    this.periodTotals = found.periods?.map((one, index) => ({
+      period: this.#period(index),
+      value: totalOf(one, this.#start(index)),
+    }))
   }
 
-  /** Whether its coalesced statement had the effect of its operations. */
+  /** Whether the statement that made its addition had the effect of its operations. */
   isAsSent(): boolean {
-    return !this.coalesced || !this.isRefused
+    return this.addition === undefined || !this.isRefused
   }
 
-  /** What to write; undefined: nothing, or its coalesced statement has written it. */
+  /** What to write; undefined: nothing, or the statement that made its addition has written it. */
   write(): CounterWrite | undefined {
-    const { value, counted, raised, isDefined, definition } = this
-    if (this.coalesced) return undefined
+    const { value, counted, added, raised, isDefined, definition } = this
+    if (this.addition !== undefined) return undefined
     if (this.isDeleted) return 'deleted'
     if (counted === 0 && !isDefined) return undefined
-    return { value, isCounted: counted > 0, raised, definition: isDefined ? definition : undefined }
+    const { periods = [], now = 0 } = this.#found ?? {}
+    const writes =
+      added === 0n
+        ? []
+        : periods.map((one, index) =>
+            addInPeriod(this.#period(index), one, { start: this.#start(index), added, now }),
+          )
+    return {
+      value,
+      isCounted: counted > 0,
+      raised,
+      columns: writes.flatMap(({ column }) => column ?? []),
+      history: writes.flatMap(({ history }) => history),
+      definition: isDefined ? definition : undefined,
+    }
   }
 
   /** Whether the change of one slot may have to be refused because of the others. */
@@ -111,25 +147,28 @@ export class CounterRun extends RowState {
     const sums = [this.value, ...(this.periodTotals ?? []).map(({ value }) => value)]
     return sums.some((sum) => Math.abs(sum) > ROOMY_SUM)
   }
+
+  #period(index: number): Period {
+    const { period } = this.row.definition.periods[index] ?? {}
+    if (!period) throw new RangeError(`No tracked period ${index}`)
+    return period
+  }
+
+  #start(index: number): number {
+    return this.starts[index] ?? 0
+  }
 }
 
-const NO_CHANGE: ValueOperation = { kind: 'add', delta: 0 }
+/** Maximum sum of the absolute values of additions that are made without reading the totals that they change. */
+export const SMALL_SUM = 2 ** 42
 
 /**
- * Up to this sum, one slot can be changed without a lock on all: 1 024 others, each with 10 000 small additions at the
- * same time, can't make the sum leave the safe range.
+ * Up to this sum, one slot can be changed without a lock on all: 1 024 others, each with small additions at the same
+ * time, can't make the sum leave the safe range.
  */
 const ROOMY_SUM = 2 ** 52
-const SMALL_DELTA = 2 ** 28
-
-/** More than the small additions of one flush can add up to. */
-export const SMALL_SUM = 2 ** 42
 
 /** Whether it changes or deletes the definition of a counter. */
 export function isForDefinition(operation: { kind: string }): boolean {
   return operation.kind === 'define' || operation.kind === 'delete'
-}
-
-function isSmall(operation: CounterOperation): boolean {
-  return operation.kind !== 'add' || Math.abs(operation.delta) <= SMALL_DELTA
 }

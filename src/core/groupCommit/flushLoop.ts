@@ -75,7 +75,7 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
         const { cause, failingKey, isFull, isLocked } = outcome
         for (const call of open) call.obstacle = cause
         isImpatient ||= isLocked === true
-        if (isFull) refuseFull(batch, precautions)
+        if (isFull) refuseDefinitions(batch)
         if (failingKey !== undefined)
           open = without(open, [failingKey], (leaving) => quarantine(failingKey, leaving, outcome))
         else if (!isLocked) {
@@ -150,6 +150,8 @@ async function flushApart(
   const [call, ...others] = calls
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
+    // The definition that was cached may be the cause.
+    for (const named of call.request.operations) named.forget()
     const [first, ...more] = call.operations
     if (first && more.length === 0) context.quarantine(first.row.key, [], { kind: 'failed', cause })
     return false
@@ -168,14 +170,8 @@ function without(open: readonly Call[], keys: readonly string[], passOn: (leavin
   return staying
 }
 
-/**
- * Makes the next attempt read the period totals, which this one changed without reading. If they were read, a
- * definition would make a total too large: those calls are refused.
- */
-function refuseFull({ calls, counters }: Batch, { withPeriodTotals }: Precautions): void {
-  const wereRead = counters.every(({ row }) => withPeriodTotals.has(row.key))
-  for (const { row } of counters) withPeriodTotals.add(row.key)
-  if (!wereRead) return
+/** Refuses the definitions of a batch, of which one would make the total of a running period too large. */
+function refuseDefinitions({ calls }: Batch): void {
   const message = 'The total of a current period would leave the safe integer range; nothing was changed.'
   for (const { call, operations } of calls) {
     const isDefining = operations.some(({ operation }) => operation.kind === 'define')

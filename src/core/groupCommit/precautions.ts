@@ -8,8 +8,6 @@ export function openPrecautions(random: () => number) {
   return {
     /** Keys of rows whose operations may be refused: they take the locked path. */
     lockedPath: new Set<string>(),
-    /** Keys of counters whose period totals must be read, as they may overflow. */
-    withPeriodTotals: new Set<string>(),
     /** Draws a slot of a counter: the same in all attempts, as another session may hold another slot locked. */
     slotOf({ key, definition }: CounterRow) {
       const slot = slots.get(key) ?? Math.floor(random() * definition.slots)

@@ -38,8 +38,6 @@ export interface Found {
 export interface Decision {
   counters: readonly { run: CounterRun; write: CounterWrite }[]
   sequenceGroups: readonly { run: SequenceRun; write: NumberState }[]
-  /** The counters whose `added` goes to the totals of their current periods. */
-  additions: readonly CounterRun[]
   /** Results to store under new idempotency keys. */
   toStore: readonly StoredResults[]
   /** Claims without a result, to be removed. */
@@ -70,6 +68,6 @@ export interface Failure {
   isLocked?: boolean
   /** Refused for good. */
   isFault?: boolean
-  /** A period total that was not read would leave the safe range. */
+  /** A definition would make the total of a running period leave the safe range. */
   isFull?: boolean
 }

@@ -4,7 +4,6 @@ import type { Definition, TrackedPeriod } from '../../core/counters/definition.t
 import { type CounterState, unwritten } from '../../core/counters/state.ts'
 import { PERIODS, type Period } from '../../core/time/calendar.ts'
 import { type NamedRow, nameIn } from '../select.ts'
-import { BEGINNING } from './update.ts'
 
 /** Columns of a counter's definition. Table alias: c. */
 export const DEFINITION =
@@ -15,13 +14,13 @@ export type DefinitionRow = Record<'min_value' | 'max_value', number | null> & {
   kept: Buffer
 }
 
-/** Join condition of a counter's first all-time row. Table aliases: c and v. */
-export const JOIN_ALL_TIME = `v.counter_id = c.id and v.period = 0 and v.starts_at = ${BEGINNING} and v.slot = 0`
+/** Join condition of a counter's first row. Table aliases: c and v. */
+export const JOIN_VALUE = 'v.counter_id = c.id and v.slot = 0'
 
 /** A counter exists for readers from its first change or definition on. */
 export const COUNTER_EXISTS = 'v.created_at is not null'
 
-/** Expressions for a counter's all-time row, or over all of them if it has slots. */
+/** Expressions for a counter's row, or over all of them if it has slots. */
 export const VALUE = overSlots('cast(sum(s.value) as signed)', 'v.value')
 export const UPDATED_AT = overSlots('max(s.updated_at)', 'v.updated_at')
 export const REVISION = overSlots('cast(sum(s.revision) as unsigned)', 'v.revision')
@@ -70,7 +69,7 @@ export function definitionIn({ min_value: minValue, max_value: maxValue, saturat
   return { ...definition, bounds }
 }
 
-/** Period codes in the database. 0 is all time. */
+/** Period codes in the database. */
 export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
 
 /** Parses the column `periods`. */
@@ -98,5 +97,5 @@ function overSlots(all: string, one: string): string {
   return `if(c.slots = 1, ${one}, (
             select ${all}
               from counter_value s
-             where s.counter_id = c.id and s.period = 0 and s.starts_at = ${BEGINNING}))`
+             where s.counter_id = c.id))`
 }

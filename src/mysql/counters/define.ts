@@ -4,8 +4,10 @@ import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './columns.ts'
-import { replacedBySum, spread } from './slots.ts'
-import { allTime, type CounterRecord, type Marks } from './update.ts'
+import { closePeriods, NO_PERIODS, startSecond } from './periods.ts'
+import type { CounterRecord } from './record.ts'
+import { spread } from './slots.ts'
+import type { Marks } from './update.ts'
 
 /** Locks a counter's definition and its leaderboard row, to change or delete them. */
 export function lockDefinition({ id }: CounterRecord): string[] {
@@ -15,7 +17,7 @@ export function lockDefinition({ id }: CounterRecord): string[] {
   ]
 }
 
-/** Changes the definition of a locked counter, and the version of its all-time rows. */
+/** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
 export function redefine(row: CounterRecord, definition: Definition, noted: Marks): string[] {
   const { id, version, definition: present } = row
   const { bounds, slots, timeZone, periods } = definition
@@ -27,21 +29,21 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
        max_value = ${orNull(maxValue, integer)},
        saturates = ${overflow === 'SATURATE'},
        slots = ${integer(slots)},
-       most_slots = greatest(most_slots, ${integer(slots)}),
        time_zone = ${bytes(timeZone)},
        periods = ${bytes(periodsText(periods))},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
+    ...present.periods.map(({ period }) => closePeriods(id, period)),
     ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
     // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
     ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, noted.at.getTime())),
   ]
 }
 
-/** Deletes a locked counter for good: its id is never reused. The sweep deletes its other totals. */
+/** Deletes a locked counter for good: its id is never reused. The sweep deletes its history. */
 export function remove({ id }: CounterRecord): string[] {
   return [
-    `delete from counter_value where counter_id = ${integer(id)} and ${allTime()}`,
+    `delete from counter_value where counter_id = ${integer(id)}`,
     `delete from counter where id = ${integer(id)}`,
     `delete from leaderboard where counter_id = ${integer(id)}`,
     `insert ignore into deleted_counter (id) values (${integer(id)})`,
@@ -52,35 +54,46 @@ function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
   return `update counter_value
    set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
-       version = ${integer(version + 1)}
- where counter_id = ${integer(id)} and ${allTime()}`
+       version = ${integer(version + 1)},
+       ${NO_PERIODS}
+ where counter_id = ${integer(id)}`
 }
 
 /**
- * Rewrites the row of a current period with its total: after a change of the time zone, from the rows whose middle lies
- * in the period or later; and from finer periods, for what only they contain.
+ * Rewrites the history row of a running period with its total: after a change of the time zone, from the rows whose
+ * middle lies in the period or later; and from finer periods, for what only they contain.
  */
 function carryOver({ id, definition: present }: CounterRecord, next: Definition, period: Period, at: number) {
   const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
   const before = calendarOf(present.timeZone).bucketAt(period, at).start
   const kept = present.periods.find((tracked) => tracked.period === period)
-  if (kept && next.slots === present.slots && start === before) return []
+  if (kept && start === before) return []
   const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
   const earliest = kept && start !== before ? start - HALF_MS[period] : start
-  const own = `period = ${code} and starts_at >= ${instant(Math.max(earliest, since))}`
+  const own = `period = ${code} and start >= ${startSecond(Math.max(earliest, since))}`
   const stretch = { period, from: start, to: kept ? since : end }
   const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
   const parts = finer
     .filter((source) => source.period !== period)
     .map(
       ({ period, from, to }) =>
-        `period = ${PERIOD_CODES[period]} and starts_at >= ${instant(from)} and starts_at < ${instant(to)}`,
+        `period = ${PERIOD_CODES[period]} and start >= ${startSecond(from)} and start < ${startSecond(to)}`,
     )
-  return replacedBySum(id, {
-    period: code,
-    startsAt: instant(start),
-    from: kept ? [own, ...parts] : parts,
+  const from = kept ? [own, ...parts] : parts
+  const sum = 'coalesce(sum(value), 0)'
+  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
+  return [
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks. A sum beyond
+    // the safe range fails, as null.
+    `insert into counter_history (counter_id, period, start, value)
+select ${integer(id)}, ${code}, ${startSecond(start)}, if(${sum} between ${low} and ${high}, ${sum}, null)
+  from counter_history force index (primary)
+ where counter_id = ${integer(id)} and (${from.map((part) => `(${part})`).join(' or ') || 'false'})
+   for update
+on duplicate key update value = values(value)`,
     // Including rows left from an earlier retention of this period, maybe in another time zone.
-    replaced: `period = ${code} and starts_at >= ${instant(earliest)}`,
-  })
+    `delete from counter_history
+ where counter_id = ${integer(id)} and period = ${code}
+   and start >= ${startSecond(earliest)} and start <> ${startSecond(start)}`,
+  ]
 }

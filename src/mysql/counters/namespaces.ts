@@ -1,3 +1,4 @@
+import type { Retention } from '../../core/counters/definition.ts'
 import type { NamespaceState, NamespaceStore } from '../../core/counters/namespaces.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
@@ -11,7 +12,7 @@ const HAS_CONTENT = `(exists (
               select 1
                 from counter c
                 join counter_value v on v.counter_id = c.id
-               where c.namespace_id = n.id and v.period = 0 and ${COUNTER_EXISTS})
+               where c.namespace_id = n.id and ${COUNTER_EXISTS})
             or exists (
               select 1
                 from sequence s
@@ -71,6 +72,11 @@ function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]>
 function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
   return {
     name: name.toString(),
-    retention: { timeZone: time_zone.toString('latin1'), periods: periodsIn(periods.toString('latin1')) },
+    retention: retentionOf(time_zone, periods),
   }
+}
+
+/** Parses the columns of a retention. */
+export function retentionOf(timeZone: Buffer, periods: Buffer): Retention {
+  return { timeZone: timeZone.toString('latin1'), periods: periodsIn(periods.toString('latin1')) }
 }

@@ -15,14 +15,15 @@ import {
   DEFINITION,
   type DefinitionRow,
   definitionIn,
-  JOIN_ALL_TIME,
+  JOIN_VALUE,
   STATE,
   type StateRow,
   stateIn,
 } from './columns.ts'
 import { readHistory } from './history.ts'
-import { findOrCreateNamespace } from './namespaces.ts'
-import { BEGINNING, type CounterRecord } from './update.ts'
+import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
+import { openedColumns } from './periods.ts'
+import type { CounterRecord } from './record.ts'
 
 export function openCounterStore(
   database: Database,
@@ -65,8 +66,8 @@ async function readRows(connection: Connection, keys: readonly CounterKey[], inc
   )
 }
 
-/** Creates counters with their all-time rows. Readers don't see them before their first change or definition. */
-async function createCounters(connection: Connection, keys: readonly CounterKey[]): Promise<void> {
+/** Creates counters with their rows. Readers don't see them before their first change or definition. */
+async function createCounters(connection: Connection, keys: readonly CounterKey[], at: Date): Promise<void> {
   for (const [namespace, siblings] of groupBy(keys, (key) => key.namespace)) {
     const { id, time_zone, periods } = await findOrCreateNamespace(connection, namespace)
     const rest = `${bytes(time_zone)}, ${bytes(periods)}`
@@ -74,9 +75,11 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
       `insert into counter (namespace_id, name, version, time_zone, periods)
        values ${list(siblings, ({ name }) => `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest})`)}`,
     )
+    // Where the first change happens in the same periods, its statement finds them running.
+    const opened = openedColumns(retentionOf(time_zone, periods), at)
     await connection.query(
-      `insert into counter_value (counter_id, period, starts_at, slot, version, revision)
-       select id, 0, ${BEGINNING}, 0, version, ${REVISION_OF_NOW}
+      `insert into counter_value (counter_id, slot, version, revision${opened.names})
+       select id, 0, version, ${REVISION_OF_NOW}${opened.values}
          from counter
         where namespace_id = ${integer(id)} and name in (${list(siblings, ({ name }) => bytes(name))})`,
     )
@@ -86,7 +89,7 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
 const SELECT_COUNTERS = `select ${STATE}
            from namespace n
            join counter c on c.namespace_id = n.id
-           join counter_value v on ${JOIN_ALL_TIME}`
+           join counter_value v on ${JOIN_VALUE}`
 
 /** An extra row without a name, with the current time: the revision of counters without a row. */
 const READ_TIME = `select null, null, null, null, null, null, null, null, cast(${REVISION_OF_NOW} as unsigned), null, null`

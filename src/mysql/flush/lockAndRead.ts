@@ -1,9 +1,17 @@
-import type { RowDataPacket } from 'mysql2'
+import type { CounterFound } from '../../core/groupCommit/counterRun.ts'
 import type { Flush } from '../../core/groupCommit/writer.ts'
 import { lockDefinition } from '../counters/define.ts'
-import { periodTotalSteps } from '../counters/periods.ts'
+import {
+  andRoomyPeriods,
+  hasRoomyPeriods,
+  historySteps,
+  isRunning,
+  type PeriodsRow,
+  periodColumns,
+  periodsFound,
+} from '../counters/periods.ts'
 import { slotSteps } from '../counters/slots.ts'
-import { addReturningOld, change, lock, readRevisions } from '../counters/update.ts'
+import { add, addReturningOld, lock, read } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { mayAdvance } from '../sequences/advance.ts'
@@ -22,21 +30,32 @@ export function lockAndRead(members: Members, flush: Flush, form: FlushForm): St
   const [spread, single] = [counters.filter(hasSlots), counters.filter((member) => !hasSlots(member))]
   return [
     ...claimSteps(members, flush, form),
-    ...firstRevisionSteps(members, form),
+    ...(spread.length > 0 || isFirstRevisionWanted(members, form) ? clockSteps(members) : []),
     ...changeSteps(members, single, at, form),
-    ...revisionSteps(single),
-    ...spread.flatMap((member) => slotSteps(member, at)),
+    ...readAfterSteps(members, single),
+    ...spread.flatMap((member) => slotSteps(members, member)),
     ...lockSequenceGroups(members, at, form),
-    ...periodTotalSteps(counters, at, form),
+    ...together(spread, form).flatMap((some) => historySteps(some)),
     ...counters
       .filter(({ run }) => run.isForDefinition)
       .flatMap(({ row }) => lockDefinition(row).flatMap((statement) => select(statement, row.key))),
   ]
 }
 
-/** Reads locked rows whose value the answer did not show. */
-export function readAgain(members: Members, unsure: readonly CounterMember[]): Step[] {
-  return unsure.map((member) => lockStep(members, [member]))
+/**
+ * The statements of a round trip that only some flushes need. Locks rows whose value the answer did not show, or that
+ * did not have the running periods, and reads them with the history of these periods.
+ */
+export function readAgain(members: Members, unclear: readonly CounterMember[], form: FlushForm): Step[] {
+  return [
+    ...clockSteps(members),
+    ...together(unclear, form).flatMap((some) => [
+      ...lockSteps(some, (member, row) => {
+        member.found = row && foundIn(members, member, row)
+      }),
+      ...historySteps(some),
+    ]),
+  ]
 }
 
 function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): Step[] {
@@ -57,73 +76,114 @@ function claimSteps(members: Members, { claims, at }: Flush, form: FlushForm): S
   ]
 }
 
-/** Reads the initial revision of rows that only the second round trip writes, as results need it before. */
-function firstRevisionSteps(members: Members, form: FlushForm): Step[] {
-  const isWanted =
-    members.counters.some(({ run }) => run.withRevision && !run.coalesced) ||
-    members.sequenceGroups.some((member) => member.run.withRevision && !mayAdvance(member, form))
-  if (!isWanted) return []
-  return select(`select ${REVISION_OF_NOW} as first`, undefined, ([row]) => {
-    members.first = row?.first
+/** Whether initial revisions are wanted of rows that only the second round trip writes. */
+function isFirstRevisionWanted({ counters, sequenceGroups }: Members, form: FlushForm): boolean {
+  return (
+    counters.some(({ run }) => run.withRevision && run.addition === undefined) ||
+    sequenceGroups.some((member) => member.run.withRevision && !mayAdvance(member, form))
+  )
+}
+
+/** Reads the database's clock: also as the initial revision of rows, as results need it before they are written. */
+function clockSteps(members: Members): Step[] {
+  const statement = `select unix_timestamp() as now, ${REVISION_OF_NOW} as first`
+  return select<Record<'now' | 'first', number>>(statement, undefined, ([row]) => {
+    members.first ??= row?.first
+    if (row) members.now = 1000 * row.now
   })
 }
 
-/** Reads the revisions of rows that are already changed, where wanted. */
-function revisionSteps(counters: readonly CounterMember[]): Step[] {
-  const wanted = counters.filter(({ run }) => run.withRevision && run.coalesced)
+/** Reads rows after their additions, where their revisions or the totals of their periods are wanted. */
+function readAfterSteps(members: Members, counters: readonly CounterMember[]): Step[] {
+  const wanted = counters.filter(
+    ({ run }) => run.addition !== undefined && (run.withRevision || run.wantsPeriodValues),
+  )
   if (wanted.length === 0) return []
-  const statement = readRevisions(wanted.map(({ row }) => row.id))
-  return select(statement, ownerOf(wanted), (rows) => {
+  const statement = read(idsOf(wanted), periodColumns(wanted))
+  return select<ValueRow>(statement, ownerOf(wanted), (rows) => {
     const found = new Map(rows.map((row) => [row.id, row]))
     for (const member of wanted) {
       const row = found.get(member.row.id)
-      member.revision = row && row.revision - member.run.raise
+      if (row && member.isAdded && member.found) member.found = foundIn(members, member, row)
     }
   })
 }
 
 function changeSteps(members: Members, counters: CounterMember[], at: Date, form: FlushForm): Step[] {
-  if (counters.length > NARROW && !form.onePerStatement) return lockAndChange(members, counters, at)
+  if (counters.length > NARROW && !form.onePerStatement) return lockAndAdd(members, counters, at)
   return counters.flatMap((member): Step | Step[] => {
-    const { coalesced, raise } = member.run
-    if (coalesced?.kind !== 'add' || form.isTriggered) return lockAndChange(members, [member], at)
+    const { run, row } = member
+    if (run.addition === undefined || form.isTriggered) return lockAndAdd(members, [member], at)
     return {
-      statement: addReturningOld(member.row, coalesced.delta, { at, raise }),
-      owner: member.row.key,
+      statement: addReturningOld(row, run, run.addition, at),
+      owner: row.key,
       readResult({ affectedRows, insertId }) {
-        const value = insertId === 0 ? 'unsure' : Number(insertId)
-        member.before = affectedRows === 0 ? undefined : value
+        member.isAdded = affectedRows === 1
+        member.isUnclear = !member.isAdded || insertId === 0
+        if (!member.isUnclear) member.found = added(Number(insertId))
       },
     }
   })
 }
 
-/** Locks rows, and changes those of coalesced runs, with one statement for all that have the same operation. */
-function lockAndChange(members: Members, counters: CounterMember[], at: Date): Step[] {
-  const { statement, owner, readRows } = lockStep(members, counters)
-  const alike = groupBy(counters, ({ run }) => JSON.stringify([run.coalesced, run.raise]))
-  const changes = [...alike.values()].flatMap((group) => {
-    const { coalesced, raise } = group[0].run
-    const ids = group.map(({ row }) => row.id)
-    return coalesced ? [{ statement: change(ids, coalesced, { at, raise }), owner }] : []
+/** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
+function lockAndAdd(members: Members, counters: CounterMember[], at: Date): Step[] {
+  const locked = lockSteps(counters, (member, row) => {
+    const { run } = member
+    if (run.addition === undefined) {
+      member.found = row && foundIn(members, member, row)
+      member.isUnclear = row !== undefined && !isRunning(run, row)
+    } else if (row) {
+      member.isAdded = hasRoomyPeriods(run, row)
+      member.isUnclear = !member.isAdded
+      member.found = added(Number(row.value))
+    }
   })
-  return [...select(statement, owner, readRows), ...changes]
+  const alike = groupBy(
+    counters.filter(({ run }) => run.addition !== undefined),
+    ({ run }) => `${run.addition} ${run.raise}${andRoomyPeriods(run)}`,
+  )
+  const additions = [...alike.values()].map((group): Step => {
+    const [{ run }] = group
+    return { statement: add(idsOf(group), run, run.addition ?? 0, at), owner: ownerOf(counters) }
+  })
+  return [...locked, ...additions]
 }
 
-function lockStep(members: Members, counters: CounterMember[]): Step {
+type ValueRow = PeriodsRow & { id: number; version: number; value: number | string; revision: number | null }
+
+/** Locks rows, and reads them: undefined if they don't exist. */
+function lockSteps(
+  counters: readonly CounterMember[],
+  readRow: (member: CounterMember, row: ValueRow | undefined) => void,
+): Step[] {
+  return select<ValueRow>(lock(idsOf(counters), periodColumns(counters)), ownerOf(counters), (rows) => {
+    const found = new Map(rows.map((row) => [row.id, row]))
+    for (const member of counters) {
+      const row = found.get(member.row.id)
+      readRow(member, row?.version === member.row.version ? row : undefined)
+    }
+  })
+}
+
+function idsOf(counters: readonly CounterMember[]): number[] {
+  return counters.map(({ row }) => row.id)
+}
+
+/** A counter to which its addition was made, with the value before. */
+function added(value: number): CounterFound {
+  return { value, revision: undefined, isAdded: true, periods: undefined, now: 0 }
+}
+
+/** A counter as its row shows it, which includes its addition if that was made. */
+function foundIn({ first, now }: Members, { run, isAdded }: CounterMember, row: ValueRow): CounterFound {
+  const [addition, raise] = isAdded ? [run.addition ?? 0, run.raise] : [0, 0]
+  const revision = row.revision ?? first
   return {
-    statement: lock(counters.map(({ row }) => row.id)),
-    owner: ownerOf(counters),
-    readRows(rows: RowDataPacket[]) {
-      const found = new Map(rows.map((row) => [row.id, row]))
-      for (const member of counters) {
-        const row = found.get(member.row.id)
-        const { coalesced } = member.run
-        // Where the addition did not show the value before, it is already included.
-        const added = member.before === 'unsure' && coalesced?.kind === 'add' ? coalesced.delta : 0
-        member.before = row?.version === member.row.version ? Number(row?.value) - added : undefined
-        if (!coalesced) member.revision = row?.revision ?? members.first
-      }
-    },
+    value: Number(row.value) - addition,
+    revision: revision === undefined ? undefined : revision - raise,
+    isAdded,
+    periods: periodsFound(run, row, addition),
+    now,
   }
 }

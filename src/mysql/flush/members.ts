@@ -1,17 +1,19 @@
-import type { CounterRun } from '../../core/groupCommit/counterRun.ts'
+import type { CounterFound, CounterRun } from '../../core/groupCommit/counterRun.ts'
 import type { SequenceRun } from '../../core/groupCommit/sequenceRun.ts'
 import type { Flush, Found } from '../../core/groupCommit/writer.ts'
 import type { EarlierResults } from '../../core/idempotency.ts'
 import type { SequenceGroupFound } from '../../core/sequences/state.ts'
-import type { CounterRecord } from '../counters/update.ts'
+import type { CounterRecord } from '../counters/record.ts'
 import { inLockOrder, type SequenceGroupRecord } from '../sequences/record.ts'
 
 /** What a flush touches, in lock order, and what its first round trip finds. */
 export interface Members {
   counters: CounterMember[]
   sequenceGroups: SequenceGroupMember[]
-  /** Initial revision of rows that are changed for the first time, if wanted. */
+  /** Initial revision of rows that are changed for the first time, if it was read. */
   first: number | undefined
+  /** The database's clock, in milliseconds since 1970, if it was read. */
+  now: number
   /** Results under used keys. */
   earlier: EarlierResults[]
   /** Number of unused keys that were claimed. */
@@ -21,10 +23,12 @@ export interface Members {
 export interface CounterMember {
   run: CounterRun
   row: CounterRecord
-  /** The value before; undefined: there is no such row; `unsure`: the answer doesn't show it. */
-  before: number | 'unsure' | undefined
-  periodTotals: number[] | undefined
-  revision: number | undefined
+  /** Undefined: there is no such row. */
+  found: CounterFound | undefined
+  /** Whether its row must be read again: the answer doesn't show the value, or it may not have the running periods. */
+  isUnclear: boolean
+  /** Whether its addition was made. */
+  isAdded: boolean
 }
 
 export interface SequenceGroupMember {
@@ -39,6 +43,7 @@ export function membersOf({ counters, sequenceGroups }: Flush): Members {
     counters: counters.map(counterMember).sort((a, b) => a.row.id - b.row.id),
     sequenceGroups: sequenceGroups.map(sequenceGroupMember).sort(inLockOrder),
     first: undefined,
+    now: 0,
     earlier: [],
     claimed: 0,
   }
@@ -47,7 +52,7 @@ export function membersOf({ counters, sequenceGroups }: Flush): Members {
 export function counterMember(run: CounterRun): CounterMember {
   // All rows come from this store.
   const row = run.row as CounterRecord
-  return { run, row, before: undefined, periodTotals: undefined, revision: undefined }
+  return { run, row, found: undefined, isUnclear: false, isAdded: false }
 }
 
 export function sequenceGroupMember(run: SequenceRun): SequenceGroupMember {
@@ -63,11 +68,7 @@ export function hasSlots({ row }: CounterMember): boolean {
 export function foundIn({ counters, sequenceGroups, earlier }: Members): Found {
   return {
     earlier,
-    counters: new Map(
-      counters.flatMap(({ run, before, periodTotals, revision }) =>
-        typeof before === 'number' ? [[run, { value: before, periodTotals, revision }] as const] : [],
-      ),
-    ),
+    counters: new Map(counters.flatMap(({ run, found }) => (found ? [[run, found] as const] : []))),
     sequenceGroups: new Map(
       sequenceGroups.flatMap(({ run, found }) => (found ? [[run, found] as const] : [])),
     ),

@@ -1,6 +1,5 @@
 import type { Claim } from '../../core/idempotency.ts'
 import { type Answer, rowsOf, type Session } from '../connections/session.ts'
-import { allTime } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
 import { digest, integer, list } from '../literals.ts'
 import { inOrder } from './idempotencyKeys.ts'
@@ -21,7 +20,11 @@ export function tryLocks({ counters, sequenceGroups }: Members, claims: readonly
     ...inOrder(claims).flatMap(({ key, hash }) => lockOne('idempotency_key', `hash = ${digest(hash)}`, key)),
     ...(single.length > 0 ? select(skipLocked(isOneOf(single))) : []),
     ...spread.flatMap(({ row, run }) =>
-      select(skipLocked(`counter_id = ${integer(row.id)} and ${allTime(run.slot)}`)),
+      select(
+        skipLocked(
+          `counter_id = ${integer(row.id)}${run.slot === undefined ? '' : ` and slot = ${integer(run.slot)}`}`,
+        ),
+      ),
     ),
     ...sequenceGroups.flatMap(lockGroup),
   ]
@@ -50,7 +53,7 @@ export async function splitMissing(session: Session, counters: readonly CounterM
 }
 
 function isOneOf(counters: readonly CounterMember[]): string {
-  return `counter_id in (${list(counters, ({ row }) => integer(row.id))}) and ${allTime(0)}`
+  return `counter_id in (${list(counters, ({ row }) => integer(row.id))}) and slot = 0`
 }
 
 function skipLocked(which: string): string {

@@ -4,7 +4,7 @@ import { afterSwitchover } from '../connections/health.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
-import type { CounterRecord } from '../counters/update.ts'
+import type { CounterRecord } from '../counters/record.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
 import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
 import { lockAndRead, readAgain } from './lockAndRead.ts'
@@ -85,12 +85,12 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         await rollBack(session)
         return { kind: 'failed', cause: new Error('An idempotency key is neither claimed nor found') }
       }
-      const unsure = members.counters.filter(({ before }) => before === 'unsure')
-      if (unsure.length > 0) {
-        steps = readAgain(members, unsure)
+      const unclear = members.counters.filter(({ isUnclear }) => isUnclear)
+      if (unclear.length > 0) {
+        steps = readAgain(members, unclear, form)
         readAnswers(steps, await send(session, steps))
-        // A trigger hid it: 0 gives the same answer.
-        if (unsure.some(({ before }) => before !== 0)) isTriggered = true
+        // A trigger hid the value: 0 gives the same answer.
+        if (unclear.some(({ isAdded, found }) => isAdded && found?.value !== 0)) isTriggered = true
       }
       decision = flush.decide(foundIn(members))
       if (decision === 'withdraw') {
@@ -164,8 +164,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     await rollBack(session)
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause } = error
-    // NULL means a sum that is too large. Where all totals were read, it comes from a trigger.
-    const mayBeFull = flush.counters.some((run) => !run.wantsPeriodValues || run.isForDefinition)
+    // NULL means a sum that is too large. Without a definition, it comes from a trigger.
+    const mayBeFull = flush.counters.some(({ isForDefinition }) => isForDefinition)
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }
     const failure = failureOf(cause)
     const isFault = failure === 'fault'

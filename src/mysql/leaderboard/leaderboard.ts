@@ -1,8 +1,7 @@
 import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../../core/counters/pages.ts'
 import type { Connection } from '../connections/database.ts'
-import { JOIN_ALL_TIME, STATE, type StateRow, stateIn } from '../counters/columns.ts'
-import { BEGINNING } from '../counters/update.ts'
-import { bytes, instant, integer } from '../literals.ts'
+import { JOIN_VALUE, STATE, type StateRow, stateIn } from '../counters/columns.ts'
+import { bytes, EPOCH, instant, integer } from '../literals.ts'
 import { select } from '../select.ts'
 
 interface ListedRow extends StateRow {
@@ -40,11 +39,11 @@ export async function listLeaderboard(connection: Connection, namespace: string,
   const rows = await select<ListedRow>(
     connection,
     `select ${STATE}, c.id,
-            r.value as listed_value, nullif(r.updated_at, ${BEGINNING}) as listed_at
+            r.value as listed_value, nullif(r.updated_at, ${EPOCH}) as listed_at
        from namespace n
        join leaderboard r force index (leaderboard_${sortedBy}) on r.namespace_id = n.id
        join counter c on c.id = r.counter_id
-       join counter_value v on ${JOIN_ALL_TIME}
+       join counter_value v on ${JOIN_VALUE}
       where ${conditions.join(' and ')}
       order by ${column} ${direction}, r.counter_id ${direction}
       limit ${integer(limit)}`,

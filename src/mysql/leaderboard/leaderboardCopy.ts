@@ -1,8 +1,7 @@
 import type { JobContext } from '../batches.ts'
 import type { Connection, Database } from '../connections/database.ts'
-import { COUNTER_EXISTS, JOIN_ALL_TIME, REVISION, UPDATED_AT, VALUE } from '../counters/columns.ts'
-import { BEGINNING } from '../counters/update.ts'
-import { integer, list } from '../literals.ts'
+import { COUNTER_EXISTS, JOIN_VALUE, REVISION, UPDATED_AT, VALUE } from '../counters/columns.ts'
+import { EPOCH, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 
 const BATCH = 1000
@@ -42,9 +41,9 @@ async function scanPage(database: Database, from: number, to: number): Promise<v
 async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
     `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
-     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${BEGINNING}), ${REVISION}
+     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${EPOCH}), ${REVISION}
        from counter c
-       join counter_value v on ${JOIN_ALL_TIME}
+       join counter_value v on ${JOIN_VALUE}
       where c.id in (${list(ids, integer)}) and ${COUNTER_EXISTS}
      on duplicate key update
        value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
@@ -68,7 +67,7 @@ async function staleIds(connection: Connection, from: number, to: number): Promi
     connection,
     `select c.id
        from counter c
-       join counter_value v on ${JOIN_ALL_TIME}
+       join counter_value v on ${JOIN_VALUE}
        left join leaderboard r on r.counter_id = c.id
       where c.id > ${integer(from)} and c.id <= ${integer(to)}
         and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,

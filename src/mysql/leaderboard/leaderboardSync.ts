@@ -1,7 +1,7 @@
 import { NthError } from '../../core/errors.ts'
 import type { Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
-import type { CounterRecord } from '../counters/update.ts'
+import type { CounterRecord } from '../counters/record.ts'
 import { copyToLeaderboard } from './leaderboardCopy.ts'
 
 export type LeaderboardSync = ReturnType<typeof openLeaderboardSync>

@@ -1,0 +1,10 @@
+import type { CounterRow } from '../../core/rows.ts'
+
+/** A counter's row, as a flush identifies it. */
+export interface CounterRecord extends CounterRow {
+  id: number
+  /** Version of the definition that was read with it. */
+  version: number
+  /** Incarnation of the database when the row was read. */
+  incarnation: number
+}

@@ -1,0 +1,88 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import {
+  addInPeriod,
+  type FoundPeriod,
+  type PeriodColumns,
+  totalOf,
+} from '../src/core/counters/runningPeriods.ts'
+import { runSize } from './support/random.ts'
+
+const HOUR_MS = 3_600_000
+
+/** What one addition meets: a slot, the hour by the clock of its process, and the hour by the database's. */
+const additions = fc.array(
+  fc.record({
+    slot: fc.nat({ max: 2 }),
+    hour: fc.nat({ max: 4 }),
+    now: fc.nat({ max: 4 }),
+    added: fc.bigInt({ min: -5n, max: 5n }),
+    isClosed: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 30 },
+)
+
+it('keeps every total as the history row and the columns with its start, whatever the clocks show', () => {
+  fc.assert(
+    fc.property(additions, (all) => {
+      const columns = new Map<number, PeriodColumns>()
+      const history = new Map<number, bigint>()
+      const told = new Map<number, bigint>()
+      const addToHistory = ({ start, added }: PeriodColumns) =>
+        history.set(start, (history.get(start) ?? 0n) + added)
+      const inSlots = (start: number, but?: number) =>
+        [...columns].reduce(
+          (sum, [slot, one]) => sum + (slot !== but && one.start === start ? one.added : 0n),
+          0n,
+        )
+      for (const { slot, hour, now, added, isClosed } of all) {
+        const start = hour * HOUR_MS
+        const found: FoundPeriod = {
+          columns: columns.get(slot),
+          inHistory: history.get(start) ?? 0n,
+          inOtherSlots: inSlots(start, slot),
+        }
+        // A caller learns the total of all slots.
+        expect(totalOf(found, start)).toBe(Number(told.get(start) ?? 0n))
+        const written = addInPeriod('HOUR', found, { start, added, now: now * HOUR_MS })
+        const { column } = written
+        const before = columns.get(slot)
+        if (column && !column.isOpened) expect(before?.start).toBe(start)
+        if (column)
+          columns.set(slot, {
+            start,
+            added: column.isOpened ? column.added : (before?.added ?? 0n) + column.added,
+          })
+        written.history.forEach(addToHistory)
+        told.set(start, (told.get(start) ?? 0n) + added)
+        // As a new definition does.
+        if (isClosed) {
+          for (const one of columns.values()) addToHistory(one)
+          columns.clear()
+        }
+        for (const [start, total] of told) expect((history.get(start) ?? 0n) + inSlots(start)).toBe(total)
+      }
+    }),
+    { numRuns: runSize({ fast: 500, normal: 2000, long: 20_000 }) },
+  )
+})
+
+const found = (start: number | undefined, inHistory = 0n): FoundPeriod => ({
+  columns: start === undefined ? undefined : { start, added: 7n },
+  inHistory,
+  inOtherSlots: 0n,
+})
+const at = { start: 3 * HOUR_MS, added: 1n, now: 3 * HOUR_MS }
+const opened = (added: bigint) => ({ period: 'HOUR', start: 3 * HOUR_MS, added, isOpened: true })
+const moved = (start: number, added: bigint) => ({ period: 'HOUR', start, added })
+
+it.each([
+  ['adds to the running period', found(3 * HOUR_MS), { ...opened(1n), isOpened: false }, []],
+  ['begins with the first addition', found(undefined), opened(1n), []],
+  ['takes the history row of a new period', found(undefined, 5n), opened(6n), [moved(3 * HOUR_MS, -5n)]],
+  ['moves what has ended to the history', found(2 * HOUR_MS), opened(1n), [moved(2 * HOUR_MS, 7n)]],
+  ['adds to the history behind another clock', found(at.now + 300_000), undefined, [moved(3 * HOUR_MS, 1n)]],
+  ['ends what began too far ahead', found(at.now + 300_001), opened(1n), [moved(at.now + 300_001, 7n)]],
+])('%s', (_, before, column, history) => {
+  expect(addInPeriod('HOUR', before, at)).toEqual({ column, history })
+})
