@@ -99,7 +99,8 @@ async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]
     await untilReady(config.target, { say, signal })
     return { target: config.target, data: describeTarget(config.target) }
   }
-  const server = await openPrivateDatabase({ directory: config.dataDir, path: config.path, say, signal })
+  const { dataDir: directory, databaseMemoryMb: memoryMb, path } = config
+  const server = await openPrivateDatabase({ directory, memoryMb, path, say, signal })
   closers.push(server.close)
   return { target: server.target, data: config.dataDir }
 }

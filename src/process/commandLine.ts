@@ -10,6 +10,7 @@ Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables
   WORKERS                    number of processes that serve, or auto for one per core (1)
   DATABASE_URL               mysql://user:password@host:port/database (a private server)
   NTH_DATA_DIR               directory of the private server (.nth)
+  NTH_DATABASE_MEMORY_MB     memory of the private server, in MB (a quarter of the machine's)
   NTH_ALLOWED_ORIGINS        origins allowed to call, separated by commas, or * (none)
   NTH_WRITE_TIMEOUT_MS       maximum wait of a call, in milliseconds (10000)
   NTH_MAX_PENDING            maximum waiting changes per process (10000)

@@ -9,6 +9,7 @@ const variables = z.object({
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
   NTH_DATA_DIR: z.string().default('.nth'),
+  NTH_DATABASE_MEMORY_MB: whole(32, 1_000_000).optional(),
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
   NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
   NTH_IDEMPOTENCY_TTL_HOURS: whole(1, 8_760).default(24),
@@ -22,6 +23,8 @@ const config = variables.transform((set) => ({
   /** The database to use; without one, Nth runs a private server on `dataDir`. */
   target: set.DATABASE_URL,
   dataDir: resolve(set.NTH_DATA_DIR),
+  /** Memory for the data of the private server, in MB; undefined: by that of the machine. */
+  databaseMemoryMb: set.NTH_DATABASE_MEMORY_MB,
   allowedOrigins: set.NTH_ALLOWED_ORIGINS,
   /** Maximum wait of a caller for its change, in milliseconds. */
   writeTimeoutMs: set.NTH_WRITE_TIMEOUT_MS,

@@ -60,7 +60,14 @@ async function expectToRun(program: ServerProgram | undefined, directory: string
   expect(program.kind).toBe('mariadb')
   const data = join(directory, 'data')
   await initialise(program, data, signal)
-  const server = await startPrivateServer({ program, directory, data, onRestart: () => undefined, signal })
+  const server = await startPrivateServer({
+    program,
+    directory,
+    data,
+    memoryMb: 128,
+    onRestart: () => undefined,
+    signal,
+  })
   onTestFinished(server.stop)
   const connection = await createConnection(server.target)
   const [rows] = await connection.query<RowDataPacket[]>(

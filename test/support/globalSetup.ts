@@ -40,6 +40,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     // Shared with `npm start`, so that it is fetched once.
     programs: join(import.meta.dirname, '../../.nth/server'),
     path: process.env.PATH ?? '',
+    memoryMb: 128,
     say: console.log,
     signal: new AbortController().signal,
   })

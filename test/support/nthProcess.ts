@@ -24,7 +24,13 @@ export interface NthProcess extends Client {
 export function spawnNth(environment: Record<string, string>): Omit<NthProcess, keyof Client> {
   const child = spawn(process.execPath, ['dist/main.js'], {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', ...environment },
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      PORT: '0',
+      NTH_DATABASE_MEMORY_MB: '128',
+      ...environment,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let text = ''

@@ -18,11 +18,13 @@ export const PATIENCE = { timeout: 30_000 }
 export async function privateServer(
   directory: string,
   say: (message: string) => void = () => undefined,
+  memoryMb = 128,
 ): Promise<PrivateDatabase> {
   const database = await openPrivateDatabase({
     directory,
     programs: PROGRAMS,
     path: process.env.PATH ?? '',
+    memoryMb,
     say,
     signal: new AbortController().signal,
   })
@@ -54,7 +56,14 @@ export async function privateServerWith(
     ...found,
     command: ['/bin/sh', '-c', `exec "$@" ${options.join(' ')}`, 'sh', ...found.command],
   }
-  const server = await startPrivateServer({ program, directory, data, onRestart: () => undefined, signal })
+  const server = await startPrivateServer({
+    program,
+    directory,
+    data,
+    memoryMb: 128,
+    onRestart: () => undefined,
+    signal,
+  })
   onTestFinished(server.stop)
   return server.target
 }

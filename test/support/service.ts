@@ -27,6 +27,7 @@ export async function startService(
       workers: 1,
       target,
       dataDir: '',
+      databaseMemoryMb: undefined,
       allowedOrigins: [],
       writeTimeoutMs: 10_000,
       maxPending: 10_000,

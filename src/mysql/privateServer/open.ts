@@ -5,6 +5,7 @@ import { unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
 import { findServer, findUnpackedServer, type ServerKind } from './findServer.ts'
 import { initialise } from './initialise.ts'
+import { defaultMemoryMb } from './memory.ts'
 import { startPrivateServer } from './server.ts'
 
 export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
@@ -16,6 +17,8 @@ export interface PrivateDatabaseOptions {
   programs?: string
   /** Folders to search for an installed server: a list as in PATH. */
   path: string
+  /** Memory for its data, in MB; default: by that of the machine. */
+  memoryMb?: number | undefined
   /** Called with a sentence before each slow step. */
   say: (message: string) => void
   signal: AbortSignal
@@ -25,7 +28,7 @@ const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
-  const { say, signal } = options
+  const { memoryMb = defaultMemoryMb(), say, signal } = options
   const directory = resolve(options.directory)
   try {
     const root = options.programs ?? join(directory, 'server')
@@ -34,7 +37,7 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
     if (!existsSync(data))
       say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
     await initialise(program, data, signal)
-    const server = await startPrivateServer({ program, directory, data, onRestart: say, signal })
+    const server = await startPrivateServer({ program, directory, data, memoryMb, onRestart: say, signal })
     try {
       const connection = await createConnection(server.target)
       await connection.query(`create database if not exists ${DATABASE}`)

@@ -9,6 +9,7 @@ import { backoffMs, RESTART } from '../../core/backoff.ts'
 import type { Target } from '../connections/target.ts'
 import type { ServerProgram } from './findServer.ts'
 import { commonOptions, makeTemporaryFolder, withFreeSpace } from './initialise.ts'
+import { logSizeMb } from './memory.ts'
 import { commandLine, endProcess } from './processes.ts'
 import { makeSocketFolder } from './socket.ts'
 
@@ -21,6 +22,8 @@ export interface PrivateServerOptions {
   directory: string
   /** The folder that holds its data. */
   data: string
+  /** Memory for its data, in MB. */
+  memoryMb: number
   /** Called when it has exited by itself and is restarted. */
   onRestart: (message: string) => void
   signal: AbortSignal
@@ -37,12 +40,13 @@ const POLL_MS = 20
  * On Linux the kernel ends the server when this process ends, for whatever reason (PR_SET_PDEATHSIG).
  */
 export async function startPrivateServer(options: PrivateServerOptions) {
-  const { program, directory, data, onRestart, signal } = options
+  const { program, directory, data, memoryMb, onRestart, signal } = options
   const pidFile = join(directory, 'server.pid')
   const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
   const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
+    ...memoryOptions(program, memoryMb),
     `--socket=${socketPath}`,
     `--pid-file=${pidFile}`,
     `--log-error=${join(directory, 'server.log')}`,
@@ -106,10 +110,14 @@ function commandFor({ kind, command }: ServerProgram, options: string[]): [strin
     // Enough for the maximum of 64 workers, with 10 connections each.
     '--max-connections=1000',
     '--innodb-flush-log-at-trx-commit=1',
-    '--innodb-buffer-pool-size=128M',
-    kind === 'mariadb' ? '--innodb-log-file-size=64M' : '--mysqlx=OFF',
+    ...(kind === 'mysql' ? ['--mysqlx=OFF'] : []),
   ]
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
+}
+
+function memoryOptions({ kind }: ServerProgram, memoryMb: number): string[] {
+  const log = kind === 'mariadb' ? 'innodb-log-file-size' : 'loose-innodb-redo-log-capacity'
+  return [`--innodb-buffer-pool-size=${memoryMb}M`, `--${log}=${logSizeMb(memoryMb)}M`]
 }
 
 /** Ends a server left running on these files, if the process with the stored id is one. */
