@@ -1,4 +1,5 @@
 import { bench } from './bench.ts'
+import { million } from './million.ts'
 import { HELP, type Options, readOptions } from './options.ts'
 import { report } from './report.ts'
 import { tickets } from './tickets.ts'
@@ -21,6 +22,10 @@ async function main(): Promise<number> {
 async function run(options: Options): Promise<void> {
   if (options.tickets) {
     console.log(await tickets({ rounds: options.rounds, say: console.error, signal: ending.signal }))
+    return
+  }
+  if (options.million) {
+    console.log(await million({ ...options, say: console.error, signal: ending.signal }))
     return
   }
   const { results, machine } = await bench({ ...options, say: console.error, signal: ending.signal })

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { type System, systems } from './systems.ts'
-import { type Workload, workloads } from './workloads.ts'
+import { MILLION, type Workload, workloads } from './workloads.ts'
 
 export interface Options {
   rounds: number
@@ -8,6 +8,8 @@ export interface Options {
   warmupSeconds: number
   systems: System[]
   workloads: Workload[]
+  /** Whether only the million counters are measured. */
+  million: boolean
   /** Whether only the tickets of two boards are measured, without HTTP. */
   tickets: boolean
 }
@@ -21,6 +23,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --seconds <s>    how long each measurement takes (4)
   --warmup <s>     how long each runs before that (1)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
+  --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
   --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
@@ -51,6 +54,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
   return {
     rounds,
+    million: values.only.includes(MILLION),
     tickets: values.tickets,
     seconds: positive('--seconds', values.seconds),
     warmupSeconds: positive('--warmup', values.warmup),

@@ -67,7 +67,8 @@ const NODE_FLAGS: readonly string[] = JSON.parse(readFileSync(new URL('package.j
 /** What a system prints when it serves, with its address. */
 export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
 
-function startNth({ database }: Stores, more: Record<string, string> = {}): Child {
+/** Starts Nth on the database of the benchmark. */
+export function startNth({ database }: Stores, more: Record<string, string> = {}): Child {
   const { database: name, socketPath = '' } = database ?? { database: '' }
   const url = new URL(`mysql://root@localhost/${name}`)
   url.searchParams.set('socketPath', socketPath)

@@ -41,6 +41,9 @@ export interface Leading extends Measured {
 /** The sequence whose groups are numbered. */
 export const SEQUENCE = 'ticket'
 
+/** The workload of all counters of a large installation. */
+export const MILLION = 'million'
+
 const hot = ['hot']
 const many = numbered('counter', 10_000)
 const shown = numbered('shown', 100)
@@ -146,6 +149,16 @@ export const workloads: readonly Workload[] = [
     names: many,
     readShare: 0,
     systems: ['ceiling', ...durable],
+  },
+  {
+    id: MILLION,
+    title: '1 000 000 counters, uniform, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: numbered('one', 1_000_000),
+    readShare: 0,
+    // Measured apart: see `million.ts`.
+    systems: [],
   },
   {
     id: 'uniform-bare@64',

@@ -8,7 +8,10 @@ export interface Job {
   measured?: { seconds: number; warmupSeconds: number }
 }
 
-export type Outcome = { figures: Figures | undefined } | { fault: string }
+/** Of names that were touched, only the requests per second. */
+export type Outcome = { figures: Figures | Touched } | { fault: string }
+
+export type Touched = Pick<Figures, 'requestsPerSecond'>
 
 // A process of its own, so that what it does for a request waits for nothing else.
 process.on('message', async (job: Job) => {
@@ -23,9 +26,9 @@ async function outcomeOf(job: Job): Promise<Outcome> {
   }
 }
 
-async function run({ url, workload: id, measured }: Job): Promise<Figures | undefined> {
+async function run({ url, workload: id, measured }: Job): Promise<Figures | Touched> {
   const workload = workloads.find((one) => one.id === id)
   if (!workload) throw new Error(`There is no workload ${id}.`)
   const target = { url: new URL(url), workload }
-  return measured ? measure({ ...target, ...measured }) : touch(target).then(() => undefined)
+  return measured ? measure({ ...target, ...measured }) : { requestsPerSecond: await touch(target) }
 }

@@ -56,16 +56,22 @@ export async function measure(measurement: Measurement): Promise<Figures> {
   }
 }
 
-/** Changes each name of a workload once, so that all are there, or reads each page, and checks the answers. */
-export async function touch({ url, workload }: Pick<Measurement, 'url' | 'workload'>): Promise<void> {
+/**
+ * Changes each name of a workload once, so that all are there, or reads each page, and checks the answers. Returns the
+ * requests per second.
+ */
+export async function touch({ url, workload }: Pick<Measurement, 'url' | 'workload'>): Promise<number> {
   const { first, check } = await openScenario({ url, workload })
   const requests = first.values()
+  const begun = performance.now()
   await drive({
     url,
     connections: Math.min(workload.connections, first.length),
     next: () => requests.next().value,
   })
+  const seconds = (performance.now() - begun) / 1000
   await check()
+  return first.length / seconds
 }
 
 function openScenario({ url, workload }: Pick<Measurement, 'url' | 'workload'>): Promise<Scenario> {

@@ -110,3 +110,15 @@ select o.counter_id, o.period, greatest(0, timestampdiff(second, '1970-01-01', o
  group by o.counter_id, o.period, o.starts_at;
 
 drop table counter_value_0001;
+
+-- No slots are left to be merged in the past.
+set @drop = if(
+  exists (
+    select 1
+      from information_schema.columns
+     where table_schema = database() and table_name = 'counter' and column_name = 'most_slots'),
+  'alter table counter drop column most_slots',
+  'do 0');
+prepare drop_most_slots from @drop;
+execute drop_most_slots;
+deallocate prepare drop_most_slots;

@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8'
 import { LRUCache } from 'lru-cache'
 import type { Row, Rows } from '../core/rows.ts'
 import { type Connection, type Database, inTransaction } from './connections/database.ts'
@@ -5,8 +6,10 @@ import { ER, hasErrorNumber, leavesConnection } from './connections/errors.ts'
 import type { FailoverDetector } from './connections/failover.ts'
 import { loadInBatches } from './loadInBatches.ts'
 
-/** Maximum cached rows of a process: about 30 MB. */
-const MAX_CACHED = 100_000
+/** Memory of a cached row with its name, in bytes: measured with short names. */
+const BYTES_PER_ROW = 350
+/** Maximum cached rows of a kind: an eighth of the heap, so a million in the 4 GB that Node has by default. */
+const MAX_CACHED = Math.floor(getHeapStatistics().heap_size_limit / 8 / BYTES_PER_ROW)
 
 interface RowCacheOptions<Name, R> {
   textOf: (name: Name) => string

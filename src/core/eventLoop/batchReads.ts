@@ -28,26 +28,39 @@ export function batchReads<Key, State extends Key, Missing = never>(
   const load = loadPerTick<readonly Key[], (State | Missing)[]>(async (lists) => {
     singles = 0
     try {
-      const states = await readTexts(lists.flat())
-      return lists.map((list) => statesOf(list, states))
+      return await readLists(lists)
     } catch (error) {
       if (error instanceof NthError || lists.length === 1) throw error
-      const readAlone = async (list: readonly Key[]) => statesOf(list, await readTexts(list))
+      const readAlone = async (list: readonly Key[]) => (await readLists([list]))[0] ?? []
       return Promise.all(lists.map((list) => readAlone(list).catch((own: Error) => own)))
     }
   })
 
-  async function readTexts(keys: readonly Key[]): Promise<Map<string, State>> {
-    const unique = [...new Map(keys.map((key) => [textOf(key), key])).values()]
-    const batches = Array.from({ length: Math.ceil(unique.length / MAX_BATCH) }, (_, index) =>
-      readFound(unique.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH)),
+  async function readLists(lists: readonly (readonly Key[])[]) {
+    const unique = new Map<string, Key>()
+    // The text of each key is made once: with the look-up, that is most of the work here.
+    const texts = lists.map((list) =>
+      list.map((key) => {
+        const text = textOf(key)
+        unique.set(text, key)
+        return text
+      }),
     )
-    const states = (await Promise.all(batches)).flat()
-    return new Map(states.map((state) => [textOf(state), state]))
+    const states = await readUnique([...unique.values()])
+    return lists.map((list, index) => {
+      const own = texts[index] ?? []
+      return list.map((key, at) => states.get(own[at] ?? '') ?? unwritten(key))
+    })
   }
 
-  function statesOf(keys: readonly Key[], states: ReadonlyMap<string, State>) {
-    return keys.map((key) => states.get(textOf(key)) ?? unwritten(key))
+  async function readUnique(keys: readonly Key[]): Promise<Map<string, State>> {
+    const batches = Array.from({ length: Math.ceil(keys.length / MAX_BATCH) }, (_, index) =>
+      readFound(keys.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH)),
+    )
+    const found = new Map<string, State>()
+    for (const states of await Promise.all(batches))
+      for (const state of states) found.set(textOf(state), state)
+    return found
   }
 
   return {

@@ -43,14 +43,21 @@ export interface StateRow extends DefinitionRow, NamedRow {
 }
 
 export function stateIn(row: StateRow): CounterState {
-  const key = nameIn(row)
-  const [value = row.value, sum = row.revision, day, time] = row.slotted?.split(' ') ?? []
-  const revision = Number(sum)
-  if (row.created_at === null) return unwritten(key, revision)
-  // If no slot has a time, neither has the first.
-  const updatedAt = day === undefined ? row.updated_at : new Date(`${day}T${time}Z`)
-  const definition = definitionIn(row)
-  return { ...key, value: Number(value), definition, createdAt: row.created_at, updatedAt, revision }
+  // No spread and no destructuring of arrays: they take more time here than the whole rest of the read.
+  const { namespace, name } = nameIn(row)
+  const sums = row.slotted?.split(' ')
+  const revision = Number(sums?.[1] ?? row.revision)
+  if (row.created_at === null) return unwritten({ namespace, name }, revision)
+  return {
+    namespace,
+    name,
+    value: Number(sums?.[0] ?? row.value),
+    definition: definitionIn(row),
+    createdAt: row.created_at,
+    // If no slot has a time, neither has the first.
+    updatedAt: sums?.[2] === undefined ? row.updated_at : new Date(`${sums[2]}T${sums[3]}Z`),
+    revision,
+  }
 }
 
 /** Cached definitions without bounds. Most counters share a few. */
