@@ -244,9 +244,10 @@ export const workloads: readonly Workload[] = [
   },
 ]
 
-/** Every name of a kind that any workload uses. */
+/** Every name of a kind that any workload of several systems uses. */
 export function namesOf(kind: Counting['kind']): string[] {
-  return [...new Set(workloads.flatMap((workload) => (workload.kind === kind ? workload.names : [])))]
+  const compared = workloads.filter(({ systems }) => systems.length > 1)
+  return [...new Set(compared.flatMap((workload) => (workload.kind === kind ? workload.names : [])))]
 }
 
 /** Whether a request changes many numbers, so that those are to be told beside the requests. */
