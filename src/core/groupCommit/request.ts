@@ -20,9 +20,6 @@ export interface Request {
   readonly deadline?: number | undefined
 }
 
-/** An operation whose row is still to be looked up, as in `Rows`. */
-export type NamedOperation = ReturnType<typeof named>
-
 export type RowOperation =
   | { readonly kind: 'counter'; readonly row: CounterRow; readonly operation: CounterOperation }
   | { readonly kind: 'sequenceGroup'; readonly row: SequenceGroupRow; readonly operation: SequenceOperation }
@@ -30,32 +27,72 @@ export type RowOperation =
 /** The row does not exist, and must not be created. */
 export class MissingRow extends Error {}
 
-export function onCounter<Name>(rows: Rows<Name, CounterRow>, name: Name, operation: CounterOperation) {
-  return named(rows, name, (row) => ({ kind: 'counter', row, operation }))
+/** An operation whose row is still to be looked up, as in `Rows`. A class, as a closure for each method takes memory. */
+class Named<Name, R extends Row, Operation> {
+  readonly #rows: Rows<Name, R>
+  readonly #name: Name
+  readonly #operation: Operation
+  readonly #on: (row: R, operation: Operation) => RowOperation
+
+  constructor(
+    rows: Rows<Name, R>,
+    name: Name,
+    operation: Operation,
+    on: (row: R, operation: Operation) => RowOperation,
+  ) {
+    this.#rows = rows
+    this.#name = name
+    this.#operation = operation
+    this.#on = on
+  }
+
+  cached(): RowOperation | undefined {
+    const row = this.#rows.cached(this.#name)
+    return row && this.#on(row, this.#operation)
+  }
+
+  async load(): Promise<RowOperation | undefined> {
+    const row = await this.#rows.load(this.#name)
+    return row && this.#on(row, this.#operation)
+  }
+
+  async loadOrCreate(at: Date): Promise<RowOperation> {
+    return this.#on(await this.#rows.loadOrCreate(this.#name, at), this.#operation)
+  }
+
+  forget(): void {
+    this.#rows.forget(this.#name)
+  }
+
+  describe(): string {
+    return JSON.stringify(this.#name)
+  }
+}
+
+export type NamedOperation = Pick<Named<never, never, never>, keyof Named<never, never, never>>
+
+export function onCounter<Name>(
+  rows: Rows<Name, CounterRow>,
+  name: Name,
+  operation: CounterOperation,
+): NamedOperation {
+  return new Named(rows, name, operation, counterOperation)
 }
 
 export function onSequenceGroup<Name>(
   rows: Rows<Name, SequenceGroupRow>,
   name: Name,
   operation: SequenceOperation,
-) {
-  return named(rows, name, (row) => ({ kind: 'sequenceGroup', row, operation }))
+): NamedOperation {
+  return new Named(rows, name, operation, sequenceOperation)
 }
 
-function named<Name, R extends Row>(rows: Rows<Name, R>, name: Name, on: (row: R) => RowOperation) {
-  return {
-    cached() {
-      const row = rows.cached(name)
-      return row && on(row)
-    },
-    async load() {
-      const row = await rows.load(name)
-      return row && on(row)
-    },
-    loadOrCreate: async (at: Date) => on(await rows.loadOrCreate(name, at)),
-    forget: () => rows.forget(name),
-    describe: () => JSON.stringify(name),
-  }
+function counterOperation(row: CounterRow, operation: CounterOperation): RowOperation {
+  return { kind: 'counter', row, operation }
+}
+
+function sequenceOperation(row: SequenceGroupRow, operation: SequenceOperation): RowOperation {
+  return { kind: 'sequenceGroup', row, operation }
 }
 
 /**
