@@ -32,9 +32,9 @@ export function startSecond(start: number): string {
 
 /** The columns of the periods that some counters track. */
 export function periodColumns(counters: readonly CounterMember[]): string[] {
-  const tracked = new Set(counters.flatMap(({ row }) => row.definition.periods))
-  const names = new Set([...tracked].map(({ period }) => period))
-  return [...names].flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added])
+  const definitions = new Set(counters.map(({ row }) => row.definition))
+  const tracked = new Set([...definitions].flatMap(({ periods }) => periods.map(({ period }) => period)))
+  return [...tracked].flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added])
 }
 
 /** The tracked periods in a row, before an addition that it includes. */
@@ -61,7 +61,7 @@ export function isRunning({ row: { definition }, starts }: CounterRun, row: Peri
 /** Maximum absolute value of totals that are changed without being read. */
 const ROOMY = Number.MAX_SAFE_INTEGER - SMALL_SUM
 
-/** Whether a row has the running periods, and all have room for small additions: the condition of `wherePeriods`. */
+/** Whether a row has the running periods, and all have room for small additions: the condition of `andRoomyPeriods`. */
 export function hasRoomyPeriods(run: CounterRun, row: PeriodsRow): boolean {
   const isRoomy = ({ period }: { period: Period }) => Math.abs(Number(row[COLUMNS[period].added])) <= ROOMY
   return isRunning(run, row) && run.row.definition.periods.every(isRoomy)

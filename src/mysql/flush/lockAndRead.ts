@@ -2,7 +2,6 @@ import type { CounterFound } from '../../core/groupCommit/counterRun.ts'
 import type { Flush } from '../../core/groupCommit/writer.ts'
 import { lockDefinition } from '../counters/define.ts'
 import {
-  andRoomyPeriods,
   hasRoomyPeriods,
   historySteps,
   isRunning,
@@ -18,7 +17,14 @@ import { mayAdvance } from '../sequences/advance.ts'
 import { lockSequenceGroups } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
 import { type CounterMember, hasSlots, type Members } from './members.ts'
-import { type FlushForm, NARROW, ownerOf, type Step, select, together } from './steps.ts'
+import { type FlushForm, ownerOf, type Step, select, together } from './steps.ts'
+
+/**
+ * Maximum counters for which one statement each is faster than locking all, then changing all. Measured on MariaDB
+ * 10.11, median time of the round trip with one, two, three and eight: 0.31, 0.40, 0.48 and 0.91 ms; locked first, 0.41,
+ * 0.45, 0.45 and 0.54 ms.
+ */
+const NARROW = 2
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
@@ -139,11 +145,12 @@ function lockAndAdd(members: Members, counters: CounterMember[], at: Date): Step
       member.found = added(Number(row.value))
     }
   })
-  const alike = groupBy(
-    counters.filter(({ run }) => run.addition !== undefined),
-    ({ run }) => `${run.addition} ${run.raise}${andRoomyPeriods(run)}`,
-  )
-  const additions = [...alike.values()].map((group): Step => {
+  const adding = counters.filter(({ run }) => run.addition !== undefined)
+  // The same starts are those of the same definition.
+  const alike = [...groupBy(adding, ({ run }) => run.starts).values()].flatMap((group) => [
+    ...groupBy(group, ({ run }) => `${run.addition} ${run.raise}`).values(),
+  ])
+  const additions = alike.map((group): Step => {
     const [{ run }] = group
     return { statement: add(idsOf(group), run, run.addition ?? 0, at), owner: ownerOf(counters) }
   })

@@ -24,9 +24,6 @@ export interface FlushForm {
   isClustered: boolean
 }
 
-/** Maximum rows of a kind for which one statement each is faster than locking all, then changing all. */
-export const NARROW = 8
-
 /** Splits rows by statement: one for all, or one for each. */
 export function together<One>(some: readonly One[], { onePerStatement }: FlushForm): One[][] {
   if (onePerStatement) return some.map((one) => [one])

@@ -1,7 +1,7 @@
 import { EMPTY_POSITION } from '../../core/groupCommit/sequenceRun.ts'
 import type { Position } from '../../core/sequences/blocks.ts'
 import type { Members, SequenceGroupMember } from '../flush/members.ts'
-import { type FlushForm, NARROW, ownerOf, type Step, select, together } from '../flush/steps.ts'
+import { type FlushForm, ownerOf, type Step, select, together } from '../flush/steps.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
 import { advanceSteps, mayAdvance } from './advance.ts'
@@ -9,6 +9,9 @@ import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
 import { isRenewed } from './record.ts'
 import { inOrder, type ReservationRow, readFree, readTokens, reservationIn } from './reservations.ts'
 import { lockRevisions } from './revisions.ts'
+
+/** Maximum sequence groups for which one statement each is faster than locking all, then changing all. */
+const NARROW = 8
 
 /**
  * Locks sequence groups and reads their state. Locks in this order: their sequences, shared, so that the definitions
