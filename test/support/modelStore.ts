@@ -176,7 +176,8 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
           table.rows.delete(name)
         } else if (write) {
           const { value, columns, definition = before.definition } = write
-          const added = columns.reduce((sum, one) => sum + Number(one.added), before.added)
+          // Exact, as in the database: a sum of additions may leave the safe range.
+          const added = Number(columns.reduce((sum, one) => sum + one.added, BigInt(before.added)))
           const version = definition === before.definition ? before.version : before.version + 1
           table.rows.set(name, { ...before, value, added, version, definition })
         } else if (addition !== undefined) {
