@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import {
   addInPeriod,
   type FoundPeriod,
-  type PeriodColumns,
+  type PeriodAddition,
   totalOf,
 } from '../src/core/counters/runningPeriods.ts'
 import { runSize } from './support/random.ts'
@@ -25,10 +25,10 @@ const additions = fc.array(
 it('keeps every total as the history row and the columns with its start, whatever the clocks show', () => {
   fc.assert(
     fc.property(additions, (all) => {
-      const columns = new Map<number, PeriodColumns>()
+      const columns = new Map<number, PeriodAddition>()
       const history = new Map<number, bigint>()
       const told = new Map<number, bigint>()
-      const addToHistory = ({ start, added }: PeriodColumns) =>
+      const addToHistory = ({ start, added }: PeriodAddition) =>
         history.set(start, (history.get(start) ?? 0n) + added)
       const inSlots = (start: number, but?: number) =>
         [...columns].reduce(
@@ -38,18 +38,21 @@ it('keeps every total as the history row and the columns with its start, whateve
       for (const { slot, hour, now, added, isClosed } of all) {
         const start = hour * HOUR_MS
         const found: FoundPeriod = {
+          period: 'HOUR',
+          start,
           columns: columns.get(slot),
           inHistory: history.get(start) ?? 0n,
           inOtherSlots: inSlots(start, slot),
         }
         // A caller learns the total of all slots.
-        expect(totalOf(found, start)).toBe(Number(told.get(start) ?? 0n))
-        const written = addInPeriod('HOUR', found, { start, added, now: now * HOUR_MS })
+        expect(totalOf(found)).toBe(Number(told.get(start) ?? 0n))
+        const written = addInPeriod(found, added, now * HOUR_MS)
         const { column } = written
         const before = columns.get(slot)
         if (column && !column.isOpened) expect(before?.start).toBe(start)
         if (column)
           columns.set(slot, {
+            period: 'HOUR',
             start,
             added: column.isOpened ? column.added : (before?.added ?? 0n) + column.added,
           })
@@ -67,13 +70,17 @@ it('keeps every total as the history row and the columns with its start, whateve
   )
 })
 
+/** The start of the running period, and the time of the database. */
+const HOUR = 3 * HOUR_MS
+
 const found = (start: number | undefined, inHistory = 0n): FoundPeriod => ({
-  columns: start === undefined ? undefined : { start, added: 7n },
+  period: 'HOUR',
+  start: HOUR,
+  columns: start === undefined ? undefined : { period: 'HOUR', start, added: 7n },
   inHistory,
   inOtherSlots: 0n,
 })
-const at = { start: 3 * HOUR_MS, added: 1n, now: 3 * HOUR_MS }
-const opened = (added: bigint) => ({ period: 'HOUR', start: 3 * HOUR_MS, added, isOpened: true })
+const opened = (added: bigint) => ({ period: 'HOUR', start: HOUR, added, isOpened: true })
 const moved = (start: number, added: bigint) => ({ period: 'HOUR', start, added })
 
 it.each([
@@ -81,8 +88,8 @@ it.each([
   ['begins with the first addition', found(undefined), opened(1n), []],
   ['takes the history row of a new period', found(undefined, 5n), opened(6n), [moved(3 * HOUR_MS, -5n)]],
   ['moves what has ended to the history', found(2 * HOUR_MS), opened(1n), [moved(2 * HOUR_MS, 7n)]],
-  ['adds to the history behind another clock', found(at.now + 300_000), undefined, [moved(3 * HOUR_MS, 1n)]],
-  ['ends what began too far ahead', found(at.now + 300_001), opened(1n), [moved(at.now + 300_001, 7n)]],
+  ['adds to the history behind another clock', found(HOUR + 300_000), undefined, [moved(3 * HOUR_MS, 1n)]],
+  ['ends what began too far ahead', found(HOUR + 300_001), opened(1n), [moved(HOUR + 300_001, 7n)]],
 ])('%s', (_, before, column, history) => {
-  expect(addInPeriod('HOUR', before, at)).toEqual({ column, history })
+  expect(addInPeriod(before, 1n, HOUR)).toEqual({ column, history })
 })

@@ -152,9 +152,10 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
       counters: new Map(
         [...stored].map(([run, { value, added }]) => {
           const isAdded = run.addition !== undefined && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
-          const columns = { start: 0, added: BigInt(added) }
+          const running = { period: 'DAY', start: 0 } as const
+          const columns = { ...running, added: BigInt(added) }
           const isRead = !isAdded || run.wantsPeriodValues
-          const periods = isRead ? [{ columns, inHistory: 0n, inOtherSlots: 0n }] : undefined
+          const periods = isRead ? [{ ...running, columns, inHistory: 0n, inOtherSlots: 0n }] : undefined
           return [run, { value, isAdded, periods, revision: undefined, now: 0 }]
         }),
       ),

@@ -89,9 +89,3 @@ export function changedDefinition(
   const isDefault = !isBounded && bounds.overflow === UNBOUNDED.overflow
   return { bounds: isDefault ? undefined : bounds, slots, timeZone, periods }
 }
-
-/** Start of each tracked period that contains an instant, in milliseconds since 1970. */
-export function startsAt({ timeZone, periods }: Retention, at: number): number[] {
-  const calendar = calendarOf(timeZone)
-  return periods.map(({ period }) => calendar.bucketAt(period, at).start)
-}

@@ -1,4 +1,5 @@
-import type { Period } from '../time/calendar.ts'
+import { calendarOf, type Period } from '../time/calendar.ts'
+import type { Retention } from './definition.ts'
 
 /**
  * Running periods: those that contain the instant of a flush. What is added in them is kept in columns of the row that
@@ -13,53 +14,56 @@ import type { Period } from '../time/calendar.ts'
  *   a later one                   adds to the history: another process has a clock that is ahead
  *   one that is not near          as for an earlier one: a clock was wrong
  */
-
-/** A period in a row: its start, in milliseconds since 1970, and what was added in it through this row. */
-export interface PeriodColumns {
+export interface RunningPeriod {
+  period: Period
+  /** In milliseconds since 1970. */
   start: number
+}
+
+/** What was added in a period, or is added to it. */
+export interface PeriodAddition extends RunningPeriod {
   added: bigint
 }
 
-/** What a flush finds of a tracked period. */
-export interface FoundPeriod {
-  /** In the row that is changed; undefined: no period. */
-  columns: PeriodColumns | undefined
-  /** In the running period's history row. It is only read if the columns have another period, or there are slots. */
+/** What a flush finds of a running period. */
+export interface FoundPeriod extends RunningPeriod {
+  /** What the row that is changed has in the columns of this kind of period; undefined: nothing. */
+  columns: PeriodAddition | undefined
+  /** In its history row. That is only read if the columns have another period, or there are slots. */
   inHistory: bigint
-  /** In the running period's columns of other slots. */
+  /** In the columns of other slots. */
   inOtherSlots: bigint
 }
 
 /** An addition to a row's columns. `isOpened`: it replaces what they have. */
-export type ColumnWrite = PeriodColumns & { period: Period; isOpened: boolean }
-
-/** An addition to the history row of a period. */
-export type HistoryAddition = PeriodColumns & { period: Period }
+export type ColumnWrite = PeriodAddition & { isOpened: boolean }
 
 /** How far a clock may be ahead of the database's, in milliseconds. */
 const AHEAD_MS = 5 * 60_000
 
-/** Total of the running period, which begins at `start`. */
-export function totalOf({ columns, inHistory, inOtherSlots }: FoundPeriod, start: number): number {
+/** The tracked periods that contain an instant, in milliseconds since 1970. */
+export function runningAt({ timeZone, periods }: Retention, at: number): RunningPeriod[] {
+  const calendar = calendarOf(timeZone)
+  return periods.map(({ period }) => ({ period, start: calendar.bucketAt(period, at).start }))
+}
+
+/** Total of a running period. */
+export function totalOf({ start, columns, inHistory, inOtherSlots }: FoundPeriod): number {
   const own = columns?.start === start ? columns.added : 0n
   return Number(own + inHistory + inOtherSlots)
 }
 
-/**
- * Adds to the running period, which begins at `start`.
- *
- * @param now the database's clock, in milliseconds since 1970
- */
+/** Adds to a running period. `now`: the database's clock, in milliseconds since 1970. */
 export function addInPeriod(
-  period: Period,
-  { columns, inHistory }: FoundPeriod,
-  { start, added, now }: PeriodColumns & { now: number },
-): { column: ColumnWrite | undefined; history: HistoryAddition[] } {
+  { period, start, columns, inHistory }: FoundPeriod,
+  added: bigint,
+  now: number,
+): { column?: ColumnWrite; history: PeriodAddition[] } {
   if (columns?.start === start) return { column: { period, start, added, isOpened: false }, history: [] }
   if (columns && columns.start > start && columns.start <= now + AHEAD_MS) {
-    return { column: undefined, history: [{ period, start, added }] }
+    return { history: [{ period, start, added }] }
   }
-  const moved = [...(columns ? [{ period, ...columns }] : []), { period, start, added: -inHistory }]
+  const moved = [...(columns ? [columns] : []), { period, start, added: -inHistory }]
   return {
     column: { period, start, added: inHistory + added, isOpened: true },
     history: moved.filter((one) => one.added !== 0n),

@@ -1,5 +1,6 @@
 import type { CounterOperation } from '../counters/apply.ts'
-import { type Definition, startsAt } from '../counters/definition.ts'
+import type { Definition } from '../counters/definition.ts'
+import { type RunningPeriod, runningAt } from '../counters/runningPeriods.ts'
 import type { Claim } from '../idempotency.ts'
 import type { SequenceOperation } from '../sequences/state.ts'
 import type { Call } from './call.ts'
@@ -57,7 +58,7 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
   const counters = new Map<string, CounterRun>()
   const sequenceGroups = new Map<string, SequenceRun>()
   const claims = new Map<string, Claim>()
-  const startsOf = startsOnce(at)
+  const runningIn = openRunningPeriods(at)
 
   const batched = calls.map((call): BatchedCall => {
     const { request } = call
@@ -67,7 +68,7 @@ export function batchOf(calls: readonly Call[], precautions: Precautions, at: Da
         const run = runIn(
           counters,
           one.row.key,
-          () => new CounterRun(one.row, precautions, startsOf(one.row.definition)),
+          () => new CounterRun(one.row, precautions, runningIn(one.row.definition)),
         )
         run.include(one.operation, request)
         return { kind: 'counter', run, operation: one.operation }
@@ -95,13 +96,13 @@ function runIn<Run>(runs: Map<string, Run>, key: string, open: () => Run): Run {
   return opened
 }
 
-/** Computes the starts of the running periods once for each definition: most counters share theirs. */
-function startsOnce(at: Date): (definition: Definition) => readonly number[] {
-  const known = new Map<Definition, readonly number[]>()
+/** Computes the running periods once for each definition: most counters share theirs. */
+function openRunningPeriods(at: Date): (definition: Definition) => readonly RunningPeriod[] {
+  const known = new Map<Definition, readonly RunningPeriod[]>()
   return (definition) => {
-    const starts = known.get(definition) ?? startsAt(definition, at.getTime())
-    known.set(definition, starts)
-    return starts
+    const running = known.get(definition) ?? runningAt(definition, at.getTime())
+    known.set(definition, running)
+    return running
   }
 }
 

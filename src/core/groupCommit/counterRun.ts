@@ -4,11 +4,11 @@ import {
   addInPeriod,
   type ColumnWrite,
   type FoundPeriod,
-  type HistoryAddition,
+  type PeriodAddition,
+  type RunningPeriod,
   totalOf,
 } from '../counters/runningPeriods.ts'
 import type { CounterRow } from '../rows.ts'
-import type { Period } from '../time/calendar.ts'
 import type { Precautions } from './precautions.ts'
 import type { Request } from './request.ts'
 
@@ -20,7 +20,7 @@ export interface CounterFound {
   revision: number | undefined
   /** Whether its addition was made. If it was not, its operations are applied one by one. */
   isAdded: boolean
-  /** Its tracked periods before, in the order of its definition; undefined: not read. */
+  /** Its running periods before; undefined: not read. */
   periods: readonly FoundPeriod[] | undefined
   /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
   now: number
@@ -34,7 +34,7 @@ export type CounterWrite =
       isCounted: boolean
       raised: number
       columns: readonly ColumnWrite[]
-      history: readonly HistoryAddition[]
+      history: readonly PeriodAddition[]
       /** The new one, if changed. */
       definition: Definition | undefined
     }
@@ -42,8 +42,8 @@ export type CounterWrite =
 /** The operations of one flush on one counter. */
 export class CounterRun extends RowState {
   readonly row: CounterRow
-  /** Start of each tracked period that contains the instant of the flush, in milliseconds since 1970. */
-  readonly starts: readonly number[]
+  /** Its tracked periods that contain the instant of the flush: the same array for all of a definition. */
+  readonly running: readonly RunningPeriod[]
   /**
    * The sum of all operations on it, if all are additions: sent as one statement, which changes nothing unless the row
    * has the running periods. Undefined: the locked path. The row is read under lock, its operations are applied one by
@@ -69,11 +69,11 @@ export class CounterRun extends RowState {
   #volume = 0
   #found: CounterFound | undefined
 
-  constructor(row: CounterRow, precautions: Precautions, starts: readonly number[]) {
+  constructor(row: CounterRow, precautions: Precautions, running: readonly RunningPeriod[]) {
     const { slots, bounds } = row.definition
     super(row.definition)
     this.row = row
-    this.starts = starts
+    this.running = running
     const isLocked = precautions.lockedPath.has(row.key)
     this.addition = bounds || isLocked || slots > 1 ? undefined : 0
     this.slot = slots === 1 ? 0 : isLocked ? undefined : precautions.slotOf(row)
@@ -107,10 +107,7 @@ export class CounterRun extends RowState {
     this.value = found.value
     this.revision = found.revision
     if (!found.isAdded) this.addition = undefined
-    this.periodTotals = found.periods?.map((one, index) => ({
-      period: this.#period(index),
-      value: totalOf(one, this.#start(index)),
-    }))
+    this.periodTotals = found.periods?.map((one) => ({ period: one.period, value: totalOf(one) }))
   }
 
   /** Whether the statement that made its addition had the effect of its operations. */
@@ -125,17 +122,12 @@ export class CounterRun extends RowState {
     if (this.isDeleted) return 'deleted'
     if (counted === 0 && !isDefined) return undefined
     const { periods = [], now = 0 } = this.#found ?? {}
-    const writes =
-      added === 0n
-        ? []
-        : periods.map((one, index) =>
-            addInPeriod(this.#period(index), one, { start: this.#start(index), added, now }),
-          )
+    const writes = added === 0n ? [] : periods.map((one) => addInPeriod(one, added, now))
     return {
       value,
       isCounted: counted > 0,
       raised,
-      columns: writes.flatMap(({ column }) => column ?? []),
+      columns: writes.flatMap(({ column = [] }) => column),
       history: writes.flatMap(({ history }) => history),
       definition: isDefined ? definition : undefined,
     }
@@ -146,16 +138,6 @@ export class CounterRun extends RowState {
     if (this.row.definition.slots === 1 || this.slot === undefined) return false
     const sums = [this.value, ...(this.periodTotals ?? []).map(({ value }) => value)]
     return sums.some((sum) => Math.abs(sum) > ROOMY_SUM)
-  }
-
-  #period(index: number): Period {
-    const { period } = this.row.definition.periods[index] ?? {}
-    if (!period) throw new RangeError(`No tracked period ${index}`)
-    return period
-  }
-
-  #start(index: number): number {
-    return this.starts[index] ?? 0
   }
 }
 

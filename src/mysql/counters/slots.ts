@@ -1,3 +1,4 @@
+import type { FoundPeriod } from '../../core/counters/runningPeriods.ts'
 import type { CounterMember, Members } from '../flush/members.ts'
 import { type Step, select } from '../flush/steps.ts'
 import { instant, integer, list } from '../literals.ts'
@@ -24,6 +25,7 @@ export function slotSteps(members: Members, member: CounterMember): Step[] {
     if (!isThere) return
     const periods = periodsFound(run, own)
     const [value, revision] = [sumOf(slots, 'value'), sumOf(slots, 'revision')]
+    for (const other of slots) if (other !== own) addOther(periods, periodsFound(run, other))
     member.found = {
       value: Number(value),
       revision: Number(revision),
@@ -31,32 +33,30 @@ export function slotSteps(members: Members, member: CounterMember): Step[] {
       periods,
       now: members.now,
     }
-    for (const other of slots) if (other !== own) addOtherSlot(member, periodsFound(run, other))
   })
   if (slot === undefined) return locked
   return [
     ...locked,
     ...select<SlotRow>(sumSlots(member), row.key, ([sums]) => {
       const { found } = member
-      if (!found?.periods || !sums) return
-      const periods = found.periods.map((one, index) => {
-        const { period } = row.definition.periods[index] ?? {}
-        const own = one.columns?.start === run.starts[index] ? (one.columns?.added ?? 0n) : 0n
-        return { ...one, inOtherSlots: BigInt((period && sums[COLUMNS[period].added]) ?? 0) - own }
-      })
-      member.found = { ...found, value: Number(sums.value), revision: Number(sums.revision), periods }
+      if (!found || !sums) return
+      for (const one of found.periods ?? [])
+        one.inOtherSlots = BigInt(sums[COLUMNS[one.period].added] ?? 0) - ownIn(one)
+      member.found = { ...found, value: Number(sums.value), revision: Number(sums.revision) }
     }),
   ]
 }
 
-function addOtherSlot(member: CounterMember, other: ReturnType<typeof periodsFound>): void {
-  const { found, run } = member
-  if (!found?.periods) return
-  const periods = found.periods.map((one, index) => {
-    const { start, added = 0n } = other[index]?.columns ?? {}
-    return start === run.starts[index] ? { ...one, inOtherSlots: one.inOtherSlots + added } : one
-  })
-  member.found = { ...found, periods }
+function addOther(periods: readonly FoundPeriod[], others: readonly FoundPeriod[]): void {
+  for (const [index, one] of periods.entries()) {
+    const other = others[index]
+    if (other) one.inOtherSlots += ownIn(other)
+  }
+}
+
+/** What the columns have of a running period. */
+function ownIn({ start, columns }: FoundPeriod): bigint {
+  return columns?.start === start ? columns.added : 0n
 }
 
 /** A slot may be beyond the safe range although the sum is not. */
@@ -67,7 +67,7 @@ function sumOf(slots: readonly SlotRow[], column: 'value' | 'revision'): bigint 
 /** Locks a slot of a counter, or all of them in order, and reads them. */
 function lockSlots(member: CounterMember): string {
   const { slot } = member.run
-  return `select ${['slot, version, value, revision', ...periodColumns([member])].join(', ')}
+  return `select ${['slot, version, value, revision', ...periodColumns([member.run])].join(', ')}
   from counter_value force index (primary)
  where counter_id = ${integer(member.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
  order by slot
@@ -75,10 +75,10 @@ function lockSlots(member: CounterMember): string {
 }
 
 /** Reads the sums of all slots, as far as other sessions have committed them. */
-function sumSlots({ row: { id, definition }, run }: CounterMember): string {
-  const totals = definition.periods.map(({ period }, index) => {
-    const { start, added } = COLUMNS[period]
-    return `, cast(sum(if(${start} = ${startSecond(run.starts[index] ?? 0)}, ${added}, 0)) as signed) as ${added}`
+function sumSlots({ row: { id }, run }: CounterMember): string {
+  const totals = run.running.map(({ period, start }) => {
+    const columns = COLUMNS[period]
+    return `, cast(sum(if(${columns.start} = ${startSecond(start)}, ${columns.added}, 0)) as signed) as ${columns.added}`
   })
   return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision${totals.join('')}
   from counter_value

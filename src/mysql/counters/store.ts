@@ -1,4 +1,5 @@
 import type { PageByName } from '../../core/counters/pages.ts'
+import { runningAt } from '../../core/counters/runningPeriods.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
@@ -76,7 +77,7 @@ async function createCounters(connection: Connection, keys: readonly CounterKey[
        values ${list(siblings, ({ name }) => `(${integer(id)}, ${bytes(name)}, ${integer(firstVersion())}, ${rest})`)}`,
     )
     // Where the first change happens in the same periods, its statement finds them running.
-    const opened = openedColumns(retentionOf(time_zone, periods), at)
+    const opened = openedColumns(runningAt(retentionOf(time_zone, periods), at.getTime()))
     await connection.query(
       `insert into counter_value (counter_id, slot, version, revision${opened.names})
        select id, 0, version, ${REVISION_OF_NOW}${opened.values}

@@ -1,14 +1,8 @@
 import type { CounterFound } from '../../core/groupCommit/counterRun.ts'
 import type { Flush } from '../../core/groupCommit/writer.ts'
 import { lockDefinition } from '../counters/define.ts'
-import {
-  hasRoomyPeriods,
-  historySteps,
-  isRunning,
-  type PeriodsRow,
-  periodColumns,
-  periodsFound,
-} from '../counters/periods.ts'
+import { historySteps } from '../counters/historyRows.ts'
+import { areRoomy, areRunning, type PeriodsRow, periodColumns, periodsFound } from '../counters/periods.ts'
 import { slotSteps } from '../counters/slots.ts'
 import { add, addReturningOld, lock, read } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
@@ -105,7 +99,7 @@ function readAfterSteps(members: Members, counters: readonly CounterMember[]): S
     ({ run }) => run.addition !== undefined && (run.withRevision || run.wantsPeriodValues),
   )
   if (wanted.length === 0) return []
-  const statement = read(idsOf(wanted), periodColumns(wanted))
+  const statement = read(idsOf(wanted), columnsOf(wanted))
   return select<ValueRow>(statement, ownerOf(wanted), (rows) => {
     const found = new Map(rows.map((row) => [row.id, row]))
     for (const member of wanted) {
@@ -136,18 +130,17 @@ function changeSteps(members: Members, counters: CounterMember[], at: Date, form
 function lockAndAdd(members: Members, counters: CounterMember[], at: Date): Step[] {
   const locked = lockSteps(counters, (member, row) => {
     const { run } = member
-    if (run.addition === undefined) {
-      member.found = row && foundIn(members, member, row)
-      member.isUnclear = row !== undefined && !isRunning(run, row)
-    } else if (row) {
-      member.isAdded = hasRoomyPeriods(run, row)
-      member.isUnclear = !member.isAdded
-      member.found = added(Number(row.value))
-    }
+    const found = row && foundIn(members, member, row)
+    member.found = found
+    if (!found?.periods) return
+    const isAddition = run.addition !== undefined
+    member.isUnclear = !(isAddition ? areRoomy(found.periods) : areRunning(found.periods))
+    member.isAdded = isAddition && !member.isUnclear
+    if (member.isAdded) member.found = added(found.value)
   })
   const adding = counters.filter(({ run }) => run.addition !== undefined)
-  // The same starts are those of the same definition.
-  const alike = [...groupBy(adding, ({ run }) => run.starts).values()].flatMap((group) => [
+  // The running periods are the same array for all of a definition.
+  const alike = [...groupBy(adding, ({ run }) => run.running).values()].flatMap((group) => [
     ...groupBy(group, ({ run }) => `${run.addition} ${run.raise}`).values(),
   ])
   const additions = alike.map((group): Step => {
@@ -164,13 +157,17 @@ function lockSteps(
   counters: readonly CounterMember[],
   readRow: (member: CounterMember, row: ValueRow | undefined) => void,
 ): Step[] {
-  return select<ValueRow>(lock(idsOf(counters), periodColumns(counters)), ownerOf(counters), (rows) => {
+  return select<ValueRow>(lock(idsOf(counters), columnsOf(counters)), ownerOf(counters), (rows) => {
     const found = new Map(rows.map((row) => [row.id, row]))
     for (const member of counters) {
       const row = found.get(member.row.id)
       readRow(member, row?.version === member.row.version ? row : undefined)
     }
   })
+}
+
+function columnsOf(counters: readonly CounterMember[]): string[] {
+  return periodColumns(counters.map(({ run }) => run))
 }
 
 function idsOf(counters: readonly CounterMember[]): number[] {

@@ -1,6 +1,7 @@
 import type { Decision } from '../../core/groupCommit/writer.ts'
 import { redefine, remove } from '../counters/define.ts'
-import { addToHistory, writingColumns } from '../counters/periods.ts'
+import { addToHistory } from '../counters/historyRows.ts'
+import { writingColumns } from '../counters/periods.ts'
 import type { CounterRecord } from '../counters/record.ts'
 import { addToSlot, setSlots } from '../counters/slots.ts'
 import { change, type Marks } from '../counters/update.ts'

@@ -1,0 +1,62 @@
+import type { PeriodAddition } from '../../core/counters/runningPeriods.ts'
+import type { Period } from '../../core/time/calendar.ts'
+import type { CounterMember } from '../flush/members.ts'
+import { ownerOf, type Step, select } from '../flush/steps.ts'
+import { groupBy } from '../groupBy.ts'
+import { integer, list } from '../literals.ts'
+import { PERIOD_CODES } from './columns.ts'
+import { COLUMNS, startSecond } from './periods.ts'
+
+/** Adds to history rows, in the order of the primary key: that of all processes. */
+export function addToHistory(additions: readonly (PeriodAddition & { id: number })[]): string {
+  const sorted = additions
+    .map(({ id, period, start, added }) => ({ id, code: PERIOD_CODES[period], start, added }))
+    .sort((a, b) => a.id - b.id || a.code - b.code || a.start - b.start)
+  const values = list(
+    sorted,
+    ({ id, code, start, added }) => `(${integer(id)},${code},${startSecond(start)},${added})`,
+  )
+  return `insert into counter_history (counter_id, period, start, value)
+values ${values}
+on duplicate key update value = value + values(value)`
+}
+
+type HistoryRow = Record<'id' | 'period', number> & { value: number | string }
+
+/**
+ * Locks the history rows of the running periods of counters that were found, and reads them. After all other rows, in
+ * the order of the primary key: that of all processes.
+ */
+export function historySteps(counters: readonly CounterMember[]): Step[] {
+  const tracking = counters.filter(({ run }) => run.running.length > 0)
+  if (tracking.length === 0) return []
+  const conditions = [...groupBy(tracking, ({ run }) => run.running)].map(([running, group]) => {
+    const periods = running.map(
+      ({ period, start }) => `period = ${PERIOD_CODES[period]} and start = ${startSecond(start)}`,
+    )
+    return `counter_id in (${list(group, ({ row }) => integer(row.id))}) and (${periods.join(' or ')})`
+  })
+  const statement = `select counter_id as id, period, value
+  from counter_history force index (primary)
+ where ${conditions.join(' or ')}
+ order by counter_id, period, start
+   for update`
+  return select<HistoryRow>(statement, ownerOf(counters), (rows) => {
+    const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
+    for (const { row, found } of tracking) {
+      for (const one of found?.periods ?? [])
+        one.inHistory = amounts.get(`${row.id} ${PERIOD_CODES[one.period]}`) ?? 0n
+    }
+  })
+}
+
+/** Adds the columns of a period to the history, from all slots of a counter, which are locked. */
+export function closePeriods(id: number, period: Period): string {
+  const { start, added } = COLUMNS[period]
+  return `insert into counter_history (counter_id, period, start, value)
+select counter_id, ${PERIOD_CODES[period]}, ${start}, ${added}
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and ${start} is not null
+   for update
+on duplicate key update counter_history.value = counter_history.value + values(value)`
+}
