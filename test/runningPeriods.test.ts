@@ -24,7 +24,7 @@ const additions = fc.array(
 
 it('keeps every total as the history row and the columns with its start, whatever the clocks show', () => {
   fc.assert(
-    fc.property(additions, (all) => {
+    fc.property(fc.boolean(), additions, (hasSlots, all) => {
       const columns = new Map<number, PeriodAddition>()
       const history = new Map<number, bigint>()
       const told = new Map<number, bigint>()
@@ -35,16 +35,19 @@ it('keeps every total as the history row and the columns with its start, whateve
           (sum, [slot, one]) => sum + (slot !== but && one.start === start ? one.added : 0n),
           0n,
         )
-      for (const { slot, hour, now, added, isClosed } of all) {
+      for (const { slot: drawn, hour, now, added, isClosed } of all) {
+        const slot = hasSlots ? drawn : 0
         const start = hour * HOUR_MS
+        const inHistory = history.get(start) ?? 0n
         const found: FoundPeriod = {
           period: 'HOUR',
           start,
           columns: columns.get(slot),
-          inHistory: history.get(start) ?? 0n,
-          inOtherSlots: inSlots(start, slot),
+          inHistory: hasSlots ? 0n : inHistory,
+          elsewhere: hasSlots ? inHistory + inSlots(start, slot) : 0n,
         }
-        // A caller learns the total of all slots.
+        // Without slots, the row alone shows the total while it has the running period.
+        if (!hasSlots && found.columns?.start === start) found.inHistory = 0n
         expect(totalOf(found)).toBe(Number(told.get(start) ?? 0n))
         const written = addInPeriod(found, added, now * HOUR_MS)
         const { column } = written
@@ -78,7 +81,7 @@ const found = (start: number | undefined, inHistory = 0n): FoundPeriod => ({
   start: HOUR,
   columns: start === undefined ? undefined : { period: 'HOUR', start, added: 7n },
   inHistory,
-  inOtherSlots: 0n,
+  elsewhere: 0n,
 })
 const opened = (added: bigint) => ({ period: 'HOUR', start: HOUR, added, isOpened: true })
 const moved = (start: number, added: bigint) => ({ period: 'HOUR', start, added })

@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest'
+import { createConnection, type RowDataPacket } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Counters } from '../src/core/counters/counters.ts'
 import { claimOf } from '../src/core/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
@@ -124,6 +125,24 @@ it('keeps the sum within the safe range while two processes come to its end, 50 
     expect(outcomes.filter((outcome) => outcome === 'OUT_OF_RANGE')).toHaveLength(6)
     expect(await counters.read(key)).toMatchObject({ value: end })
   }
+})
+
+it('has no slot wait for the history, so that several can commit at once', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(key, 5)
+  // Moves the running periods to the history.
+  await counters.define(key, { slots: 16 })
+  await counters.incrementBy(key, 1)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  const [held] = await holder.query<RowDataPacket[]>('select * from counter_history for update')
+  expect(held).toHaveLength(3)
+  for (const number of upTo(20)) {
+    expect((await counters.incrementBy(key, 1, told)).valuesIn?.MONTH).toBe(6 + number)
+  }
+  expect(await valueIn(counters, 'DAY')).toBe(26)
 })
 
 it('changes its slots under load of two processes without losing a hit', async () => {

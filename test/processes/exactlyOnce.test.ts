@@ -10,6 +10,7 @@ import { freshDatabase, query } from '../support/database.ts'
 import { type Load, startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
+import { racingClock } from '../support/periods.ts'
 import { PATIENCE, privateServer, signalServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
 import { createRandom, runSize } from '../support/random.ts'
@@ -47,7 +48,7 @@ it.each([
   ['', runSize({ fast: 1, normal: 5, long: 20 }), hammer],
   [', with keys and a bound', runSize({ fast: 1, normal: 3, long: 8 }), hammerWithKeys],
 ])(
-  'counts exactly, without an error for anybody, while its database is killed again and again%s',
+  'counts exactly, without an error for anybody, while its database is killed again and again, and hours begin%s',
   {
     timeout: 180_000,
   },
@@ -58,7 +59,7 @@ it.each([
       if (line.includes('restarting it')) restarts++
     })
     await migrate(target)
-    const nth = openTestNth(target)
+    const nth = openTestNth(target, { now: racingClock() })
     const load = await startHammer(nth)
     const random = createRandom()
     for (const time of upTo(kills)) {
@@ -72,7 +73,7 @@ it.each([
   },
 )
 
-it('counts exactly, without an error for anybody, while its connections are cut again and again', {
+it('counts exactly, without an error for anybody, while its connections are cut again and again, and hours begin', {
   timeout: 120_000,
 }, async () => {
   const CUTS = runSize({ fast: 20, normal: 40, long: 200 })
@@ -90,7 +91,7 @@ it('counts exactly, without an error for anybody, while its connections are cut 
     next = random.below(20)
     return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
   })
-  const nth = openTestNth(target)
+  const nth = openTestNth(target, { now: racingClock() })
   const load = hammer(nth)
   await expect.poll(() => cuts, { timeout: 100_000 }).toBe(CUTS)
   await load.afterMore(1000)

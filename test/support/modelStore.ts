@@ -155,7 +155,7 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
           const running = { period: 'DAY', start: 0 } as const
           const columns = { ...running, added: BigInt(added) }
           const isRead = !isAdded || run.wantsPeriodValues
-          const periods = isRead ? [{ ...running, columns, inHistory: 0n, inOtherSlots: 0n }] : undefined
+          const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
           return [run, { value, isAdded, periods, revision: undefined, now: 0 }]
         }),
       ),

@@ -9,8 +9,9 @@ import type { Retention } from './definition.ts'
  *
  *   the columns have …            what an addition does
  *   the running period            adds to the columns
- *   no period, or an earlier one  adds the columns to the history, takes the running period's history row into them, and
- *                                 adds to them
+ *   no period, or an earlier one  adds the columns to the history, takes the running period's history row into them
+ *                                 (without slots: with them, its lock would let only one slot commit at a time), and adds
+ *                                 to them
  *   a later one                   adds to the history: another process has a clock that is ahead
  *   one that is not near          as for an earlier one: a clock was wrong
  */
@@ -29,10 +30,10 @@ export interface PeriodAddition extends RunningPeriod {
 export interface FoundPeriod extends RunningPeriod {
   /** What the row that is changed has in the columns of this kind of period; undefined: nothing. */
   columns: PeriodAddition | undefined
-  /** In its history row. That is only read if the columns have another period, or there are slots. */
+  /** In its history row, which is only read if the columns have another period. 0 with slots. */
   inHistory: bigint
-  /** In the columns of other slots. */
-  inOtherSlots: bigint
+  /** With slots, in the history row and the columns of other slots. */
+  elsewhere: bigint
 }
 
 /** An addition to a row's columns. `isOpened`: it replaces what they have. */
@@ -48,9 +49,9 @@ export function runningAt({ timeZone, periods }: Retention, at: number): Running
 }
 
 /** Total of a running period. */
-export function totalOf({ start, columns, inHistory, inOtherSlots }: FoundPeriod): number {
+export function totalOf({ start, columns, inHistory, elsewhere }: FoundPeriod): number {
   const own = columns?.start === start ? columns.added : 0n
-  return Number(own + inHistory + inOtherSlots)
+  return Number(own + inHistory + elsewhere)
 }
 
 /** Adds to a running period. `now`: the database's clock, in milliseconds since 1970. */

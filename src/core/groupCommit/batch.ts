@@ -96,12 +96,17 @@ function runIn<Run>(runs: Map<string, Run>, key: string, open: () => Run): Run {
   return opened
 }
 
-/** Computes the running periods once for each definition: most counters share theirs. */
+/** Computes running periods once for each time zone and list of periods: most counters share theirs. */
 function openRunningPeriods(at: Date): (definition: Definition) => readonly RunningPeriod[] {
-  const known = new Map<Definition, readonly RunningPeriod[]>()
+  const byDefinition = new Map<Definition, readonly RunningPeriod[]>()
+  const byContent = new Map<string, readonly RunningPeriod[]>()
   return (definition) => {
-    const running = known.get(definition) ?? runningAt(definition, at.getTime())
-    known.set(definition, running)
+    const known = byDefinition.get(definition)
+    if (known) return known
+    const content = [definition.timeZone, ...definition.periods.map(({ period }) => period)].join()
+    const running = byContent.get(content) ?? runningAt(definition, at.getTime())
+    byContent.set(content, running)
+    byDefinition.set(definition, running)
     return running
   }
 }

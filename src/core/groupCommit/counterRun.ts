@@ -42,7 +42,7 @@ export type CounterWrite =
 /** The operations of one flush on one counter. */
 export class CounterRun extends RowState {
   readonly row: CounterRow
-  /** Its tracked periods that contain the instant of the flush: the same array for all of a definition. */
+  /** Its tracked periods that contain the instant of the flush: the same array for all counters with the same. */
   readonly running: readonly RunningPeriod[]
   /**
    * The sum of all operations on it, if all are additions: sent as one statement, which changes nothing unless the row

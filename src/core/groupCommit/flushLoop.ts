@@ -151,7 +151,7 @@ async function flushApart(
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
     // The definition that was cached may be the cause.
-    for (const named of call.request.operations) named.forget()
+    for (const named of call.request.operations) named.rows.forget(named.name)
     const [first, ...more] = call.operations
     if (first && more.length === 0) context.quarantine(first.row.key, [], { kind: 'failed', cause })
     return false

@@ -102,7 +102,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
   /** Looks up the rows of a call; again, if they were gone or read from another database. */
   async function resolve(call: Call): Promise<void> {
     const before = call.operations
-    if (before.length > 0) for (const named of call.request.operations) named.forget()
+    if (before.length > 0) for (const named of call.request.operations) named.rows.forget(named.name)
     try {
       const resolved = resolveRows(call.request, now)
       call.operations = resolved instanceof Promise ? await resolved : resolved
@@ -119,7 +119,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     call.fruitless += 1
     // A redefined sequence may keep its key.
     if (call.fruitless === 1) return
-    const names = call.request.operations.map((named) => named.describe())
+    const names = call.request.operations.map(({ name }) => JSON.stringify(name))
     call.obstacle = new Error(`The writer finds no row for one of [${names.join()}]`)
     if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) onFault(call.obstacle)
     await pause(random() * backoffMs(RETRY, call.fruitless))

@@ -27,56 +27,20 @@ export type RowOperation =
 /** The row does not exist, and must not be created. */
 export class MissingRow extends Error {}
 
-/** An operation whose row is still to be looked up, as in `Rows`. A class, as a closure for each method takes memory. */
-class Named<Name, R extends Row, Operation> {
-  readonly #rows: Rows<Name, R>
-  readonly #name: Name
-  readonly #operation: Operation
-  readonly #on: (row: R, operation: Operation) => RowOperation
-
-  constructor(
-    rows: Rows<Name, R>,
-    name: Name,
-    operation: Operation,
-    on: (row: R, operation: Operation) => RowOperation,
-  ) {
-    this.#rows = rows
-    this.#name = name
-    this.#operation = operation
-    this.#on = on
-  }
-
-  cached(): RowOperation | undefined {
-    const row = this.#rows.cached(this.#name)
-    return row && this.#on(row, this.#operation)
-  }
-
-  async load(): Promise<RowOperation | undefined> {
-    const row = await this.#rows.load(this.#name)
-    return row && this.#on(row, this.#operation)
-  }
-
-  async loadOrCreate(at: Date): Promise<RowOperation> {
-    return this.#on(await this.#rows.loadOrCreate(this.#name, at), this.#operation)
-  }
-
-  forget(): void {
-    this.#rows.forget(this.#name)
-  }
-
-  describe(): string {
-    return JSON.stringify(this.#name)
-  }
+/** An operation whose row is still to be looked up, as in `Rows`. */
+export interface NamedOperation {
+  readonly kind: RowOperation['kind']
+  readonly rows: Rows<unknown, Row>
+  readonly name: unknown
+  readonly operation: CounterOperation | SequenceOperation
 }
-
-export type NamedOperation = Pick<Named<never, never, never>, keyof Named<never, never, never>>
 
 export function onCounter<Name>(
   rows: Rows<Name, CounterRow>,
   name: Name,
   operation: CounterOperation,
 ): NamedOperation {
-  return new Named(rows, name, operation, counterOperation)
+  return { kind: 'counter', rows, name, operation }
 }
 
 export function onSequenceGroup<Name>(
@@ -84,15 +48,7 @@ export function onSequenceGroup<Name>(
   name: Name,
   operation: SequenceOperation,
 ): NamedOperation {
-  return new Named(rows, name, operation, sequenceOperation)
-}
-
-function counterOperation(row: CounterRow, operation: CounterOperation): RowOperation {
-  return { kind: 'counter', row, operation }
-}
-
-function sequenceOperation(row: SequenceGroupRow, operation: SequenceOperation): RowOperation {
-  return { kind: 'sequenceGroup', row, operation }
+  return { kind: 'sequenceGroup', rows, name, operation }
 }
 
 /**
@@ -107,18 +63,24 @@ export function resolveRows(
 ): RowOperation[] | Promise<RowOperation[]> {
   const cached: RowOperation[] = []
   for (const named of operations) {
-    const operation = named.cached()
-    if (operation) cached.push(operation)
+    const row = named.rows.cached(named.name)
+    if (row) cached.push(onRow(named, row))
   }
   if (cached.length === operations.length) return cached
   return Promise.all(operations.map(resolve))
 
   async function resolve(named: NamedOperation): Promise<RowOperation> {
-    const operation =
-      named.cached() ?? (await (missingRows === 'fail' ? named.load() : named.loadOrCreate(now())))
-    if (!operation) throw new MissingRow()
-    return operation
+    const { rows, name } = named
+    const row =
+      rows.cached(name) ?? (await (missingRows === 'fail' ? rows.load(name) : rows.loadOrCreate(name, now())))
+    if (!row) throw new MissingRow()
+    return onRow(named, row)
   }
+}
+
+function onRow({ kind, operation }: NamedOperation, row: Row): RowOperation {
+  // `onCounter` and `onSequenceGroup` took rows and an operation of one kind.
+  return { kind, row, operation } as RowOperation
 }
 
 /** The result of a call, once its operations are durable. */

@@ -56,7 +56,7 @@ export function closePeriods(id: number, period: Period): string {
   return `insert into counter_history (counter_id, period, start, value)
 select counter_id, ${PERIOD_CODES[period]}, ${start}, ${added}
   from counter_value force index (primary)
- where counter_id = ${integer(id)} and ${start} is not null
+ where counter_id = ${integer(id)} and ${added} <> 0
    for update
 on duplicate key update counter_history.value = counter_history.value + values(value)`
 }

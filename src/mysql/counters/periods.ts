@@ -45,7 +45,7 @@ export function periodsFound({ running }: CounterRun, row: PeriodsRow, addition 
       its == null
         ? undefined
         : { period, start: 1000 * Number(its), added: BigInt(added ?? 0) - BigInt(addition) }
-    return { period, start, columns, inHistory: 0n, inOtherSlots: 0n }
+    return { period, start, columns, inHistory: 0n, elsewhere: 0n }
   })
 }
 

@@ -1,8 +1,8 @@
-import type { FoundPeriod } from '../../core/counters/runningPeriods.ts'
 import type { CounterMember, Members } from '../flush/members.ts'
 import { type Step, select } from '../flush/steps.ts'
 import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
+import { PERIOD_CODES } from './columns.ts'
 import { COLUMNS, type PeriodsRow, periodColumns, periodsFound, startSecond } from './periods.ts'
 import type { CounterRecord } from './record.ts'
 import { type Marks, times } from './update.ts'
@@ -10,58 +10,32 @@ import { type Marks, times } from './update.ts'
 /** Temporary slot for the sum of the others: no counter has so many slots. */
 const SPARE_SLOT = 65_535
 
-type SlotRow = PeriodsRow & { slot: number; version: number } & Record<'value' | 'revision', number | string>
+type SumRow = PeriodsRow & Record<'value' | 'revision', number | string>
+type SlotRow = SumRow & Record<'slot' | 'version', number>
 
-/**
- * Locks one or all slots of a counter, and reads them. If it is one, reads the sum of all as well, as far as other
- * sessions have committed it.
- */
+/** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
 export function slotSteps(members: Members, member: CounterMember): Step[] {
   const { row, run } = member
-  const { slot } = run
-  const locked = select<SlotRow>(lockSlots(member), row.key, (slots) => {
-    const own = slots.find((one) => one.slot === (slot ?? 0))
-    const isThere = own !== undefined && slots.every(({ version }) => version === row.version)
-    if (!isThere) return
-    const periods = periodsFound(run, own)
-    const [value, revision] = [sumOf(slots, 'value'), sumOf(slots, 'revision')]
-    for (const other of slots) if (other !== own) addOther(periods, periodsFound(run, other))
-    member.found = {
-      value: Number(value),
-      revision: Number(revision),
-      isAdded: false,
-      periods,
-      now: members.now,
-    }
-  })
-  if (slot === undefined) return locked
+  let slots: SlotRow[] = []
   return [
-    ...locked,
-    ...select<SlotRow>(sumSlots(member), row.key, ([sums]) => {
-      const { found } = member
-      if (!found || !sums) return
-      for (const one of found.periods ?? [])
-        one.inOtherSlots = BigInt(sums[COLUMNS[one.period].added] ?? 0) - ownIn(one)
-      member.found = { ...found, value: Number(sums.value), revision: Number(sums.revision) }
+    ...select<SlotRow>(lockSlots(member), row.key, (rows) => {
+      slots = rows
+    }),
+    ...select<SumRow>(sumRest(member), row.key, ([rest]) => {
+      const own = slots.find(({ slot }) => slot === (run.slot ?? 0))
+      if (!own || !rest || slots.some(({ version }) => version !== row.version)) return
+      const periods = periodsFound(run, own)
+      for (const one of periods) one.elsewhere = BigInt(rest[COLUMNS[one.period].added] ?? 0)
+      member.found = {
+        // A slot may be beyond the safe range although the sum is not.
+        value: Number(BigInt(own.value) + BigInt(rest.value)),
+        revision: Number(own.revision) + Number(rest.revision),
+        isAdded: false,
+        periods,
+        now: members.now,
+      }
     }),
   ]
-}
-
-function addOther(periods: readonly FoundPeriod[], others: readonly FoundPeriod[]): void {
-  for (const [index, one] of periods.entries()) {
-    const other = others[index]
-    if (other) one.inOtherSlots += ownIn(other)
-  }
-}
-
-/** What the columns have of a running period. */
-function ownIn({ start, columns }: FoundPeriod): bigint {
-  return columns?.start === start ? columns.added : 0n
-}
-
-/** A slot may be beyond the safe range although the sum is not. */
-function sumOf(slots: readonly SlotRow[], column: 'value' | 'revision'): bigint {
-  return slots.reduce((sum, slot) => sum + BigInt(slot[column]), 0n)
 }
 
 /** Locks a slot of a counter, or all of them in order, and reads them. */
@@ -74,15 +48,25 @@ function lockSlots(member: CounterMember): string {
    for update`
 }
 
-/** Reads the sums of all slots, as far as other sessions have committed them. */
-function sumSlots({ row: { id }, run }: CounterMember): string {
-  const totals = run.running.map(({ period, start }) => {
-    const columns = COLUMNS[period]
-    return `, cast(sum(if(${columns.start} = ${startSecond(start)}, ${columns.added}, 0)) as signed) as ${columns.added}`
+/**
+ * Sums the other slots, and their running periods with the history: as far as other sessions have committed them, or
+ * under lock. In one statement: between two, a period could move.
+ */
+function sumRest({ row, run: { running, slot } }: CounterMember): string {
+  const id = integer(row.id)
+  const totals = running.map(({ period, start }) => {
+    const { start: itsStart, added } = COLUMNS[period]
+    const second = startSecond(start)
+    return `,
+       cast(coalesce(sum(if(${itsStart} = ${second}, ${added}, 0)), 0) + coalesce((
+         select h.value
+           from counter_history h
+          where h.counter_id = ${id} and h.period = ${PERIOD_CODES[period]} and h.start = ${second}), 0) as signed) as ${added}`
   })
-  return `select cast(sum(value) as signed) as value, cast(sum(revision) as unsigned) as revision${totals.join('')}
+  return `select cast(coalesce(sum(value), 0) as signed) as value,
+       cast(coalesce(sum(revision), 0) as unsigned) as revision${totals.join('')}
   from counter_value
- where counter_id = ${integer(id)}`
+ where counter_id = ${id} and slot <> ${integer(slot ?? 0)}${slot === undefined ? ' for update' : ''}`
 }
 
 /** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */

@@ -22,7 +22,7 @@ const NARROW = 2
 
 /**
  * The statements of a flush's first round trip. Every process touches keys and rows in this one order, so that flushes
- * don't deadlock. All lock waits are here: after COMMIT is sent, an error would leave the outcome unknown.
+ * don't deadlock. After COMMIT is sent, an error would leave the outcome unknown.
  */
 export function lockAndRead(members: Members, flush: Flush, form: FlushForm): Step[] {
   const { counters } = members
@@ -35,7 +35,6 @@ export function lockAndRead(members: Members, flush: Flush, form: FlushForm): St
     ...readAfterSteps(members, single),
     ...spread.flatMap((member) => slotSteps(members, member)),
     ...lockSequenceGroups(members, at, form),
-    ...together(spread, form).flatMap((some) => historySteps(some)),
     ...counters
       .filter(({ run }) => run.isForDefinition)
       .flatMap(({ row }) => lockDefinition(row).flatMap((statement) => select(statement, row.key))),
@@ -45,6 +44,9 @@ export function lockAndRead(members: Members, flush: Flush, form: FlushForm): St
 /**
  * The statements of a round trip that only some flushes need. Locks rows whose value the answer did not show, or that
  * did not have the running periods, and reads them with the history of these periods.
+ *
+ * A statement that matched nothing holds no lock, so here rows are locked after later ones. When a period begins, two
+ * processes may therefore deadlock, rarely: one of them is rolled back, and tries again.
  */
 export function readAgain(members: Members, unclear: readonly CounterMember[], form: FlushForm): Step[] {
   return [
@@ -139,7 +141,7 @@ function lockAndAdd(members: Members, counters: CounterMember[], at: Date): Step
     if (member.isAdded) member.found = added(found.value)
   })
   const adding = counters.filter(({ run }) => run.addition !== undefined)
-  // The running periods are the same array for all of a definition.
+  // Counters with the same running periods have the same array.
   const alike = [...groupBy(adding, ({ run }) => run.running).values()].flatMap((group) => [
     ...groupBy(group, ({ run }) => `${run.addition} ${run.raise}`).values(),
   ])

@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest'
+import { runningAt } from '../src/core/counters/runningPeriods.ts'
+import { CounterRun } from '../src/core/groupCommit/counterRun.ts'
+import { openPrecautions } from '../src/core/groupCommit/precautions.ts'
+import { historySteps } from '../src/mysql/counters/historyRows.ts'
+import type { CounterRecord } from '../src/mysql/counters/record.ts'
+import { counterMember } from '../src/mysql/flush/members.ts'
+import { select } from '../src/mysql/select.ts'
+import { upTo } from './support/client.ts'
+import { freshDatabase, openTestDatabase, query } from './support/database.ts'
+import { PLAIN } from './support/plain.ts'
+
+it('finds the history rows of a thousand counters by their whole keys, however long their history is', async () => {
+  const target = await freshDatabase({ isReused: false })
+  const numbers = (count: number) =>
+    `(with recursive numbers as (select 1 as n union all select n + 1 from numbers where n < ${count}) select n from numbers)`
+  await query(
+    target,
+    `insert into counter_history (counter_id, period, start, value)
+     select c.n, 1, 3600 * h.n, 1 from ${numbers(1000)} c, ${numbers(40)} h`,
+    'analyze table counter_history',
+  )
+  const definition = { ...PLAIN, periods: [{ period: 'HOUR', keepDays: null, since: null }] } as const
+  const running = runningAt(definition, 20 * 3_600_000)
+  const members = upTo(1000).map((id) => {
+    const row: CounterRecord = { kind: 'counter', key: `${id}`, id, version: 1, incarnation: 0, definition }
+    return counterMember(
+      new CounterRun(
+        row,
+        openPrecautions(() => 0),
+        running,
+      ),
+    )
+  })
+  const [step] = historySteps(members)
+  // In a session with Nth's own settings.
+  const plan = await openTestDatabase(target).withRetry((connection) =>
+    select<{ type: string; key_len: string }>(connection, `explain ${step?.statement}`),
+  )
+  expect(plan).toMatchObject([{ type: 'range', key_len: '13' }])
+})
