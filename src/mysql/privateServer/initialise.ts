@@ -26,16 +26,17 @@ export async function initialise(program: ServerProgram, path: string, signal: A
   await rename(partial, path)
 }
 
-/** Disk space for a new server: 110 MB (MariaDB 10.11) to 190 MB (MySQL 9.7), and room to grow. */
-const NEW_SERVER_MB = 256
+/** Disk space for a new server without its redo log: up to 130 MB (MySQL 9.7), and room to grow. */
+const NEW_SERVER_MB = 192
 
 /** A server's start error. If the file system is nearly full, its message begins with that. */
-export async function withFreeSpace(error: unknown, directory: string): Promise<unknown> {
+export async function withFreeSpace(error: unknown, directory: string, logMb = 64): Promise<unknown> {
   const space = await statfs(directory).catch(() => undefined)
   if (!space || !(error instanceof Error)) return error
   const freeMb = Math.floor((space.bavail * space.bsize) / 1e6)
-  if (freeMb >= NEW_SERVER_MB) return error
-  const text = `The file system of ${directory} is nearly full: ${freeMb} MB are free; a new database needs up to ${NEW_SERVER_MB} MB. ${error.message}`
+  const neededMb = NEW_SERVER_MB + logMb
+  if (freeMb >= neededMb) return error
+  const text = `The file system of ${directory} is nearly full: ${freeMb} MB are free; a new database needs up to ${neededMb} MB. ${error.message}`
   return new Error(text, { cause: error })
 }
 

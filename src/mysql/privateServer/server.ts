@@ -92,7 +92,9 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     isReady = true
   } catch (error) {
     await stop()
-    throw signal.aborted ? error : await withFreeSpace(await startError(error, directory), directory)
+    throw signal.aborted
+      ? error
+      : await withFreeSpace(await startError(error, directory), directory, logSizeMb(memoryMb))
   }
   return { target, stop }
 }
