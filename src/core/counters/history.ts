@@ -25,7 +25,8 @@ export interface HistoryStretch extends CounterKey, HistorySource {}
 /** The total of a period that starts in a time range, or a part of it: there may be several such rows. */
 export interface HistoryRow extends HistoryStretch {
   start: number
-  value: number
+  /** May be beyond the safe range, if the total is not. */
+  value: bigint
 }
 
 /** Cost of a history. `rows`: the maximum number that is summed. */
@@ -46,7 +47,7 @@ export function openHistory(
 
   async function read(counter: CounterRetention, period: Period, buckets: readonly Bucket[]) {
     const { namespace, name, retention } = counter
-    const totals = buckets.map((bucket): Total => ({ ...bucket, value: 0 }))
+    const sums = buckets.map((bucket) => ({ ...bucket, sum: 0n }))
     const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now().getTime())
     const calendar = calendarOf(retention.timeZone)
     const found = await Promise.all(
@@ -59,11 +60,12 @@ export function openHistory(
       for (const { start, value } of rows) {
         // Unless a period starts there, the row was recorded in another time zone, and its middle decides.
         const isStart = calendar.bucketAt(period, start).start === start
-        const total = totalAt(totals, isStart ? start : start + HALF_MS[period])
-        if (total) total.value += value
+        const total = bucketAt(sums, isStart ? start : start + HALF_MS[period])
+        if (total) total.sum += value
         if (!hasRoom(0)) await untilRoom(0)
       }
     }
+    const totals = sums.map(({ start, end, sum }): Total => ({ start, end, value: Number(sum) }))
     if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
     throw new NthError('OUT_OF_RANGE', `The total of a ${period} is outside the safe integer range.`)
   }
@@ -122,15 +124,15 @@ function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Buc
   }, 0)
 }
 
-/** The total whose period contains an instant. The periods are consecutive. */
-function totalAt(totals: readonly Total[], at: number): Total | undefined {
-  let [low, high] = [0, totals.length]
+/** The bucket that contains an instant. They are consecutive. */
+function bucketAt<B extends Bucket>(buckets: readonly B[], at: number): B | undefined {
+  let [low, high] = [0, buckets.length]
   while (low < high) {
     const middle = (low + high) >> 1
-    const total = totals[middle]
-    if (!total || at < total.start) high = middle
-    else if (at >= total.end) low = middle + 1
-    else return total
+    const bucket = buckets[middle]
+    if (!bucket || at < bucket.start) high = middle
+    else if (at >= bucket.end) low = middle + 1
+    else return bucket
   }
   return undefined
 }

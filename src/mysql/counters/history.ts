@@ -23,7 +23,7 @@ export async function readHistory(connection: Connection, stretches: readonly Hi
   return rows.map(({ stretch, name, start, value }) => {
     const [first] = families[stretch] ?? []
     if (!first) throw new RangeError(`Unknown stretch ${stretch}`)
-    return { ...first, name: name.toString(), start: 1000 * start, value: Number(value) }
+    return { ...first, name: name.toString(), start: 1000 * start, value: BigInt(value) }
   })
 }
 
