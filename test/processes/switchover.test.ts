@@ -153,7 +153,7 @@ it.each([
   const target = await startProxy(await freshDatabase(), (statement) =>
     isFull && CHANGE.test(statement) ? { errno } : 'passes',
   )
-  const { counters, sequences, said, faults } = openTestNth(target, { timeoutMs: 1000 })
+  const { counters, sequences, said, faults } = openTestNth(target, { timeoutMs: 2000 })
   await counters.incrementBy(key, 1)
   // A busy machine may have been slow to connect.
   said.splice(0)
