@@ -1,8 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { built, ROOT } from './built.ts'
+import { openDatabase } from './database.ts'
 import { fillLeaderboards } from './fill.ts'
 import { type Generator, startGenerator } from './generator.ts'
 import type { Figures } from './load/measure.ts'
@@ -85,17 +84,7 @@ async function openStores(
   const stores: Stores = {}
   const isNeeded = (store: keyof Stores) => systems.some(({ needs }) => needs === store)
   if (isNeeded('database')) {
-    const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
-      'mysql/privateServer/open.js',
-    )
-    const database = await openPrivateDatabase({
-      directory: await folder(directory, 'database'),
-      // Shared with `npm start`, so that it is fetched once.
-      programs: fileURLToPath(new URL('.nth/server', ROOT)),
-      path: process.env.PATH ?? '',
-      say,
-      signal,
-    })
+    const database = await openDatabase(await folder(directory, 'database'), { say, signal })
     closers.push(database.close)
     stores.database = database.target
   }

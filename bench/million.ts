@@ -1,9 +1,8 @@
 import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { BenchOptions } from './bench.ts'
-import { built, ROOT } from './built.ts'
+import { openDatabase } from './database.ts'
 import { startGenerator } from './generator.ts'
 import { middleOf } from './median.ts'
 import { SERVES, startNth } from './systems.ts'
@@ -20,17 +19,8 @@ const MB = 1e6
  */
 export async function million(options: Omit<BenchOptions, 'systems' | 'workloads'>): Promise<string> {
   const { rounds, seconds, warmupSeconds, say, signal } = options
-  const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
-    'mysql/privateServer/open.js',
-  )
   const directory = await mkdtemp(join(tmpdir(), 'nth-million-'))
-  const database = await openPrivateDatabase({
-    directory,
-    programs: fileURLToPath(new URL('.nth/server', ROOT)),
-    path: process.env.PATH ?? '',
-    say,
-    signal,
-  })
+  const database = await openDatabase(directory, { say, signal })
   const nth = startNth({ database: database.target })
   const generator = startGenerator()
   signal.addEventListener('abort', generator.end)

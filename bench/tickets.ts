@@ -2,10 +2,10 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { createPool, type PoolConnection, type RowDataPacket } from 'mysql2/promise'
 import type { Target } from '../src/mysql/connections/target.ts'
-import { built, ROOT } from './built.ts'
+import { built } from './built.ts'
+import { openDatabase } from './database.ts'
 import { middleOf } from './median.ts'
 
 const BOARDS = ['NINJA', 'ROCK']
@@ -37,17 +37,8 @@ interface Way {
  * @throws {Error} if a board's numbers are not exactly 1 to 10 000
  */
 export async function tickets({ rounds, say, signal }: TicketsOptions): Promise<string> {
-  const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
-    'mysql/privateServer/open.js',
-  )
   const directory = await mkdtemp(join(tmpdir(), 'nth-tickets-'))
-  const database = await openPrivateDatabase({
-    directory,
-    programs: fileURLToPath(new URL('.nth/server', ROOT)),
-    path: process.env.PATH ?? '',
-    say,
-    signal,
-  })
+  const database = await openDatabase(directory, { say, signal })
   try {
     const ways = [await openNthWay(database.target), await openSerializableWay(database.target)]
     const speeds = ways.map((): number[] => [])

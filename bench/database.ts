@@ -1,0 +1,14 @@
+import { fileURLToPath } from 'node:url'
+import { built, ROOT } from './built.ts'
+
+/** Opens a private database in a directory. Its server's program is shared with `npm start`, so it is fetched once. */
+export async function openDatabase(
+  directory: string,
+  { say, signal }: { say: (message: string) => void; signal: AbortSignal },
+) {
+  const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
+    'mysql/privateServer/open.js',
+  )
+  const programs = fileURLToPath(new URL('.nth/server', ROOT))
+  return openPrivateDatabase({ directory, programs, path: process.env.PATH ?? '', say, signal })
+}
