@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { ER } from '../src/mysql/connections/errors.ts'
+import { pauseMs } from '../src/mysql/leaderboard/leaderboardSync.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -17,6 +18,10 @@ it('lists soon what another process has changed', async () => {
     const values = async () => (await other.listLeaderboard('n', page)).map(({ listedValue }) => listedValue)
     await expect.poll(values, SOON).toEqual([delta === 5 ? 5 : 7])
   }
+})
+
+it('pauses for a second, or longer after a long copy', () => {
+  expect([0, 50, 100, 10_000].map(pauseMs)).toEqual([1000, 1000, 1900, 5000])
 })
 
 it('finds what a process that was killed had not listed yet, and what was changed by hand', async () => {
