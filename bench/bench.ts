@@ -8,7 +8,7 @@ import type { Figures } from './load/measure.ts'
 import { describeMachine } from './machine.ts'
 import type { Options } from './options.ts'
 import { startRedis } from './redis.ts'
-import { SERVES, type Stores, type System, type SystemId } from './systems.ts'
+import { SERVES, type Stores, type System, type SystemId, startLine } from './systems.ts'
 import { changesMany, type Workload } from './workloads.ts'
 
 /** What a system did with a workload, round by round. */
@@ -77,7 +77,7 @@ async function closeAll(closers: Closers): Promise<void> {
 }
 
 async function openStores(
-  { systems, say, signal }: BenchOptions,
+  { systems, distanceMs, say, signal }: BenchOptions,
   directory: string,
   closers: Closers,
 ): Promise<Stores> {
@@ -87,6 +87,11 @@ async function openStores(
     const database = await openDatabase(await folder(directory, 'database'), { say, signal })
     closers.push(database.close)
     stores.database = database.target
+    if (distanceMs > 0) {
+      const line = await startLine(database.target, distanceMs)
+      closers.push(line.end)
+      stores.database = line.target
+    }
   }
   if (isNeeded('redis')) {
     const redis = await startRedis({ directory: await folder(directory, 'redis'), say, signal })

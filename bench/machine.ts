@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { ROOT } from './built.ts'
+import { middleOf } from './median.ts'
 import type { Stores } from './systems.ts'
 
 const NTH_PACKAGES = ['graphql', 'graphql-yoga', 'graphql-jit', '@pothos/core', 'mysql2']
@@ -15,6 +16,9 @@ const PEER_PACKAGES = [
   'drizzle-orm',
   'ioredis',
 ]
+
+/** How many round trips to the database are measured. */
+const TRIPS = 21
 
 /** What the figures depend on: the machine, and the versions of what runs on it. */
 export async function describeMachine({ database, redis }: Stores): Promise<string[]> {
@@ -34,8 +38,15 @@ async function describeDatabase(target: Stores['database']): Promise<string> {
   const [[row]] = await connection.query<RowDataPacket[]>(
     'select version() as version, @@innodb_flush_log_at_trx_commit as flush',
   )
+  const trips: number[] = []
+  for (let trip = 0; trip < TRIPS; trip++) {
+    const sentAt = performance.now()
+    await connection.query('do 0')
+    trips.push(performance.now() - sentAt)
+  }
   await connection.end()
-  return `database ${row?.version} (innodb_flush_log_at_trx_commit = ${row?.flush})`
+  const tripMs = middleOf(trips).toFixed(1)
+  return `database ${row?.version} (innodb_flush_log_at_trx_commit = ${row?.flush}, round trip ${tripMs} ms)`
 }
 
 async function versions(folder: string, names: string[]): Promise<string> {

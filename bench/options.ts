@@ -6,6 +6,8 @@ export interface Options {
   rounds: number
   seconds: number
   warmupSeconds: number
+  /** How far the database is away, each way, in milliseconds. */
+  distanceMs: number
   systems: System[]
   workloads: Workload[]
   /** Whether only the million counters are measured. */
@@ -22,6 +24,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --rounds <n>     how often each is measured, one round of all after the other; the medians are shown (3)
   --seconds <s>    how long each measurement takes (4)
   --warmup <s>     how long each runs before that (1)
+  --distance <ms>  how far the database is away from all systems, each way (0)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
   --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
   --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
@@ -30,7 +33,8 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
 Systems:   ${systems.map(({ id }) => id).join(' ')}
 Workloads: ${workloads.map(({ id }) => id).join(' ')}
 
-For instance: npm run bench -- --rounds 5 --only nth,ceiling,hot@64`
+For instance: npm run bench -- --rounds 5 --only nth,ceiling,hot@64
+              npm run bench -- --distance 1 --only nth,recipe,hot@1,hot@64,hot@256`
 
 /**
  * Reads the command line; undefined if it asks for help.
@@ -44,6 +48,7 @@ export function readOptions(args: string[]): Options | undefined {
       rounds: { type: 'string', default: '3' },
       seconds: { type: 'string', default: '4' },
       warmup: { type: 'string', default: '1' },
+      distance: { type: 'string', default: '0' },
       only: { type: 'string', multiple: true, default: [] },
       tickets: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -54,6 +59,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (!Number.isInteger(rounds)) throw new Error(`--rounds must be a whole number, not ${rounds}`)
   return {
     rounds,
+    distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
     million: values.only.includes(MILLION),
     tickets: values.tickets,
     seconds: positive('--seconds', values.seconds),

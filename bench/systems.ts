@@ -69,9 +69,9 @@ export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
 
 /** Starts Nth on the database of the benchmark. */
 export function startNth({ database }: Stores, more: Record<string, string> = {}): Child {
-  const { database: name, socketPath = '' } = database ?? { database: '' }
-  const url = new URL(`mysql://root@localhost/${name}`)
-  url.searchParams.set('socketPath', socketPath)
+  const { database: name, port = 3306, socketPath } = database ?? { database: '' }
+  const url = new URL(`mysql://root@127.0.0.1:${port}/${name}`)
+  if (socketPath !== undefined) url.searchParams.set('socketPath', socketPath)
   return startNthAt(url.href, more)
 }
 
@@ -80,6 +80,13 @@ export function startNthAt(DATABASE_URL: string, more: Record<string, string> = 
   return startChild(process.execPath, [...NODE_FLAGS, 'dist/main.js'], {
     env: { PORT: '0', DATABASE_URL, ...more },
   })
+}
+
+/** Starts a line to a database, on which everything takes some milliseconds each way. */
+export async function startLine({ socketPath, ...rest }: Target, delayMs: number) {
+  const child = startProgram('systems/line.ts', [JSON.stringify({ socketPath, delayMs })])
+  const { hostname: host, port } = new URL(await child.printed(SERVES))
+  return { target: { ...rest, host, port: Number(port) } satisfies Target, end: child.end }
 }
 
 function startCeiling(): Child {

@@ -54,6 +54,8 @@ const all: SystemId[] = ['nth', 'ceiling', 'textbook', 'recipe', 'drizzle', 'red
 const inMemory: SystemId[] = ['nth', 'ceiling', 'mercurius']
 /** What the others don't have. */
 const nthOnly: SystemId[] = ['nth']
+/** Those that are measured at a distance from their database. */
+const distant: SystemId[] = ['nth', 'recipe']
 /** Several processes of Nth. */
 const several: SystemId[] = ['pair', 'far']
 
@@ -149,6 +151,24 @@ export const workloads: readonly Workload[] = [
     names: many,
     readShare: 0,
     systems: ['ceiling', ...durable],
+  },
+  {
+    id: 'uniform@1',
+    title: '10 000 counters, uniform, 1 connection',
+    connections: 1,
+    kind: 'counter',
+    names: many,
+    readShare: 0,
+    systems: distant,
+  },
+  {
+    id: 'uniform@256',
+    title: '10 000 counters, uniform, 256 connections',
+    connections: 256,
+    kind: 'counter',
+    names: many,
+    readShare: 0,
+    systems: distant,
   },
   {
     id: MILLION,

@@ -1,0 +1,22 @@
+// A line to a database server some milliseconds away, as in another part of a region.
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { announce, place } from './serve.ts'
+
+const { socketPath, delayMs } = place<{ socketPath: string; delayMs: number }>()
+
+const line = createServer((near) => {
+  const far = connect(socketPath)
+  carry(near, far)
+  carry(far, near)
+})
+await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
+// It listens at a port, not at the path of a socket.
+announce(`http://127.0.0.1:${(line.address() as AddressInfo).port}`)
+
+/** Hands on what comes, later. */
+function carry(from: Socket, to: Socket): void {
+  from.setNoDelay(true)
+  from.on('data', (bytes) => setTimeout(() => to.write(bytes), delayMs))
+  from.on('close', () => setTimeout(() => to.destroy(), delayMs))
+  from.on('error', () => to.destroy())
+}
