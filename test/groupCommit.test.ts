@@ -61,13 +61,14 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   const flushed: number[] = []
   let finish: () => void = () => undefined
   const writer: Writer = {
-    async flush({ counters: runs, decide }) {
+    async flush({ counters: runs, decide, commit }) {
       flushed.push(runs.reduce((sum, { addition = 0 }) => sum + addition, 0))
       await new Promise<void>((resolve) => {
         finish = resolve
       })
       const found = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
       decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
+      commit()
       return { kind: 'committed' }
     },
     close: async () => undefined,
@@ -97,10 +98,11 @@ it('does not send again what may be committed, when a writer fails in a way that
   const faults: unknown[] = []
   const broken = new Error('broken')
   const writer: Writer = {
-    async flush({ counters: runs, decide }) {
+    async flush({ counters: runs, decide, commit }) {
       flushes += 1
       const found = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
       decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
+      commit()
       throw broken
     },
     close: async () => undefined,

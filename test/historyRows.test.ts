@@ -23,7 +23,8 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   const definition = { ...PLAIN, periods: [{ period: 'HOUR', keepDays: null, since: null }] } as const
   const running = runningAt(definition, 20 * 3_600_000)
   const members = upTo(1000).map((id) => {
-    const row: CounterRecord = { kind: 'counter', key: `${id}`, id, version: 1, incarnation: 0, definition }
+    const cached = { version: 1, incarnation: 0, changedAt: 0, definition }
+    const row: CounterRecord = { kind: 'counter', key: `${id}`, id, ...cached }
     return counterMember(
       new CounterRun(
         row,

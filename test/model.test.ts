@@ -11,10 +11,11 @@ import { isExplained } from './support/history.ts'
 import { known } from './support/known.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from './support/model.ts'
 import { openTestNth } from './support/nth.ts'
-import { startProxy } from './support/proxy.ts'
+import { farAway, startProxy } from './support/proxy.ts'
 import { createRandom, meetsRareCases, runSize } from './support/random.ts'
 
 const OPERATIONS = runSize({ fast: 500, normal: 1200, long: 10_000 })
+const FAR_OPERATIONS = runSize({ fast: 100, normal: 100, long: 5000 })
 
 /** A clock that stands still: no period ends. */
 const start = new Date()
@@ -77,8 +78,11 @@ const steps = fc.oneof(
 
 type Step = typeof steps extends fc.Arbitrary<infer Value> ? Value : never
 
-it(`agrees with a model in memory over ${OPERATIONS} random operations`, async () => {
-  const { counters, sequences } = openTestNth(await freshDatabase(), STILL)
+it.each([
+  [`${OPERATIONS} random operations`, OPERATIONS, freshDatabase],
+  ['some that are sent far away', FAR_OPERATIONS, async () => farAway(await freshDatabase())],
+])('agrees with a model in memory over %s', async (_, count, open) => {
+  const { counters, sequences } = openTestNth(await open(), STILL)
   let state: ModelState = emptyState
   const issued = new Map<string, number>()
   const taken = new Map<string, { asked: string; first: number }>()
@@ -153,9 +157,9 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
       for (const one of some) await check(one)
     }),
     // A failed run can't be repeated on the same database, so it isn't shrunk.
-    { numRuns: OPERATIONS / 100, endOnFailure: true },
+    { numRuns: count / 100, endOnFailure: true },
   )
-  expect(run).toBe(OPERATIONS)
+  expect(run).toBe(count)
   const outcomes = [
     'add',
     'many',
@@ -167,22 +171,27 @@ it(`agrees with a model in memory over ${OPERATIONS} random operations`, async (
     'BAD_USER_INPUT',
   ]
   const repeats = ['replayed', 'IDEMPOTENCY_KEY_REUSED', 'replayed by a sequence', 'reused by a sequence']
-  for (const what of meetsRareCases() ? [...outcomes, ...repeats] : [])
+  for (const what of meetsRareCases() && count === OPERATIONS ? [...outcomes, ...repeats] : [])
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
 
 it.each([
   ['', 0, runSize({ fast: 5, normal: 15, long: 60 })],
   [', while connections are cut', 0.05, runSize({ fast: 2, normal: 5, long: 15 })],
+  [', far away', 0, runSize({ fast: 1, normal: 2, long: 30 })],
+  [', far away, while connections are cut', 0.05, runSize({ fast: 1, normal: 2, long: 15 })],
 ])(
   'gives answers that some order explains, whatever is asked at the same time of two processes%s',
-  async (_, share, numRuns) => {
-    const target = await freshDatabase()
+  async (name, share, numRuns) => {
+    const database = await freshDatabase()
+    const isFar = name.includes('far')
+    const target = isFar ? await farAway(database) : database
     const random = createRandom()
-    const cut = await startProxy(target, () => {
+    const fateOf = () => {
       if (random.fraction() > share) return 'passes'
       return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
-    })
+    }
+    const cut = await (isFar ? farAway : startProxy)(database, fateOf)
     const processes = [openTestNth(share > 0 ? cut : target, STILL), openTestNth(target, STILL)]
     let clock = 0
     let state: ModelState = emptyState

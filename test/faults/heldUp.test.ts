@@ -1,27 +1,16 @@
 import v8 from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { createConnection } from 'mysql2/promise'
-import { expect, it, onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import { expect, it } from 'vitest'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { inParallel, upTo } from '../support/client.ts'
-import { freshDatabase, query } from '../support/database.ts'
+import { freshDatabase } from '../support/database.ts'
+import { hold } from '../support/hold.ts'
 import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
 import { PATIENCE, privateServer, signalServer } from '../support/privateServer.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
-
-/** Holds the row of a counter locked, as somebody's forgotten transaction would. */
-async function hold(target: Target, name: string) {
-  const [counter] = await query(target, `select id from counter where name = '${name}'`)
-  const holder = await createConnection(target)
-  onTestFinished(() => holder.destroy())
-  await holder.query('begin')
-  await holder.query(`select * from counter_value where counter_id = ${counter?.id} for update`)
-  return holder
-}
 
 it('goes on with all others while somebody holds the row of one counter', async () => {
   const target = await freshDatabase()

@@ -127,7 +127,7 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
   }
 
   async function transact(flush: Flush): Promise<Outcome> {
-    const { counters: runs, claims, decide } = flush
+    const { counters: runs, claims, decide, commit } = flush
     const { fate, turns, run } = stream.next().value
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'failed', cause: fate }
@@ -148,6 +148,19 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
         return row?.id === id && row.version === version ? [[run, row] as const] : []
       }),
     )
+    // In one trip, nothing is decided before COMMIT.
+    const isOneTrip =
+      flush.isOptimistic &&
+      run % 2 === 0 &&
+      claims.length === 0 &&
+      runs.every((run) => {
+        const added = stored.get(run)?.added ?? Number.MAX_SAFE_INTEGER
+        return run.addition !== undefined && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
+      })
+    if (isOneTrip) {
+      if (!commit()) return { kind: 'withdrawn' }
+      await turnsLater(turns)
+    }
     const decision = decide({
       counters: new Map(
         [...stored].map(([run, { value, added }]) => {
@@ -165,7 +178,8 @@ export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
         return earlier ? { ...earlier, ageMs: 0 } : []
       }),
     })
-    if (decision === 'withdraw') return { kind: 'withdrawn' }
+    if (isOneTrip && decision === 'withdraw') throw new Error('The operations do not confirm their additions')
+    if (decision === 'withdraw' || !(isOneTrip || commit())) return { kind: 'withdrawn' }
     const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
     if (isApplied) {
       const writes = new Map(decision.counters.map(({ run, write }) => [run, write]))

@@ -10,24 +10,36 @@ export type Fate =
   | 'is cut off'
   /** The server gets it, and the connection ends before its answer arrives. */
   | 'stays unanswered'
+  /** The server gets it, and the connection ends after so many bytes of its answer. */
+  | { answeredBytes: number }
   /** Neither the server nor the client hears of the connection again: their machines, or a router, have forgotten it. */
   | 'vanishes'
   /** The server doesn't get it; the client gets this error of the server's instead. */
   | { errno: number }
 
+/** A database to which a round trip takes so long that Nth saves one where it can. */
+export function farAway(target: Target, fateOf: (statement: string) => Fate = () => 'passes') {
+  // A timer of 1 ms may be early.
+  return startProxy(target, fateOf, 2)
+}
+
 /**
  * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
  * order of their opening. Closed when the test has finished.
+ *
+ * @param delayMs by how much answers are late
  */
 export async function startProxy(
   target: Target,
   fateOf: (statement: string, connection: number) => Fate,
+  delayMs = 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
   let connections = 0
   const server = createServer((client) => {
     const number = ++connections
     let hasVanished = false
+    let bytesLeft = Number.POSITIVE_INFINITY
     const upstream = target.socketPath
       ? connect(target.socketPath)
       : connect(target.port ?? 3306, target.host ?? '127.0.0.1')
@@ -45,12 +57,22 @@ export async function startProxy(
       if (hasVanished || fate === 'vanishes') return
       if (fate === 'passes') return upstream.write(packet)
       if (fate === 'is cut off') return end()
-      if (fate !== 'stays unanswered') return client.write(errorPacket(fate.errno))
+      if (typeof fate === 'object' && 'errno' in fate) return client.write(errorPacket(fate.errno))
+      if (typeof fate === 'object') {
+        bytesLeft = fate.answeredBytes
+        return upstream.write(packet)
+      }
       upstream.removeAllListeners('data')
       upstream.write(packet)
       return upstream.once('data', end)
     })
-    upstream.on('data', (packet) => hasVanished || client.write(packet))
+    const pass = (packet: Buffer) => {
+      if (hasVanished) return
+      client.write(packet.subarray(0, bytesLeft))
+      bytesLeft -= packet.length
+      if (bytesLeft <= 0) client.end(end)
+    }
+    upstream.on('data', (packet) => (delayMs > 0 ? setTimeout(pass, delayMs, packet) : pass(packet)))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {

@@ -10,7 +10,7 @@ import type { PendingCalls } from './pendingCalls.ts'
 import { openPrecautions, type Precautions } from './precautions.ts'
 import type { Applied } from './request.ts'
 import type { SequenceRun } from './sequenceRun.ts'
-import type { Decision, Failure, Found, Writer } from './writer.ts'
+import type { Decision, Failure, Flush, Found, Writer } from './writer.ts'
 
 export interface FlushOptions {
   now: () => Date
@@ -27,6 +27,8 @@ export interface FlushContext extends FlushOptions {
   resolveAgain(calls: readonly Call[]): void
   /** The row or claim of a key failed, which these calls touch. */
   quarantine(key: string, calls: readonly Call[], failure: Failure): void
+  /** Whether the first attempt of a flush is optimistic. */
+  isOptimistic: boolean
 }
 
 const LOCKED: Failure = {
@@ -41,11 +43,17 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
   const precautions = openPrecautions(random)
   let isImpatient = false
   let failures = 0
-  for (let open = calls; ; ) {
+  let { isOptimistic } = context
+  for (let open = calls; ; isOptimistic = false) {
     pending.expire(open)
     open = open.filter((call) => !call.isAnswered)
     if (open.length === 0) return false
-    const { outcome, batch, results } = await attempt(writer, open, { at, isImpatient, precautions }, context)
+    const { outcome, batch, results } = await attempt(
+      writer,
+      open,
+      { at, isImpatient, isOptimistic, precautions },
+      context,
+    )
     switch (outcome.kind) {
       case 'committed':
         for (const [call, result] of results) call.settle(result)
@@ -99,8 +107,10 @@ export async function probe(writer: Writer, key: string, call: Call, { now, rand
     claims: claims.filter((claim) => claim.key === key),
     at,
     isImpatient: false,
+    isOptimistic: false,
     awaited: AbortSignal.abort(),
     decide: () => 'withdraw',
+    commit: () => false,
   })
   return outcome.kind === 'failed' && outcome.failingKey === key ? outcome : undefined
 }
@@ -109,9 +119,10 @@ export async function probe(writer: Writer, key: string, call: Call, { now, rand
 async function attempt(
   writer: Writer,
   calls: readonly Call[],
-  { at, isImpatient, precautions }: { at: Date; isImpatient: boolean; precautions: Precautions },
+  form: Pick<Flush, 'at' | 'isImpatient' | 'isOptimistic'> & { precautions: Precautions },
   { pending, keyTtlMs }: FlushContext,
 ) {
+  const { at, isImpatient, isOptimistic, precautions } = form
   const flight = openFlight(calls.length)
   for (const call of calls) call.flushIn(flight)
   let results = new Map<Call, Applied | NthError>()
@@ -124,19 +135,24 @@ async function attempt(
   const { counters, sequenceGroups, claims } = batch
   const { awaited } = flight
   // Not caught: COMMIT may have been sent.
-  const outcome = await writer.flush({ counters, sequenceGroups, claims, at, isImpatient, awaited, decide })
+  const flush = { counters, sequenceGroups, claims, at, isImpatient, isOptimistic, awaited, decide, commit }
+  const outcome = await writer.flush(flush)
   if (outcome.kind !== 'committed' && outcome.kind !== 'unknown')
     for (const call of calls) call.flushIn(flight)
   return { outcome, batch, results }
 
   function decide(found: Found): Decision | 'withdraw' {
-    pending.expire(calls)
-    if (calls.some(({ isAnswered }) => isAnswered)) return 'withdraw'
     const applied = applyBatch(batch, found, { at, precautions, keyTtlMs })
     if (applied === 'withdraw') return 'withdraw'
     results = applied.results
-    for (const call of calls) call.commit()
     return applied.decision
+  }
+
+  function commit(): boolean {
+    pending.expire(calls)
+    if (calls.some(({ isAnswered }) => isAnswered)) return false
+    for (const call of calls) call.commit()
+    return true
   }
 }
 

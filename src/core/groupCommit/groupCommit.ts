@@ -48,8 +48,8 @@ const ATTEMPTS_UNTIL_REPORTED = 6
 export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, onFault, now, random } = options
   const pending = openPendingCalls(options)
-  const context = { ...options, pending, resolveAgain, quarantine: isolateAll }
-  const quarantineContext = { ...context, quarantine: blame }
+  const context = { ...options, pending, resolveAgain, quarantine: isolateAll, isOptimistic: true }
+  const quarantineContext = { ...context, quarantine: blame, isOptimistic: false }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
   const openOwn = () => ({ writer: openWriter(), isRunning: false })

@@ -21,10 +21,17 @@ export interface Flush {
   at: Date
   /** Whether to try all locks without waiting first, so that no call waits for more than one lock. */
   isImpatient: boolean
+  /**
+   * Whether COMMIT may be sent with the additions, before they are known to have been possible. While that is in flight,
+   * the outcome is unknown.
+   */
+  isOptimistic: boolean
   /** Aborted when no caller waits for it any more. */
   awaited: AbortSignal
-  /** Applies the operations. Called directly before its writes and COMMIT are sent. `withdraw`: roll back. */
+  /** Applies the operations to what was found. `withdraw`: roll back. Changes nothing else, so it may follow COMMIT. */
   decide(found: Found): Decision | 'withdraw'
+  /** Called directly before COMMIT is sent, with or without other statements. False: a call was answered, so roll back. */
+  commit(): boolean
 }
 
 /** What a flush finds in the database. Rows that don't exist are missing. */
@@ -46,7 +53,7 @@ export interface Decision {
 
 export type Outcome =
   | { kind: 'committed' }
-  /** Rolled back because of `decide`. */
+  /** Rolled back because of `decide` or `commit`, or because an addition of an optimistic flush was not possible. */
   | { kind: 'withdrawn' }
   /** Not applied: these keys of rows and claims are locked by another session, or gone. */
   | { kind: 'unavailable'; locked: readonly string[]; gone: readonly string[] }

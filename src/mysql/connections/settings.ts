@@ -12,7 +12,8 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
        sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
        time_zone = '+00:00',
        innodb_lock_wait_timeout = ${integer(lockWaitS)},
-       autocommit = 1
+       autocommit = 1,
+       group_concat_max_len = 1000000
        /*M! , in_predicate_conversion_threshold = 0 */`,
     // Not in the statement above: the variable's name differs between MySQL and MariaDB.
     'set session transaction isolation level read committed',

@@ -63,13 +63,18 @@ export function areRoomy(periods: readonly FoundPeriod[]): boolean {
 }
 
 /** The end of a condition, which begins with `and`; empty if no period is tracked. */
-export function andRoomyPeriods({ running }: CounterRun): string {
+export function andRoomyPeriods(running: readonly RunningPeriod[]): string {
   return running
     .map(({ period, start }) => {
       const columns = COLUMNS[period]
-      return ` and ${columns.start} = ${startSecond(start)} and ${columns.added} between ${-ROOMY} and ${ROOMY}`
+      return ` and ${columns.start} = ${startSecond(start)} and ${isRoomy(columns.added)}`
     })
     .join('')
+}
+
+/** Whether a total leaves room for small additions. */
+export function isRoomy(column: string): string {
+  return `${column} between ${-ROOMY} and ${ROOMY}`
 }
 
 /** Assignments of column writes, each followed by a comma. */
@@ -84,9 +89,9 @@ export function writingColumns(writes: readonly ColumnWrite[]): string {
 }
 
 /** Assignments that add to all running periods, each followed by a comma. */
-export function addingInPeriods({ running }: CounterRun, added: number): string {
+export function addingInPeriods(running: readonly RunningPeriod[], added: string): string {
   const adding = ({ period }: RunningPeriod) =>
-    `${COLUMNS[period].added} = ${COLUMNS[period].added} + ${integer(added)}, `
+    `${COLUMNS[period].added} = ${COLUMNS[period].added} + ${added}, `
   return running.map(adding).join('')
 }
 

@@ -7,4 +7,6 @@ export interface CounterRecord extends CounterRow {
   version: number
   /** Incarnation of the database when the row was read. */
   incarnation: number
+  /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
+  changedAt: number
 }

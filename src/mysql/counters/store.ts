@@ -62,7 +62,8 @@ async function readRows(connection: Connection, keys: readonly CounterKey[], inc
       const { id, version } = row
       const key = `counter ${id} ${version}`
       const definition = definitionIn(row)
-      return [keyText(nameIn(row)), { kind: 'counter', key, id, version, incarnation, definition }]
+      const changedAt = Number.NEGATIVE_INFINITY
+      return [keyText(nameIn(row)), { kind: 'counter', key, id, version, incarnation, definition, changedAt }]
     }),
   )
 }

@@ -1,7 +1,9 @@
 import type { CounterRun } from '../../core/groupCommit/counterRun.ts'
+import type { CounterMember } from '../flush/members.ts'
+import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
-import { addingInPeriods, andRoomyPeriods } from './periods.ts'
+import { addingInPeriods, andRoomyPeriods, isRoomy } from './periods.ts'
 import type { CounterRecord } from './record.ts'
 
 /**
@@ -18,16 +20,43 @@ export function addReturningOld(
 ): string {
   return `update counter_value
    set ${marks({ at, raise: run.raise })},
-       ${addingInPeriods(run, added)}value = cast(last_insert_id(value) as signed) + ${integer(added)}
- where counter_id = ${integer(id)} and slot = 0 and version = ${integer(version)}${andRoomyPeriods(run)}`
+       ${addingInPeriods(run.running, integer(added))}value = cast(last_insert_id(value) as signed) + ${integer(added)}
+ where counter_id = ${integer(id)} and slot = 0 and version = ${integer(version)}${andRoomyPeriods(run.running)}`
 }
 
 /** Adds the same to each of several locked rows, if it has the running periods: those of one definition. */
 export function add(ids: readonly number[], run: CounterRun, added: number, at: Date): string {
   return `update counter_value
    set ${marks({ at, raise: run.raise })},
-       ${addingInPeriods(run, added)}value = value + ${integer(added)}
- where counter_id in (${list(ids, integer)}) and slot = 0${andRoomyPeriods(run)}`
+       ${addingInPeriods(run.running, integer(added))}value = value + ${integer(added)}
+ where counter_id in (${list(ids, integer)}) and slot = 0${andRoomyPeriods(run.running)}`
+}
+
+/**
+ * Makes the additions of several counters with the same running periods, in the order of their primary key: to those
+ * rows that have their version and the running periods, and whose totals leave room for small additions.
+ */
+export function addToEach(members: readonly CounterMember[], { running }: CounterRun, at: Date): string {
+  const addition = eachOf(members, ({ run }) => run.addition ?? 0)
+  const raise = eachOf(members, ({ run }) => run.raise)
+  const versions = list(members, ({ row }) => `(${integer(row.id)}, ${integer(row.version)})`)
+  return `update counter_value force index (primary)
+   set ${marks({ at, raise })},
+       ${addingInPeriods(running, addition)}value = value + ${addition}
+ where counter_id in (${list(members, ({ row }) => integer(row.id))}) and slot = 0
+   and (counter_id, version) in (${versions}) and ${isRoomy('value')}${andRoomyPeriods(running)}`
+}
+
+/** An amount for each row: that of most rows, except for those that it lists. */
+function eachOf(members: readonly CounterMember[], amountOf: (member: CounterMember) => number): string {
+  const groups = [...groupBy(members, amountOf)].sort(([, a], [, b]) => b.length - a.length)
+  const [[most] = [0], ...others] = groups
+  if (others.length === 0) return integer(most)
+  const cases = others.map(
+    ([amount, some]) =>
+      `when counter_id in (${list(some, ({ row }) => integer(row.id))}) then ${integer(amount)}`,
+  )
+  return `case ${cases.join(' ')} else ${integer(most)} end`
 }
 
 /** Locks rows in the order of their primary key, and reads them with the columns of periods. */
@@ -58,7 +87,7 @@ export function change(ids: readonly number[], assignments: string, noted: Marks
 export interface Marks {
   at: Date
   /** Increase of the revision. */
-  raise: number
+  raise: number | string
   /** Initial revision of a row that was never changed, if known. */
   first?: number | undefined
 }

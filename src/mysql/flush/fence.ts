@@ -12,6 +12,9 @@ import type { Step } from './steps.ts'
 /** A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. */
 type Fence = { id: number; seq: number }
 
+/** Whether a transaction was committed, and what it kept with the fence. */
+type LastCommit = { isCommitted: true; kept: string | undefined } | { isCommitted: false }
+
 export type Fenced = { session: Session; fence: Fence }
 
 /** Rows that were not touched for so long are deleted. */
@@ -67,21 +70,22 @@ export function openFencedConnection(
     },
 
     /**
-     * Reads the fence to find out whether the last transaction committed. Undefined: not known.
+     * Reads the fence to find out whether the last transaction committed, and what it kept there. Undefined: not known.
      *
      * @param awaited aborted when no caller waits for that transaction any more
      */
-    async hasCommitted(used: Fenced, awaited: AbortSignal): Promise<boolean | undefined> {
+    async lastCommit(used: Fenced, awaited: AbortSignal): Promise<LastCommit | undefined> {
       const { seq } = used.fence
       while (!awaited.aborted) {
         let session: Session | undefined
         try {
           session = await reconnecting.session()
           const found = await fenceAndRead(session, used.fence)
-          if (found === seq + 1) return true
-          if (found !== seq) failover.lost()
+          if (found?.seq === seq + 1) return { isCommitted: true, kept: found.kept }
+          if (found?.seq !== seq) failover.lost()
           // Another server may still receive the transaction.
-          return found === seq && isSameDatabase(used.session.identity, session.identity) ? false : undefined
+          const isRolledBack = found?.seq === seq && isSameDatabase(used.session.identity, session.identity)
+          return isRolledBack ? { isCommitted: false } : undefined
         } catch {
           // A failed attempt shows nothing. The next one uses a new connection.
           session?.drop()
@@ -110,6 +114,7 @@ export function openFencedConnection(
 export function begin({ session, fence: { id, seq } }: Fenced): Step[] {
   const raise = `update fence
    set seq = ${integer(seq + 1)},
+       found = null,
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)}`
   return [{ statement: session.isClustered ? 'rollback' : 'start transaction' }, { statement: raise }]
@@ -131,6 +136,30 @@ export function end({ session, fence: { id, seq } }: Fenced): Step[] {
   return [...(session.isClustered ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
 }
 
+/**
+ * Keeps a text with the fence, for a writer that loses the answer, and reads it. Fails unless the statement before
+ * changed so many rows, in the transaction that incremented `seq`.
+ *
+ * @param text an expression
+ */
+export function keepFound({ fence: { id, seq } }: Fenced, changed: number, text: string): Step[] {
+  const own = `from fence where id = ${integer(id)} and seq = ${integer(seq + 1)}`
+  return [
+    {
+      statement: `update fence
+   set found = if(row_count() = ${integer(changed)}, ${text}, null)
+ where id = ${integer(id)} and seq = ${integer(seq + 1)}`,
+    },
+    { statement: failUnless(`(select found ${own}) is not null`) },
+    { statement: `select found ${own}` },
+  ]
+}
+
+/** The text that was kept, in answers to its reading. */
+export function keptIn(answers: readonly Answer[]): string | undefined {
+  return answers.flatMap(rowsOf).find((row) => 'found' in row)?.found ?? undefined
+}
+
 /** Errors of the last statements that mean that the transaction had no effect. */
 export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
 
@@ -140,25 +169,26 @@ export async function rollBack(session: Session): Promise<void> {
 }
 
 /**
- * Reads `seq` of the last transaction that committed; `undefined` if the row is gone.
+ * Reads `seq` of the last transaction that committed, and what it kept; `undefined` if the row is gone.
  *
  * It writes the row as well. So it waits for a transaction that is still in flight, and on a cluster it conflicts with
  * one that another node still has to apply: once it has committed, no transaction that it did not see can commit.
  *
  * @throws the error that keeps it from committing; then nothing is known
  */
-async function fenceAndRead(session: Session, { id }: Fence): Promise<number | undefined> {
+async function fenceAndRead(session: Session, { id }: Fence) {
   const own = `from fence where id = ${integer(id)}`
   const answers = await session.send([
     ...(session.isClustered ? ['set session wsrep_sync_wait = 7', 'rollback'] : ['start transaction']),
     `update fence set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
-    `select seq ${own}`,
+    `select seq, found ${own}`,
     // As in a flush: this must be the transaction that incremented `epoch`.
     failUnless(`coalesce((select epoch ${own}), last_insert_id()) = last_insert_id()`),
     'commit',
     ...(session.isClustered ? ['set session wsrep_sync_wait = 0'] : []),
   ])
-  return answers.flatMap(rowsOf).find((row) => 'seq' in row)?.seq
+  const seq: number | undefined = answers.flatMap(rowsOf).find((row) => 'seq' in row)?.seq
+  return seq === undefined ? undefined : { seq, kept: keptIn(answers) }
 }
 
 /** Fails with "more than one row" unless a condition is true. A select *from* the row would pass if it is missing. */

@@ -2,7 +2,7 @@ import type { CounterFound } from '../../core/groupCommit/counterRun.ts'
 import type { Flush } from '../../core/groupCommit/writer.ts'
 import { lockDefinition } from '../counters/define.ts'
 import { historySteps } from '../counters/historyRows.ts'
-import { areRoomy, areRunning, type PeriodsRow, periodColumns, periodsFound } from '../counters/periods.ts'
+import { areRoomy, areRunning, periodColumns } from '../counters/periods.ts'
 import { slotSteps } from '../counters/slots.ts'
 import { add, addReturningOld, lock, read } from '../counters/update.ts'
 import { groupBy } from '../groupBy.ts'
@@ -10,7 +10,7 @@ import { REVISION_OF_NOW } from '../revisions.ts'
 import { mayAdvance } from '../sequences/advance.ts'
 import { lockSequenceGroups } from '../sequences/lockAndRead.ts'
 import { claim, earlierIn, inOrder, readResults } from './idempotencyKeys.ts'
-import { type CounterMember, hasSlots, type Members } from './members.ts'
+import { type CounterMember, counterFound, hasSlots, type Members, type ValueRow } from './members.ts'
 import { type FlushForm, ownerOf, type Step, select, together } from './steps.ts'
 
 /**
@@ -53,7 +53,7 @@ export function readAgain(members: Members, unclear: readonly CounterMember[], f
     ...clockSteps(members),
     ...together(unclear, form).flatMap((some) => [
       ...lockSteps(some, (member, row) => {
-        member.found = row && foundIn(members, member, row)
+        member.found = row && counterFound(members, member, row)
       }),
       ...historySteps(some),
     ]),
@@ -102,11 +102,11 @@ function readAfterSteps(members: Members, counters: readonly CounterMember[]): S
   )
   if (wanted.length === 0) return []
   const statement = read(idsOf(wanted), columnsOf(wanted))
-  return select<ValueRow>(statement, ownerOf(wanted), (rows) => {
+  return select<LockedRow>(statement, ownerOf(wanted), (rows) => {
     const found = new Map(rows.map((row) => [row.id, row]))
     for (const member of wanted) {
       const row = found.get(member.row.id)
-      if (row && member.isAdded && member.found) member.found = foundIn(members, member, row)
+      if (row && member.isAdded && member.found) member.found = counterFound(members, member, row)
     }
   })
 }
@@ -132,7 +132,7 @@ function changeSteps(members: Members, counters: CounterMember[], at: Date, form
 function lockAndAdd(members: Members, counters: CounterMember[], at: Date): Step[] {
   const locked = lockSteps(counters, (member, row) => {
     const { run } = member
-    const found = row && foundIn(members, member, row)
+    const found = row && counterFound(members, member, row)
     member.found = found
     if (!found?.periods) return
     const isAddition = run.addition !== undefined
@@ -152,14 +152,14 @@ function lockAndAdd(members: Members, counters: CounterMember[], at: Date): Step
   return [...locked, ...additions]
 }
 
-type ValueRow = PeriodsRow & { id: number; version: number; value: number | string; revision: number | null }
+type LockedRow = ValueRow & Record<'id' | 'version', number>
 
 /** Locks rows, and reads them: undefined if they don't exist. */
 function lockSteps(
   counters: readonly CounterMember[],
-  readRow: (member: CounterMember, row: ValueRow | undefined) => void,
+  readRow: (member: CounterMember, row: LockedRow | undefined) => void,
 ): Step[] {
-  return select<ValueRow>(lock(idsOf(counters), columnsOf(counters)), ownerOf(counters), (rows) => {
+  return select<LockedRow>(lock(idsOf(counters), columnsOf(counters)), ownerOf(counters), (rows) => {
     const found = new Map(rows.map((row) => [row.id, row]))
     for (const member of counters) {
       const row = found.get(member.row.id)
@@ -179,17 +179,4 @@ function idsOf(counters: readonly CounterMember[]): number[] {
 /** A counter to which its addition was made, with the value before. */
 function added(value: number): CounterFound {
   return { value, revision: undefined, isAdded: true, periods: undefined, now: 0 }
-}
-
-/** A counter as its row shows it, which includes its addition if that was made. */
-function foundIn({ first, now }: Members, { run, isAdded }: CounterMember, row: ValueRow): CounterFound {
-  const [addition, raise] = isAdded ? [run.addition ?? 0, run.raise] : [0, 0]
-  const revision = row.revision ?? first
-  return {
-    value: Number(row.value) - addition,
-    revision: revision === undefined ? undefined : revision - raise,
-    isAdded,
-    periods: periodsFound(run, row, addition),
-    now,
-  }
 }

@@ -3,6 +3,7 @@ import type { SequenceRun } from '../../core/groupCommit/sequenceRun.ts'
 import type { Flush, Found } from '../../core/groupCommit/writer.ts'
 import type { EarlierResults } from '../../core/idempotency.ts'
 import type { SequenceGroupFound } from '../../core/sequences/state.ts'
+import { type PeriodsRow, periodsFound } from '../counters/periods.ts'
 import type { CounterRecord } from '../counters/record.ts'
 import { inLockOrder, type SequenceGroupRecord } from '../sequences/record.ts'
 
@@ -62,6 +63,26 @@ export function sequenceGroupMember(run: SequenceRun): SequenceGroupMember {
 
 export function hasSlots({ row }: CounterMember): boolean {
   return row.definition.slots > 1
+}
+
+/** A counter's row, with the columns of periods. */
+export type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null>
+
+/** A counter as its row shows it, which includes its addition if that was made. */
+export function counterFound(
+  { first, now }: Members,
+  { run, isAdded }: CounterMember,
+  row: ValueRow,
+): CounterFound {
+  const [addition, raise] = isAdded ? [run.addition ?? 0, run.raise] : [0, 0]
+  const revision = row.revision ?? first
+  return {
+    value: Number(row.value) - addition,
+    revision: revision === undefined ? undefined : Number(revision) - raise,
+    isAdded,
+    periods: periodsFound(run, row, addition),
+    now,
+  }
 }
 
 /** What was found, for the rows that exist. */

@@ -6,12 +6,26 @@ import { FailedStatement, type Session } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
 import type { CounterRecord } from '../counters/record.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
-import { begin, end, type Fenced, hasBegun, openFencedConnection, ROLLED_BACK, rollBack } from './fence.ts'
+import {
+  begin,
+  end,
+  type Fenced,
+  hasBegun,
+  keptIn,
+  openFencedConnection,
+  ROLLED_BACK,
+  rollBack,
+} from './fence.ts'
 import { lockAndRead, readAgain } from './lockAndRead.ts'
-import { foundIn, membersOf } from './members.ts'
+import { foundIn, type Members, membersOf } from './members.ts'
+import { fitsOneTrip, oneTripSteps, readFound } from './oneTrip.ts'
 import { readAnswers, type Step } from './steps.ts'
 import { splitMissing, tryLocks, withoutLock } from './tryLocks.ts'
 import { writeBack } from './writeBack.ts'
+
+/** `kept`: what a committed transaction kept with its fence. */
+type Ended = NotCommitted | { kind: 'committed'; kept: string | undefined }
+type NotCommitted = Exclude<Outcome, { kind: 'committed' }>
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -63,6 +77,9 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     if (rows.some(({ row }) => row.incarnation !== failover.incarnation)) return { kind: 'stale' }
     const { session } = fenced
     const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
+    if (flush.isOptimistic && session.isFar && fitsOneTrip(members, flush)) {
+      return inOneTrip(fenced, members, flush)
+    }
     let steps: Step[] = []
     let decision: Decision | 'withdraw'
     try {
@@ -98,26 +115,53 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
         return { kind: 'withdrawn' }
       }
       steps = writeBack(decision, { at: flush.at, first: members.first }, form)
+      if (!flush.commit()) {
+        await rollBack(session)
+        return { kind: 'withdrawn' }
+      }
     } catch (error) {
       return failed(session, error, flush, steps)
     }
     const outcome = await commit(fenced, steps, flush)
-    const { kind } = outcome
+    noteChanged(outcome, members, flush, decision)
+    return outcome
+  }
+
+  /** A flush of which nothing has to be decided before COMMIT. */
+  async function inOneTrip(fenced: Fenced, members: Members, flush: Flush): Promise<Outcome> {
+    if (!flush.commit()) return { kind: 'withdrawn' }
+    const outcome = await commit(fenced, oneTripSteps(fenced, members, flush.at), flush)
+    noteChanged(outcome, members, flush)
+    if (outcome.kind !== 'committed') return outcome
     try {
-      if (kind === 'committed' || kind === 'unknown') onChanged(members.counters.map(({ row }) => row))
-      if (kind === 'committed') noteIssued(decision.sequenceGroups)
+      readFound(members, outcome.kept ?? '')
+      if (flush.decide(foundIn(members)) !== 'withdraw') return outcome
+      throw new Error('Additions were committed that their operations do not confirm')
+    } catch (cause) {
+      onFault(cause)
+      return { kind: 'unknown', cause }
+    }
+  }
+
+  function noteChanged({ kind }: Outcome, { counters }: Members, { at }: Flush, decision?: Decision): void {
+    if (kind !== 'committed' && kind !== 'unknown') return
+    const rows = counters.map(({ row }) => row)
+    for (const row of rows) row.changedAt = at.getTime()
+    try {
+      onChanged(rows)
+      if (kind === 'committed' && decision) noteIssued(decision.sequenceGroups)
     } catch (error) {
       // Committed results are returned whatever happens here.
       onFault(error)
     }
-    return outcome
   }
 
-  /** The second round trip: the writes, which result from what was found, and COMMIT. */
-  async function commit(fenced: Fenced, writes: Step[], flush: Flush): Promise<Outcome> {
+  /** The last round trip, or the only one: writes, and COMMIT. */
+  async function commit(fenced: Fenced, writes: Step[], flush: Flush): Promise<Ended> {
     const { session, fence } = fenced
+    let kept: string | undefined
     try {
-      await send(session, [...writes, ...end(fenced)])
+      kept = keptIn(await send(session, [...writes, ...end(fenced)]))
     } catch (error) {
       // After a statement that failed, the server runs no other.
       const isBeforeCommit = error instanceof FailedStatement && error.index < writes.length
@@ -131,18 +175,19 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       }
       session.drop()
       if (isUnwritable(cause)) reportWriting(false, cause)
-      const isCommitted = await connection.hasCommitted(fenced, flush.awaited)
-      if (isCommitted === false) return { kind: 'failed', cause }
-      if (isCommitted === undefined) {
+      const last = await connection.lastCommit(fenced, flush.awaited)
+      if (last === undefined) {
         // Whatever that transaction does, it no longer belongs to this writer.
         connection.leaveFence()
         return { kind: 'unknown', cause }
       }
+      if (!last.isCommitted) return { kind: 'failed', cause }
+      kept = last.kept
     }
     onePerStatement = false
     fence.seq += 1
     reportWriting(true)
-    return { kind: 'committed' }
+    return { kind: 'committed', kept }
   }
 
   /** The database lacks what this writer has committed. */
@@ -154,7 +199,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
   }
 
   /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
-  async function failed(session: Session, error: unknown, flush: Flush, sent: Step[]): Promise<Outcome> {
+  async function failed(session: Session, error: unknown, flush: Flush, sent: Step[]): Promise<NotCommitted> {
     const wasOnePerStatement = onePerStatement
     onePerStatement = false
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
@@ -164,6 +209,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     await rollBack(session)
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause } = error
+    // From `keepFound`.
+    if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'withdrawn' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
     const mayBeFull = flush.counters.some(({ isForDefinition }) => isForDefinition)
     if (mayBeFull && hasErrorNumber(cause, ER.BAD_NULL_ERROR)) return { kind: 'failed', cause, isFull: true }

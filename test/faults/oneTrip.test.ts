@@ -1,0 +1,184 @@
+import { expect, it } from 'vitest'
+import { CLASSES } from '../../src/mysql/connections/errorNumbers.ts'
+import { upTo } from '../support/client.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { hold } from '../support/hold.ts'
+import { openTestNth } from '../support/nth.ts'
+import { told, turnedClock } from '../support/periods.ts'
+import { type Fate, farAway } from '../support/proxy.ts'
+import { runSize } from '../support/random.ts'
+import { collectStatements } from '../support/statements.ts'
+import { sums } from '../support/totals.ts'
+
+const IN_ONE_TRIP = /^start transaction;[\s\S]*group_concat[\s\S]*;\ncommit$/
+const FIRST_OF_TWO = /^start transaction;(?![\s\S]*group_concat)/
+const LOOK = /update fence set epoch/
+const NEW_SESSION = /^set session\s+sql_mode/
+
+const HOUR_MS = 3_600_000
+const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name })) as [Key, Key, Key]
+type Key = { namespace: string; name: string }
+
+/** Three counters at 0 that this process has changed, far away. `strike`: the fates of the next such statements. */
+async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
+  const due: [RegExp, Fate][] = []
+  let sessions = 0
+  const database = await freshDatabase()
+  const target = await farAway(database, (statement) => {
+    if (NEW_SESSION.test(statement)) sessions += 1
+    const index = due.findIndex(([pattern]) => pattern.test(statement))
+    return index < 0 ? 'passes' : (due.splice(index, 1)[0]?.[1] ?? 'passes')
+  })
+  const { counters, faults } = openTestNth(target, options)
+  for (const key of [a, b, c]) await counters.reset(key, 0)
+  return {
+    counters,
+    database,
+    faults,
+    strike: (...strokes: [RegExp, Fate][]) => void due.push(...strokes),
+    due,
+    sessions: () => sessions,
+  }
+}
+
+it('changes counters in one trip with COMMIT, and tells values, revisions and totals of periods', async () => {
+  const { counters, database } = await farCounters()
+  const asked = { ...told, withRevision: true }
+  const statements = collectStatements()
+  const changes = await Promise.all([
+    counters.incrementBy(b, 2, asked),
+    counters.incrementBy(a, 5),
+    counters.incrementBy(b, -3),
+    counters.incrementBy(c, 2, told),
+    counters.incrementBy(b, 0, asked),
+  ])
+  expect(statements).toEqual([expect.stringMatching(IN_ONE_TRIP)])
+  expect(changes.map(({ value, previousValue }) => [previousValue, value])).toEqual([
+    [0, 2],
+    [0, 5],
+    [2, -1],
+    [0, 2],
+    [-1, -1],
+  ])
+  expect(changes.map(({ valuesIn }) => valuesIn?.MONTH)).toEqual([2, 5, -1, 2, -1])
+  expect((changes[4]?.revision ?? 0) - (changes[0]?.revision ?? 0)).toBe(1)
+  const { revision } = await counters.incrementBy(b, 1, asked)
+  expect((revision ?? 0) - (changes[4]?.revision ?? 0)).toBe(1)
+  expect(await sums(database)).toEqual(Array(4).fill(7))
+})
+
+it('takes two trips where something must be decided between them', async () => {
+  const clock = turnedClock('2027-01-31T22:59:59.999Z')
+  const { counters } = await farCounters(clock)
+  await counters.define(c, { maxValue: 10 })
+  await counters.incrementBy(c, 1)
+  const statements = collectStatements()
+  const trips = async (work: () => Promise<unknown>) => {
+    statements.length = 0
+    await work()
+    return statements.map((text) => (IN_ONE_TRIP.test(text) ? 'one' : FIRST_OF_TWO.test(text) ? 'two' : '-'))
+  }
+  expect(await trips(() => counters.incrementBy(c, 1))).toEqual(['two', '-'])
+  expect(await trips(() => counters.incrementBy(a, Number.MAX_SAFE_INTEGER))).toEqual(['two', '-'])
+  // Found out by the statement: there is no room for a larger value.
+  expect(await trips(() => counters.incrementBy(a, -1))).toEqual(['one', '-', 'two', '-', '-'])
+  await counters.reset(b, Number.MAX_SAFE_INTEGER)
+  await expect(counters.incrementBy(b, 1)).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
+  await counters.reset(b, 0)
+  clock.at += HOUR_MS
+  expect(await trips(() => counters.incrementBy(b, 1))).toEqual(['two', '-', '-'])
+  expect(await trips(() => counters.incrementBy(b, -1))).toEqual(['one'])
+})
+
+it('finds that another process has redefined or deleted a counter, which keeps no periods', async () => {
+  const { counters, database } = await farCounters()
+  const other = openTestNth(database).counters
+  await other.define(a, { periods: [] })
+  for (const value of [1, 2]) expect(await counters.incrementBy(a, 1)).toMatchObject({ value })
+  const statements = collectStatements()
+  await other.define(a, { maxValue: 3 })
+  const changes = [counters.incrementBy(a, 1), counters.incrementBy(a, 1)]
+  const settled = await Promise.allSettled(changes)
+  expect(settled).toMatchObject([{ value: { value: 3 } }, { reason: { code: 'LIMIT_REACHED' } }])
+  expect(statements.filter((text) => IN_ONE_TRIP.test(text))).toHaveLength(1)
+  await other.delete(a)
+  expect(await counters.incrementBy(a, 5)).toMatchObject({ previousValue: 0, value: 5 })
+})
+
+it.each<[string, [RegExp, Fate][]]>([
+  ['its statements', [[IN_ONE_TRIP, 'is cut off']]],
+  ['the answer', [[IN_ONE_TRIP, 'stays unanswered']]],
+  [
+    'the answer, and then the look',
+    [
+      [IN_ONE_TRIP, 'stays unanswered'],
+      [LOOK, 'is cut off'],
+    ],
+  ],
+  [
+    'the answer, then the look, then the next connection',
+    [
+      [IN_ONE_TRIP, 'stays unanswered'],
+      [LOOK, 'stays unanswered'],
+      [NEW_SESSION, 'is cut off'],
+    ],
+  ],
+])('counts once, and tells the number, when the connection is cut at %s', async (_, strokes) => {
+  const { counters, database, strike, due, faults } = await farCounters()
+  strike(...strokes)
+  const changes = await Promise.all([counters.incrementBy(a, 1), counters.incrementBy(b, 2, told)])
+  expect(changes).toMatchObject([{ value: 1 }, { value: 2, valuesIn: { HOUR: 2, DAY: 2, MONTH: 2 } }])
+  expect(due).toEqual([])
+  expect(await sums(database)).toEqual([3, 3, 3, 3])
+  expect(faults).toEqual([])
+})
+
+const STEP = runSize({ fast: 61, normal: 17, long: 1 })
+
+it('counts once, and tells the number, wherever in the answer the connection is cut', async () => {
+  const { counters, database, strike, sessions } = await farCounters()
+  let bytes = 0
+  for (let isCut = true; isCut; bytes += STEP) {
+    const before = sessions()
+    strike([IN_ONE_TRIP, { answeredBytes: bytes }])
+    const expected = bytes / STEP + 1
+    const changes = await Promise.all([counters.incrementBy(a, 1), counters.incrementBy(b, 2)])
+    expect(changes.map(({ value }) => value)).toEqual([expected, 2 * expected])
+    isCut = sessions() > before
+  }
+  expect(bytes).toBeGreaterThan(100)
+  expect(await sums(database)).toEqual(Array(4).fill((3 * bytes) / STEP))
+})
+
+it('counts once when it is answered with any error of a server', async () => {
+  const { counters, database, strike } = await farCounters()
+  const errors = Object.values(CLASSES).flatMap((numbers) => Object.entries<number>(numbers))
+  for (const [index, [name, errno]] of errors.entries()) {
+    strike([IN_ONE_TRIP, { errno }])
+    expect([name, (await counters.incrementBy(a, 1)).value]).toEqual([name, index + 1])
+  }
+  expect(await sums(database)).toEqual(Array(4).fill(errors.length))
+})
+
+it('says "not done" of what waits for a row that another session holds, as before', async () => {
+  const { counters, database } = await farCounters({ timeoutMs: 3000 })
+  const holder = await hold(database, 'a')
+  const held = Promise.allSettled([counters.incrementBy(a, 1), counters.incrementBy(a, 1)])
+  expect((await counters.incrementBy(b, 1)).value).toBe(1)
+  const codes = (await held).map((one) => one.status === 'rejected' && one.reason.code)
+  expect(codes).toEqual(['UNAVAILABLE', 'UNAVAILABLE'])
+  await holder.query('rollback')
+  expect((await counters.incrementBy(a, 1)).value).toBe(1)
+})
+
+it('counts what a table with a trigger counts', async () => {
+  const { counters, database } = await farCounters()
+  await query(
+    database,
+    'create table log (id bigint auto_increment primary key, value bigint)',
+    'create trigger logged before update on counter_value for each row insert into log (value) values (new.value)',
+  )
+  for (const value of upTo(5)) expect(await counters.incrementBy(a, 1)).toMatchObject({ value })
+  const changes = await Promise.all([counters.incrementBy(a, 1), counters.incrementBy(b, 1)])
+  expect(changes.map(({ value }) => value)).toEqual([6, 1])
+})
