@@ -15,6 +15,7 @@ const FIRST_OF_TWO = /^start transaction;(?![\s\S]*group_concat)/
 const LOOK = /update fence set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/
 
+const ER_KILL_DENIED = 1095
 const HOUR_MS = 3_600_000
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name })) as [Key, Key, Key]
 type Key = { namespace: string; name: string }
@@ -131,6 +132,16 @@ it.each<[string, [RegExp, Fate][]]>([
   expect(due).toEqual([])
   expect(await sums(database)).toEqual([3, 3, 3, 3])
   expect(faults).toEqual([])
+})
+
+it('does not count what arrives after the look that found nothing', async () => {
+  const { counters, database, strike, due } = await farCounters()
+  // Else the old connection would be ended.
+  strike([IN_ONE_TRIP, 'arrives late'], [/^kill /, { errno: ER_KILL_DENIED }])
+  expect(await counters.incrementBy(a, 1)).toMatchObject({ previousValue: 0, value: 1 })
+  expect(await counters.incrementBy(a, 1)).toMatchObject({ previousValue: 1, value: 2 })
+  expect(due).toEqual([])
+  expect(await sums(database)).toEqual([2, 2, 2, 2])
 })
 
 const STEP = runSize({ fast: 61, normal: 17, long: 1 })

@@ -12,6 +12,8 @@ export type Fate =
   | 'stays unanswered'
   /** The server gets it, and the connection ends after so many bytes of its answer. */
   | { answeredBytes: number }
+  /** The connection ends, but the server gets the statement: directly before the next one that begins a flush. */
+  | 'arrives late'
   /** Neither the server nor the client hears of the connection again: their machines, or a router, have forgotten it. */
   | 'vanishes'
   /** The server doesn't get it; the client gets this error of the server's instead. */
@@ -35,6 +37,7 @@ export async function startProxy(
   delayMs = 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
+  let sendLate: (() => Promise<unknown>) | undefined
   let connections = 0
   const server = createServer((client) => {
     const number = ++connections
@@ -51,10 +54,23 @@ export async function startProxy(
       sockets.add(socket)
       socket.on('error', end).on('close', () => hasVanished || end())
     }
-    client.on('data', (packet) => {
-      const fate = fateOf(statementIn(packet), number)
-      hasVanished ||= fate === 'vanishes'
-      if (hasVanished || fate === 'vanishes') return
+    client.on('data', async (packet) => {
+      const statement = statementIn(packet)
+      const fate = fateOf(statement, number)
+      hasVanished ||= fate === 'vanishes' || fate === 'arrives late'
+      if (fate === 'arrives late') {
+        client.destroy()
+        sendLate = () => {
+          upstream.write(packet)
+          return new Promise((resolve) => upstream.once('data', resolve))
+        }
+      }
+      if (hasVanished || fate === 'vanishes' || fate === 'arrives late') return
+      if (sendLate && BEGINS_FLUSH.test(statement)) {
+        const send = sendLate
+        sendLate = undefined
+        await send()
+      }
       if (fate === 'passes') return upstream.write(packet)
       if (fate === 'is cut off') return end()
       if (typeof fate === 'object' && 'errno' in fate) return client.write(errorPacket(fate.errno))
@@ -83,6 +99,8 @@ export async function startProxy(
   const { socketPath: _, ...rest } = target
   return { ...rest, host: '127.0.0.1', port }
 }
+
+const BEGINS_FLUSH = /^start transaction;\nupdate fence\s+set seq/
 
 /** The text of a query: behind its header and, for MySQL, two bytes that say that it has no attributes. */
 function statementIn(packet: Buffer): string {

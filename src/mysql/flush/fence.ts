@@ -9,8 +9,11 @@ import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import type { Step } from './steps.ts'
 
-/** A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. */
-type Fence = { id: number; seq: number }
+/**
+ * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
+ * reading after a lost connection increments `epoch`: what was sent before it and arrives after it does nothing.
+ */
+type Fence = Record<'id' | 'seq' | 'epoch', number>
 
 /** Whether a transaction was committed, and what it kept with the fence. */
 type LastCommit = { isCommitted: true; kept: string | undefined } | { isCommitted: false }
@@ -62,7 +65,7 @@ export function openFencedConnection(
         const id = randomInt(1, 2 ** 48 - 1)
         const insert = `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`
         await session.send([insert, 'commit'])
-        fence = { id, seq: 0 }
+        fence = { id, seq: 0, epoch: 0 }
         // If this fails, another writer deletes them.
         await sweep(session).catch(unlessLost)
       }
@@ -81,6 +84,7 @@ export function openFencedConnection(
         try {
           session = await reconnecting.session()
           const found = await fenceAndRead(session, used.fence)
+          if (found) used.fence.epoch = found.epoch
           if (found?.seq === seq + 1) return { isCommitted: true, kept: found.kept }
           if (found?.seq !== seq) failover.lost()
           // Another server may still receive the transaction.
@@ -111,12 +115,12 @@ export function openFencedConnection(
  * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
  * 0 there, and it would commit what an earlier transaction left.
  */
-export function begin({ session, fence: { id, seq } }: Fenced): Step[] {
+export function begin({ session, fence: { id, seq, epoch } }: Fenced): Step[] {
   const raise = `update fence
    set seq = ${integer(seq + 1)},
        found = null,
        touched_at = utc_timestamp()
- where id = ${integer(id)} and seq = ${integer(seq)}`
+ where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
   return [{ statement: session.isClustered ? 'rollback' : 'start transaction' }, { statement: raise }]
 }
 
@@ -181,14 +185,16 @@ async function fenceAndRead(session: Session, { id }: Fence) {
   const answers = await session.send([
     ...(session.isClustered ? ['set session wsrep_sync_wait = 7', 'rollback'] : ['start transaction']),
     `update fence set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
-    `select seq, found ${own}`,
+    `select seq, epoch, found ${own}`,
     // As in a flush: this must be the transaction that incremented `epoch`.
     failUnless(`coalesce((select epoch ${own}), last_insert_id()) = last_insert_id()`),
     'commit',
     ...(session.isClustered ? ['set session wsrep_sync_wait = 0'] : []),
   ])
-  const seq: number | undefined = answers.flatMap(rowsOf).find((row) => 'seq' in row)?.seq
-  return seq === undefined ? undefined : { seq, kept: keptIn(answers) }
+  const row = answers
+    .flatMap(rowsOf<Omit<Fence, 'id'> & { found: string | null }>)
+    .find((row) => 'seq' in row)
+  return row && { ...row, kept: row.found ?? undefined }
 }
 
 /** Fails with "more than one row" unless a condition is true. A select *from* the row would pass if it is missing. */
