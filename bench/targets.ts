@@ -104,6 +104,20 @@ const targets: Target[] = [
   },
   {
     ...ofNth('nth'),
+    text: `Nth with an API key a call / without ${HOT}`,
+    workload: 'apikeys@64/1',
+    overWorkload: 'hot@64',
+    atLeast: 0.95,
+  },
+  {
+    ...ofNth('nth'),
+    text: `Nth with one of 10 000 API keys a call / of 10 ${HOT}`,
+    workload: 'apikeys@64/10000',
+    overWorkload: 'apikeys@64/10',
+    atLeast: 0.95,
+  },
+  {
+    ...ofNth('nth'),
     text: `Nth's counters a second by incrementMany of 100 / by increment ${HUNDRED}`,
     workload: 'many@64',
     overWorkload: 'hundred@64',

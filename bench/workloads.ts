@@ -24,6 +24,8 @@ export interface Counting extends Measured {
    * in this month; all by a request.
    */
   change?: 'one' | 'keyed' | 'told' | 'all'
+  /** Number of API keys, one of which is sent with each change; undefined: none is. */
+  apiKeys?: number
   /** Where counters live, if not in the default namespace. */
   namespace?: string
   /** A mutation that is sent once, before anything is counted. */
@@ -92,6 +94,36 @@ export const workloads: readonly Workload[] = [
     names: hot,
     readShare: 0,
     change: 'keyed',
+    systems: nthOnly,
+  },
+  {
+    id: 'apikeys@64/1',
+    title: 'One hot counter, each call with an API key, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: hot,
+    readShare: 0,
+    apiKeys: 1,
+    systems: nthOnly,
+  },
+  {
+    id: 'apikeys@64/10',
+    title: 'One hot counter, each call with one of 10 API keys, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: hot,
+    readShare: 0,
+    apiKeys: 10,
+    systems: nthOnly,
+  },
+  {
+    id: 'apikeys@64/10000',
+    title: 'One hot counter, each call with one of 10 000 API keys, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: hot,
+    readShare: 0,
+    apiKeys: 10_000,
     systems: nthOnly,
   },
   {

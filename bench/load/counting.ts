@@ -3,14 +3,15 @@ import type { Request } from './drive.ts'
 import { bytesOf, bytesWithUuid, changeAllOf, changeOf, keyedChangeOf, readOf } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 import { openTally, type PeriodTotal } from './tally.ts'
-import { ask, readValues } from './values.ts'
+import { ask, createApiKeys, readValues } from './values.ts'
 
 /** Clients that change numbers, each of which is noted, or read all of them. */
 export async function openCounting(url: URL, workload: Counting): Promise<Scenario> {
   if (workload.preparation) await ask(url, { query: workload.preparation, variables: {} })
   const before = await readValues(url, workload)
   const tally = openTally(workload.names, before, workload.mayRepeat)
-  const changes = changesOf(workload, url, tally)
+  const apiKeys = await createApiKeys(url, workload.apiKeys ?? 0)
+  const changes = changesOf(workload, url, tally, apiKeys)
   const read = readingOf(workload, url, before)
   return {
     first: workload.change === 'all' ? changes.slice(0, 1) : changes,
@@ -26,7 +27,7 @@ const KEPT = 100_000
 /** How many requests there are that change all, each in an order of its own. */
 const ORDERS = 64
 
-function changesOf(workload: Counting, url: URL, tally: PeriodTotal): Request[] {
+function changesOf(workload: Counting, url: URL, tally: PeriodTotal, apiKeys: readonly string[]): Request[] {
   const { kind, names, change = 'one' } = workload
   if (change === 'all') {
     return Array.from({ length: ORDERS }, () => {
@@ -36,6 +37,14 @@ function changesOf(workload: Counting, url: URL, tally: PeriodTotal): Request[] 
     })
   }
   const field = kind === 'counter' ? 'increment' : 'nextInSequence'
+  if (apiKeys.length > 0) {
+    return names.flatMap((name, place) =>
+      apiKeys.map((apiKey) => {
+        const bytes = bytesOf(changeOf(workload, name), url, apiKey)
+        return changing([place], () => bytes, field, tally)
+      }),
+    )
+  }
   return names.map((name, place) => {
     if (change === 'keyed') {
       return changing(

@@ -71,6 +71,15 @@ export function lastOf(group: string): Operation {
   }
 }
 
+/** One that creates some API keys. */
+export function createApiKeysOf(count: number): Operation {
+  const fields = Array.from(
+    { length: count },
+    (_, index) => `k${index}: createApiKey(label: "bench", grants: [{ scopes: [ADD] }]) { secret }`,
+  )
+  return { query: `mutation { ${fields.join(' ')} }`, variables: {} }
+}
+
 /** One that reads a page of a leaderboard: the first, or what comes after a cursor. */
 export function pageOf(namespace: string, after?: string): Operation {
   return {
@@ -84,7 +93,7 @@ export function pageOf(namespace: string, after?: string): Operation {
 }
 
 /** An operation as the bytes of a request of HTTP/1.1, on a connection that stays open. */
-export function bytesOf(operation: Operation, { host }: URL): Buffer {
+export function bytesOf(operation: Operation, { host }: URL, apiKey?: string): Buffer {
   const body = JSON.stringify(operation)
   return Buffer.from(
     [
@@ -92,6 +101,7 @@ export function bytesOf(operation: Operation, { host }: URL): Buffer {
       `host: ${host}`,
       'accept: application/json',
       'content-type: application/json',
+      ...(apiKey === undefined ? [] : [`authorization: Bearer ${apiKey}`]),
       `content-length: ${Buffer.byteLength(body)}`,
       '',
       body,

@@ -1,5 +1,5 @@
 import type { Counting } from '../workloads.ts'
-import { lastOf, type Operation, readOf } from './requests.ts'
+import { createApiKeysOf, lastOf, type Operation, readOf } from './requests.ts'
 
 /** The most names that one request may read. */
 const MOST_NAMES = 500
@@ -16,6 +16,24 @@ export async function readValues(url: URL, { kind, names, namespace }: Counting)
     }
   }
   return values
+}
+
+/** The most keys that one request creates. */
+const MOST_KEYS = 100
+
+/** Keys that were created, by server and number: those of one measurement serve the next. */
+const created = new Map<string, string[]>()
+
+/** Creates API keys that may increment any counter. */
+export async function createApiKeys(url: URL, count: number): Promise<string[]> {
+  const name = `${url} ${count}`
+  const secrets = created.get(name) ?? []
+  created.set(name, secrets)
+  while (secrets.length < count) {
+    const answer = await ask(url, createApiKeysOf(Math.min(MOST_KEYS, count - secrets.length)))
+    for (const { secret } of Object.values(answer)) secrets.push(secret)
+  }
+  return secrets
 }
 
 interface Data {

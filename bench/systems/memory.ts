@@ -22,6 +22,13 @@ export function openMemoryNth(): Nth {
   }
 
   return {
+    apiKeys: {
+      find: () => undefined,
+      create: notMeasured,
+      revoke: notMeasured,
+      read: notMeasured,
+      list: notMeasured,
+    },
     counters: {
       async incrementBy(key, delta): Promise<CounterChange> {
         const at = new Date()
