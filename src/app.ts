@@ -1,5 +1,5 @@
 import { openNth } from './core/nth.ts'
-import { isLoopback } from './http/connections/access.ts'
+import { isUnprotected } from './http/access/settings.ts'
 import { listen } from './http/server.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
 import { describeTarget, type Target } from './mysql/connections/target.ts'
@@ -33,7 +33,7 @@ type Closer = () => Promise<void>
 /** Starts everything, first what can fail for external reasons. If a step fails, what was opened is closed. */
 export async function startApp(options: AppOptions) {
   const { config, say, signal } = options
-  const { host, workers } = config
+  const { workers } = config
   const closers: Closer[] = []
   /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
@@ -41,7 +41,6 @@ export async function startApp(options: AppOptions) {
     if (!config.target) closers.push(await holdDirectory(config.dataDir))
     const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
     closers.push(front.close)
-    if (!isLoopback(host)) say(openToOthers(host))
 
     const { target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
@@ -51,6 +50,7 @@ export async function startApp(options: AppOptions) {
     closers.push(front.close)
     await front.serve(target)
     signal.throwIfAborted()
+    if (isUnprotected(config.access)) say(OPEN)
     /** `data` is where the data is, for display. */
     return { url: front.url, workers, data, close }
   } catch (error) {
@@ -90,9 +90,8 @@ export async function openServer({ config, warn, onFault, runsJobs }: ServerOpti
   }
 }
 
-function openToOthers(host: string): string {
-  return `HOST=${host}: other machines may reach this server, and there is no authentication: anyone who can connect can read, change and delete everything.`
-}
+const OPEN =
+  'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with npm run keys.'
 
 async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]) {
   if (config.target) {

@@ -7,6 +7,7 @@ const SRC = join(import.meta.dirname, '../src')
 /** What the files of each folder may import, beside packages and what is in the same folder. */
 const allowed: Record<string, string[]> = {
   core: ['core/*'],
+  'core/access': ['core', 'core/eventLoop', 'core/counters', 'core/sequences'],
   'core/time': [],
   'core/eventLoop': ['core'],
   'core/counters': ['core', 'core/time', 'core/eventLoop', 'core/groupCommit'],
@@ -14,6 +15,7 @@ const allowed: Record<string, string[]> = {
   'core/groupCommit': ['core', 'core/time', 'core/eventLoop', 'core/counters', 'core/sequences'],
   mysql: ['mysql/*', 'core/*'],
   'mysql/connections': ['mysql', 'core'],
+  'mysql/access': ['mysql', 'mysql/connections', 'core/*'],
   'mysql/counters': [
     'mysql',
     'mysql/connections',
@@ -28,14 +30,16 @@ const allowed: Record<string, string[]> = {
   'mysql/startup': ['mysql', 'mysql/connections'],
   'mysql/privateServer': ['mysql/connections', 'core'],
   graphql: ['graphql/*', 'core/*'],
+  'graphql/access': ['graphql/*', 'core/*'],
   'graphql/arguments': ['graphql', 'core/*'],
   'graphql/counters': ['graphql/*', 'core/*'],
   'graphql/sequences': ['graphql/*', 'core/*'],
-  http: ['http/*', 'graphql', 'core'],
+  http: ['http/*', 'graphql', 'core', 'core/access'],
+  'http/access': ['http/connections', 'core', 'core/access'],
   'http/connections': ['core'],
-  'http/graphql': ['http/connections', 'graphql', 'core', 'core/eventLoop'],
+  'http/graphql': ['http/access', 'http/connections', 'graphql', 'core', 'core/access', 'core/eventLoop'],
   'http/pages': ['graphql', 'core'],
-  process: ['', 'mysql/connections', 'core'],
+  process: ['', 'mysql/connections', 'http/access', 'http/connections', 'core', 'core/access'],
   '': ['*'],
 }
 

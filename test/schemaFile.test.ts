@@ -61,5 +61,6 @@ it('says of every list that is given how many items it takes', () => {
   const limits = lists.flatMap(({ name, type, extensions }) =>
     String(type).startsWith('[') ? [[name, extensions.maxItems]] : [],
   )
-  expect(Object.fromEntries(limits)).toEqual({ names: 500, ids: 500, changes: 1000, periods: 5 })
+  const expected = { names: 500, ids: 500, changes: 1000, periods: 5, grants: 100, scopes: 6, origins: 100 }
+  expect(Object.fromEntries(limits)).toEqual(expected)
 })

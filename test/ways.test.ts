@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
 import { parse } from 'graphql'
 import { expect, it, onTestFinished } from 'vitest'
+import { UNRESTRICTED } from '../src/core/access/caller.ts'
 import type { Nth } from '../src/core/nth.ts'
 import { createGraphqlHandler } from '../src/http/graphql/graphqlHandler.ts'
 import { type Api, createApi } from '../src/http/graphql/yoga.ts'
@@ -139,7 +140,11 @@ async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults:
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
-  const handle = createGraphqlHandler(new Proxy(api, handler), () => true)
+  const handle = createGraphqlHandler(
+    new Proxy(api, handler),
+    () => true,
+    () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
+  )
   const server = createServer((request, response) => handle(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))

@@ -5,9 +5,9 @@ import type { OperationResult } from './operations.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
 export interface Claim {
-  /** Unique per namespace and idempotency key. */
+  /** Unique per owner, namespace and idempotency key. */
   key: string
-  /** SHA-256 of namespace and idempotency key, in hexadecimal digits. */
+  /** SHA-256 of namespace, idempotency key and owner, in hexadecimal digits. */
   hash: string
   /** SHA-256 of the request, in hexadecimal digits. */
   fingerprint: string
@@ -39,9 +39,14 @@ export function keyFault(key: string): Fault | undefined {
   return PRINTABLE.test(key) ? undefined : { message: 'must consist of printable ASCII characters' }
 }
 
-/** Creates a claim. `asked`: the mutation's name and arguments, which a repeat must have as well. */
-export function claimOf(namespace: string, key: string, asked: readonly unknown[]): Claim {
-  const hashed = hash('sha256', joinNames(namespace, key))
+/**
+ * Creates a claim.
+ *
+ * @param owner whose key it is: callers don't find the results of others. Empty: those without credentials
+ * @param asked the mutation's name and arguments, which a repeat must have as well
+ */
+export function claimOf(namespace: string, key: string, asked: readonly unknown[], owner = ''): Claim {
+  const hashed = hash('sha256', owner === '' ? joinNames(namespace, key) : joinNames(namespace, key, owner))
   return { key: `key ${hashed}`, hash: hashed, fingerprint: hash('sha256', JSON.stringify(asked, inOrder)) }
 }
 

@@ -1,3 +1,4 @@
+import { type ApiKeyStore, type ApiKeys, openApiKeys } from './access/apiKeys.ts'
 import { openCounters } from './counters/counters.ts'
 import { type NamespaceStore, openNamespaces } from './counters/namespaces.ts'
 import type { CounterStore } from './counters/store.ts'
@@ -7,9 +8,12 @@ import { openSequences } from './sequences/sequences.ts'
 import type { SequenceStore } from './sequences/store.ts'
 
 /** The operations of Nth, independent of storage and API. */
-export type Nth = Omit<ReturnType<typeof openNth>, 'close'>
+export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys'> & {
+  apiKeys: Omit<ApiKeys, 'close'>
+}
 
 export interface Store {
+  apiKeys: ApiKeyStore
   counters: CounterStore
   namespaces: NamespaceStore
   sequences: SequenceStore
@@ -23,11 +27,15 @@ export function openNth(store: Store, { now = () => new Date(), ...options }: Nt
   const namespaces = openNamespaces(store.namespaces)
   const deadline = () => performance.now() + options.timeoutMs
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
+  const apiKeys = openApiKeys({ store: store.apiKeys, now, onFault: options.onFault })
   const means = { groupCommit, retentionIn, now, deadline }
   return {
+    apiKeys,
     counters: openCounters({ ...means, store: store.counters }),
     namespaces,
     sequences: openSequences({ ...means, store: store.sequences }),
-    close: groupCommit.close,
+    async close(): Promise<void> {
+      await Promise.all([apiKeys.close(), groupCommit.close()])
+    },
   }
 }

@@ -1,6 +1,7 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
+import type { Caller } from '../core/access/caller.ts'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import type { Nth } from '../core/nth.ts'
 import * as checks from './arguments/checks.ts'
@@ -11,6 +12,14 @@ import { spend } from './valueBudget.ts'
 
 export interface Context {
   nth: Nth
+  caller: Caller
+  /**
+   * Takes changes from what the caller may do in a minute. Returns the pause until so many are allowed, in
+   * milliseconds; 0: they are allowed now. Default: no limit.
+   */
+  takeChanges?: ((count: number) => number) | undefined
+  /** What this request adds to each counter, if that is limited. */
+  added?: ReadonlyMap<string, number>
   /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
   /** Root fields that were started, and the items in the lists of all but the first. */

@@ -17,6 +17,15 @@ export const nameCursors = createNameCursors('', nameFault)
 /** Cursors in a list of sequence groups. The prefix keeps the cursor of the unnamed one from being empty. */
 export const sequenceGroupCursors = createNameCursors('\n', textFault)
 
+/** Cursors in the list of API keys: the number of the key. */
+export const apiKeyCursors = createCursors<number>(
+  (id) => `\n#${id}`,
+  (text) => {
+    const id = Number(text.slice(2))
+    return Number.isSafeInteger(id) && id > 0 ? id : undefined
+  },
+)
+
 /** The last millisecond that a `datetime` can hold. */
 const LAST_INSTANT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 

@@ -1,5 +1,7 @@
 import { type GraphQLSchema, getNullableType } from 'graphql'
 import { hasRoom, untilRoom } from '../core/eventLoop/ticks.ts'
+import { enforceAccess } from './access/enforce.ts'
+import './access/apiKey.ts'
 import { builder } from './builder.ts'
 import { locateErrors } from './fieldError.ts'
 import './leafTypes.ts'
@@ -17,6 +19,7 @@ export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 /** Fields of an operation, with the items in their lists, that are started at once, so that their reads share a statement. */
 const AT_ONCE = 200
 
+enforceAccess(schema)
 for (const root of [schema.getQueryType(), schema.getMutationType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {
     // A field that fails is null, and the others still apply.

@@ -23,6 +23,13 @@ export function selectionSetOf(selection: SelectionNode, fragments: Fragments): 
     : selection.selectionSet
 }
 
+/** The fields of an operation, with those in fragments. */
+export function rootFields(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {
+  return (selectionSet?.selections ?? []).flatMap((selection) =>
+    selection.kind === Kind.FIELD ? [selection] : rootFields(selectionSetOf(selection, fragments), fragments),
+  )
+}
+
 /** Name of a field in the response. */
 export function responseName({ alias, name }: FieldNode): string {
   return (alias ?? name).value

@@ -7,16 +7,25 @@ import { type Pages, sendPage } from './pages/pages.ts'
 
 type CheckHost = (host: string) => HttpError | undefined
 
-/** Routes requests to the API, to GraphiQL at the same path, or to a page. */
-export function createRouter(pages: Pages, checkHost: CheckHost, graphql: Handler): Handler {
-  return async (request, response, headers) => {
+/**
+ * Routes requests to the API, to GraphiQL at the same path, or to a page.
+ *
+ * @param isReadable whether callers without credentials may read counters
+ */
+export function createRouter(
+  pages: Pages,
+  checkHost: CheckHost,
+  graphql: Handler,
+  isReadable: boolean,
+): Handler {
+  return async (request, response, headers, credential) => {
     const path = pathOf(request)
     const isGet = request.method === 'GET' || request.method === 'HEAD'
     // A browser navigates.
     const isPage = isGet && (request.headers.accept?.includes('text/html') ?? false)
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = checkHost(request.headers.host ?? 'localhost')
-    if (isGraphql && !isPage && !hostError) return graphql(request, response, headers)
+    if (isGraphql && !isPage && !hostError) return graphql(request, response, headers, credential)
     withHeaders(response, headers)
     const reject = (status: number, message: string) =>
       sendError(response, new HttpError(status, 'BAD_REQUEST', message))
@@ -28,8 +37,9 @@ export function createRouter(pages: Pages, checkHost: CheckHost, graphql: Handle
       response.setHeader('allow', 'GET, HEAD')
       return reject(405, `${path} is read-only; use GET or HEAD.`)
     }
-    // Whether a book has a counter is not disclosed to foreign pages that use a host name of their own.
-    const exists = hostError ? undefined : page?.exists
+    // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
+    // name of their own.
+    const exists = isReadable && !hostError ? page?.exists : undefined
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
     if (isPage) return sendPage(request, response, pages.notFound, 404)

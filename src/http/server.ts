@@ -1,9 +1,15 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
+import { isAllowed } from '../core/access/caller.ts'
+import { callerWithoutCredentials, createAuthentication } from './access/authentication.ts'
+import { createConnectionLimit } from './access/connectionLimit.ts'
+import { takeCredential } from './access/credentials.ts'
+import type { AccessSettings } from './access/settings.ts'
+import { createTokens } from './access/tokens.ts'
 import { createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
-import { overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
+import { HttpError, overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { readPages } from './pages/pages.ts'
@@ -25,6 +31,10 @@ export interface ListenOptions {
   port: number
   /** Origins whose pages may call, besides this machine's own on a loopback server. */
   allowedOrigins: readonly string[]
+  /** Who may call. Default: on a loopback server anyone, on another nobody. */
+  access?: AccessSettings
+  /** Maximum connections from one address; default: unlimited. */
+  maxConnectionsPerAddress?: number
   /** How long a request may take to arrive; then it is answered with 408, and its connection closed. */
   arrivalMs?: number
   /** How long a client may read nothing of its response; then its connection is closed. */
@@ -40,6 +50,8 @@ export async function listen({
   host,
   port,
   allowedOrigins,
+  access = {},
+  maxConnectionsPerAddress = Number.POSITIVE_INFINITY,
   // Long enough for 1 MB over a slow connection.
   arrivalMs = 60_000,
   stallMs = 30_000,
@@ -65,10 +77,13 @@ export async function listen({
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
+    refuse: createConnectionLimit(maxConnectionsPerAddress, access.trustedProxies ?? []),
     handle(request, response, hasMemory) {
-      const headers = corsHeaders(request)
+      const credential = takeCredential(request)
+      const headers = corsHeaders(request, credential !== undefined)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
-      if (hasMemory) return handle(request, response, headers)
+      if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
+      if (hasMemory) return handle(request, response, headers, credential)
       return sendError(withHeaders(response, headers), overloaded())
     },
     onFault: (error) => onFault(error),
@@ -86,8 +101,16 @@ export async function listen({
     async serve(options: ApiOptions): Promise<void> {
       const pages = await readPages(options.nth)
       onFault = options.onFault
-      const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve)
-      handle = createRouter(pages, createHostCheck(allowedOrigins, onLoopback()), graphql)
+      const { tokens: issuer } = access
+      const authenticate = createAuthentication({
+        settings: access,
+        apiKeys: options.nth.apiKeys,
+        tokens: issuer && createTokens(issuer),
+        onLoopback: onLoopback(),
+      })
+      const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve, authenticate)
+      const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback()), 'READ')
+      handle = createRouter(pages, createHostCheck(allowedOrigins, onLoopback()), graphql, isReadable)
     },
 
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */

@@ -1,4 +1,5 @@
 import type { Store } from '../core/nth.ts'
+import { openApiKeyStore } from './access/apiKeys.ts'
 import { type DatabaseOptions, openDatabase } from './connections/database.ts'
 import { createFailoverDetector } from './connections/failover.ts'
 import { createHealth } from './connections/health.ts'
@@ -41,6 +42,7 @@ export function openStore(
   const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), onFault) : undefined
 
   return {
+    apiKeys: openApiKeyStore(database, definitions),
     counters: openCounterStore(database, failover, leaderboardSync),
     namespaces: openNamespaceStore(database, definitions),
     sequences: openSequenceStore(database, definitions, failover),

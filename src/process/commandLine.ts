@@ -11,7 +11,17 @@ Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables
   DATABASE_URL               mysql://user:password@host:port/database (a private server)
   NTH_DATA_DIR               directory of the private server (.nth)
   NTH_DATABASE_MEMORY_MB     memory of the private server, in MB (a quarter of the machine's)
-  NTH_ALLOWED_ORIGINS        origins allowed to call, separated by commas, or * (none)
+  NTH_ADMIN_KEY              the administrator's key, at least 32 characters; then others need keys (none)
+  NTH_ANONYMOUS              what callers without a key may do, such as READ,ADD (on loopback everything)
+  NTH_ALLOWED_ORIGINS        origins allowed to call without a key, separated by commas, or * (none)
+  NTH_ANONYMOUS_PER_MINUTE   maximum changes a minute from an address without a key (unlimited)
+  NTH_BROWSER_PER_MINUTE     the same for keys of pages without a limit of their own (300)
+  NTH_MAX_CONNECTIONS_PER_ADDRESS  maximum connections from an address (1000)
+  NTH_TRUST_PROXY            networks of proxies whose X-Forwarded-For is believed (none)
+  NTH_PUBLIC_URL             URL under which browsers reach this server's own pages (its own)
+  NTH_JWT_ISSUER             accept tokens of this issuer (none), with
+  NTH_JWT_AUDIENCE           this audience, verified by
+  NTH_JWT_JWKS_URL           the keys that are published here
   NTH_WRITE_TIMEOUT_MS       maximum wait of a call, in milliseconds (10000)
   NTH_MAX_PENDING            maximum waiting changes per process (10000)
   NTH_IDEMPOTENCY_TTL_HOURS  how long idempotency keys are valid, in hours (24)

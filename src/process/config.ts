@@ -1,7 +1,16 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
+import { SCOPES, type Scope } from '../core/access/grants.ts'
+import { isOrigin } from '../core/access/origins.ts'
+import { networksOf } from '../http/access/addresses.ts'
+import { type AccessSettings, isUnprotected, type TokenSettings } from '../http/access/settings.ts'
+import { isLoopback } from '../http/connections/access.ts'
 import { parseTarget } from '../mysql/connections/target.ts'
+
+const JWT_VARIABLES = ['NTH_JWT_ISSUER', 'NTH_JWT_AUDIENCE', 'NTH_JWT_JWKS_URL'] as const
+
+const MIN_ADMIN_KEY = 32
 
 const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
@@ -14,9 +23,32 @@ const variables = z.object({
   NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
   NTH_IDEMPOTENCY_TTL_HOURS: whole(1, 8_760).default(24),
   NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
+  NTH_ADMIN_KEY: z.string().transform(tried(parseAdminKey)).optional(),
+  NTH_ANONYMOUS: z.string().transform(tried(parseScopes)).optional(),
+  NTH_ANONYMOUS_PER_MINUTE: whole(1, 1_000_000_000).optional(),
+  NTH_BROWSER_PER_MINUTE: whole(1, 1_000_000_000).default(300),
+  NTH_PUBLIC_URL: z.string().transform(tried(parseUrl)).optional(),
+  NTH_TRUST_PROXY: z.string().default('').transform(tried(parseNetworks)),
+  NTH_MAX_CONNECTIONS_PER_ADDRESS: whole(1, 1_000_000).default(1000),
+  NTH_JWT_ISSUER: z.string().optional(),
+  NTH_JWT_AUDIENCE: z.string().optional(),
+  NTH_JWT_JWKS_URL: z.string().transform(tried(parseUrl)).optional(),
 })
 
-const config = variables.transform((set) => ({
+const consistent = variables.superRefine((set, context) => {
+  const { HOST: host, NTH_ADMIN_KEY: adminKey, NTH_ANONYMOUS: anonymous } = set
+  if (isUnprotected({ adminKey, anonymous }) && !isLoopback(host))
+    context.addIssue({ code: 'custom', path: ['HOST'], message: exposed(host) })
+  const missing = JWT_VARIABLES.filter((name) => set[name] === undefined)
+  if (missing.length > 0 && missing.length < JWT_VARIABLES.length)
+    context.addIssue({
+      code: 'custom',
+      path: [missing[0] ?? ''],
+      message: 'is required with the other variables NTH_JWT_…',
+    })
+})
+
+const config = consistent.transform((set) => ({
   host: set.HOST,
   port: set.PORT,
   workers: set.WORKERS,
@@ -31,9 +63,24 @@ const config = variables.transform((set) => ({
   maxPending: set.NTH_MAX_PENDING,
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: set.NTH_IDEMPOTENCY_TTL_HOURS * 3_600_000,
+  maxConnectionsPerAddress: set.NTH_MAX_CONNECTIONS_PER_ADDRESS,
+  /** Who may call. */
+  access: {
+    adminKey: set.NTH_ADMIN_KEY,
+    anonymous: set.NTH_ANONYMOUS,
+    anonymousPerMinute: set.NTH_ANONYMOUS_PER_MINUTE,
+    browserPerMinute: set.NTH_BROWSER_PER_MINUTE,
+    publicOrigin: set.NTH_PUBLIC_URL && new URL(set.NTH_PUBLIC_URL).origin,
+    trustedProxies: set.NTH_TRUST_PROXY,
+    tokens: tokensIn(set.NTH_JWT_ISSUER, set.NTH_JWT_AUDIENCE, set.NTH_JWT_JWKS_URL),
+  } as AccessSettings,
 }))
 
 export type Config = ReturnType<typeof readConfig>
+
+function exposed(host: string): string {
+  return `is ${host}, where other machines can reach this server: set NTH_ADMIN_KEY to a secret of at least ${MIN_ADMIN_KEY} characters (openssl rand -hex 32), with which you create keys for callers; or set NTH_ANONYMOUS to what everyone may do, such as READ`
+}
 
 /** Reads the configuration. An empty variable counts as unset. Throws an error with a line for each invalid one. */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
@@ -43,6 +90,12 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   if (parsed.success) return { ...parsed.data, path: environment.PATH ?? '' }
   const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}.`)
   throw new Error(lines.join('\n'))
+}
+
+/** Reads the configuration of a command that uses the database, but doesn't listen. */
+export function readDatabaseConfig(environment: NodeJS.ProcessEnv = process.env) {
+  const { target, dataDir, databaseMemoryMb, path } = readConfig({ ...environment, HOST: '' })
+  return { target, dataDir, databaseMemoryMb, path }
 }
 
 /** A whole number within inclusive bounds. */
@@ -57,6 +110,43 @@ function whole(
     .regex(form, rule)
     .transform(Number)
     .refine((number) => number >= lowest && number <= highest, rule)
+}
+
+function parseAdminKey(text: string): string {
+  // Anything else can't be sent in a header.
+  if (text.length >= MIN_ADMIN_KEY && /^[\x21-\x7e]+$/.test(text)) return text
+  throw new Error(`must be at least ${MIN_ADMIN_KEY} printable ASCII characters without spaces`)
+}
+
+function parseScopes(text: string): Scope[] {
+  return itemsOf(text).map((item) => {
+    const scope = SCOPES.find((name) => name === item)
+    if (scope) return scope
+    throw new Error(`must be a comma-separated list of ${SCOPES.join(', ')}; "${item}" is none of them`)
+  })
+}
+
+function parseUrl(text: string): string {
+  if (/^https?:\/\//.test(text) && URL.canParse(text)) return text
+  throw new Error('must be a URL such as https://nth.example')
+}
+
+function parseNetworks(text: string): string[] {
+  const networks = itemsOf(text)
+  networksOf(networks)
+  return networks
+}
+
+/** All three, or none. */
+function tokensIn(issuer?: string, audience?: string, jwksUrl?: string): TokenSettings | undefined {
+  return issuer && audience && jwksUrl ? { issuer, audience, jwksUrl } : undefined
+}
+
+function itemsOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter(Boolean)
 }
 
 const MAX_WORKERS = 64
@@ -81,11 +171,8 @@ function tried<T>(parse: (text: string) => T) {
 }
 
 function parseOrigins(text: string): string[] {
-  const origins = text.split(',').map((origin) => origin.trim())
-  return origins.filter(Boolean).map((origin) => {
-    if (origin === '*') return origin
-    // An origin as browsers send it: no path, no trailing slash, no default port.
-    if (URL.canParse(origin) && new URL(origin).origin === origin) return origin
+  return itemsOf(text).map((origin) => {
+    if (origin === '*' || isOrigin(origin)) return origin
     throw new Error(
       `must be * or a comma-separated list of origins such as https://shop.example; "${origin}" is not an origin`,
     )

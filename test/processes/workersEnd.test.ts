@@ -65,8 +65,8 @@ it('says once that its address can not be had, before a database is made', async
   const directory = await temporaryDirectory()
   for (const [environment, line] of [
     [{ PORT: String(port) }, `127.0.0.1:${port}: the port is in use. Choose another with PORT`],
-    [{ HOST: '203.0.113.1' }, 'Choose another HOST or PORT'],
-    [{ HOST: 'no-such-host.invalid' }, 'Choose another HOST or PORT'],
+    [{ HOST: '203.0.113.1', NTH_ANONYMOUS: 'READ' }, 'Choose another HOST or PORT'],
+    [{ HOST: 'no-such-host.invalid', NTH_ANONYMOUS: 'READ' }, 'Choose another HOST or PORT'],
   ] as const) {
     const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), WORKERS: '3', ...environment })
     expect(await nth.exited).toBe(1)

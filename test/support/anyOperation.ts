@@ -24,13 +24,14 @@ export const IDS = [
   encodeId('Sequence', 'default\ns'),
   encodeId('SequenceGroup', 'default\ns\ng'),
   encodeId('Reservation', '0'.repeat(32)),
+  encodeId('ApiKey', '1'),
   'x',
 ]
 
 /** What arguments are given, by their types or names: good ones, then bad. */
 export const values: Record<string, unknown[]> = {
   id: IDS,
-  ids: [IDS.slice(0, 5), [], IDS],
+  ids: [IDS.slice(0, 7), [], IDS],
   name: ['c', 'm', ''],
   group: ['g', '', 'h'],
   count: [1, 3, 2, 0],
@@ -165,8 +166,9 @@ export function anyOperation(draw: GeneratorValue): Body {
   function selectionText(type: GraphQLObjectType | GraphQLInterfaceType, depth: number): string {
     const fields = Object.values(type.getFields()).filter(
       (field) =>
-        // The ids of reservations are random.
-        field.name !== 'reserveInSequence' && (depth < 3 || !isCompositeType(getNamedType(field.type))),
+        // Their ids are random.
+        !['reserveInSequence', 'createApiKey'].includes(field.name) &&
+        (depth < 3 || !isCompositeType(getNamedType(field.type))),
     )
     const texts = some(fields).map((field) => fieldText(field, depth))
     if (isInterfaceType(type)) {

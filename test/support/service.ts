@@ -15,7 +15,9 @@ export interface Service extends Client {
 
 /** The whole service on a free port, ended when the test has finished. */
 export async function startService(
-  options: Partial<Pick<Config, 'target' | 'allowedOrigins' | 'writeTimeoutMs' | 'maxPending'>> = {},
+  options: Partial<
+    Pick<Config, 'target' | 'allowedOrigins' | 'access' | 'writeTimeoutMs' | 'maxPending'>
+  > = {},
 ): Promise<Service> {
   const target = options.target ?? (await freshDatabase())
   const faults: unknown[] = []
@@ -29,6 +31,8 @@ export async function startService(
       dataDir: '',
       databaseMemoryMb: undefined,
       allowedOrigins: [],
+      access: {},
+      maxConnectionsPerAddress: 1000,
       writeTimeoutMs: 10_000,
       maxPending: 10_000,
       keyTtlMs: 86_400_000,

@@ -1,14 +1,22 @@
 import { tracingChannel } from 'node:diagnostics_channel'
 import { onTestFinished } from 'vitest'
 
-/** Collects the statements that mysql2 sends from this process, by mysql2's own tracing. */
-export function collectStatements(): string[] {
+/**
+ * Collects the statements that mysql2 sends from this process, by mysql2's own tracing.
+ *
+ * @param about a table: only its statements, in the background as well
+ */
+export function collectStatements(about?: string): string[] {
   const statements: string[] = []
   const start = (message: unknown) => {
     const { query } = message as { query: string }
+    if (about !== undefined) {
+      if (query.includes(about)) statements.push(query)
+      return
+    }
     // What a new connection sends before its first statement, what keeps an idle one, and what goes on in the
-    // background: lists by value are kept up to date.
-    if (!/^\s*set session|^do 0$|leaderboard/.test(query)) statements.push(query)
+    // background: lists by value are kept up to date, and API keys checked.
+    if (!/^\s*set session|^do 0$|leaderboard|api_key/.test(query)) statements.push(query)
   }
   const channel = tracingChannel('mysql2:query')
   channel.start.subscribe(start)

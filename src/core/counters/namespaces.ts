@@ -12,8 +12,8 @@ export interface NamespaceState {
 export interface NamespaceStore {
   /** Reads those that exist, in any order. */
   read(names: readonly { name: string }[]): Promise<NamespaceState[]>
-  /** Lists those with a counter or a sequence. */
-  list(page: PageByName): Promise<NamespaceState[]>
+  /** Lists those with a counter or a sequence: all, or those with one of some names. */
+  list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]>
   /** Changes the defaults, and creates the namespace if it doesn't exist. Safe to retry. */
   define(name: string, change: (present: Retention) => Retention): Promise<NamespaceState>
 }

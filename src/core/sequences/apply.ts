@@ -4,15 +4,16 @@ import { NthError } from '../errors.ts'
 import { type Block, blockAt, nextNumber } from './blocks.ts'
 import { isDescending } from './definition.ts'
 import { writerOf } from './format.ts'
-import type {
-  CloseOperation,
-  IssuedNumbers,
-  NumberState,
-  Reservation,
-  RestartResult,
-  SequenceOperation,
-  SequenceResult,
-  StoredReservation,
+import {
+  type CloseOperation,
+  type IssuedNumbers,
+  type NumberState,
+  noSuchReservation,
+  type Reservation,
+  type RestartResult,
+  type SequenceOperation,
+  type SequenceResult,
+  type StoredReservation,
 } from './state.ts'
 
 /** Applies an operation to a sequence group at an instant. If it is refused, nothing changes. */
@@ -127,7 +128,7 @@ function takeFree(state: NumberState, value: number): { value: number } {
 /** Confirms or releases a reservation. A repeat returns the same result. */
 function close(state: NumberState, { kind, token }: CloseOperation): Reservation | NthError {
   const reservation = state.reservations.get(token)
-  if (!reservation) return new NthError('NOT_FOUND', 'There is no such reservation.')
+  if (!reservation) return noSuchReservation()
   const wanted = kind === 'confirm' ? 'CONFIRMED' : 'RELEASED'
   if (reservation.state === wanted) return answerOf(reservation)
   if (reservation.state !== 'RESERVED') return closedAlready(reservation)

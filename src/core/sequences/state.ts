@@ -1,3 +1,4 @@
+import { NthError } from '../errors.ts'
 import type { SequenceGroupRow } from '../rows.ts'
 import type { Block, Position } from './blocks.ts'
 
@@ -119,4 +120,8 @@ export function numberState(
     reserved: new Set(),
     closed: new Set(),
   }
+}
+
+export function noSuchReservation(): NthError {
+  return new NthError('NOT_FOUND', 'There is no such reservation.')
 }

@@ -1,3 +1,5 @@
+import { type Grant, grantFault, MAX_GRANTS } from '../../core/access/grants.ts'
+import { originFault } from '../../core/access/origins.ts'
 import { type CounterDelta, MAX_CHANGES } from '../../core/counters/counters.ts'
 import {
   type DefinitionChange,
@@ -65,6 +67,28 @@ export const reservationId = check((id: string) =>
     : { message: 'is not the id of a reservation' },
 )
 
+export const apiKeyId = check((id: string) =>
+  !idFault(id) && decodeId(id).typename === 'ApiKey' ? undefined : { message: 'is not the id of an API key' },
+)
+
+export const MAX_ORIGINS = 100
+const MAX_PER_MINUTE = 1_000_000
+
+/** Grants as sent, whose optional parts may be missing. */
+export const grants = check((list: readonly (Omit<Grant, 'namespace' | 'names'> & Partial<Grant>)[]) => {
+  if (list.length === 0 || list.length > MAX_GRANTS) return lengthFault(list.length, 1, MAX_GRANTS, 'grants')
+  for (const [index, grant] of list.entries()) {
+    const fault = grantFault({ ...grant, namespace: grant.namespace ?? null, names: grant.names ?? null })
+    if (fault) return { ...fault, path: [index, ...fault.path] }
+  }
+  return undefined
+})
+export const origins = listOf(originFault, 1, MAX_ORIGINS, 'origins')
+export const perMinute = between(1, MAX_PER_MINUTE)
+export const future = check((at: Date) =>
+  at.getTime() > Date.now() ? undefined : { message: 'must be in the future' },
+)
+
 export const count = between(1, MAX_BLOCK)
 export const ttlSeconds = between(1, MAX_TTL_S)
 export const bucketCount = between(0, MAX_BUCKETS)
@@ -107,16 +131,17 @@ function listOf<Item>(
 ) {
   return check((list: readonly Item[]) => {
     const { length } = list
-    if (length < min || length > max) {
-      const limit = length < min ? min : max
-      return { message: `must have ${min} to ${max} ${unit}; it has ${length}`, limit }
-    }
+    if (length < min || length > max) return lengthFault(length, min, max, unit)
     for (const [index, item] of list.entries()) {
       const fault = faultOf(item)
       if (fault) return { ...fault, path: [index, ...path] }
     }
     return undefined
   })
+}
+
+function lengthFault(length: number, min: number, max: number, unit: string): ArgumentFault {
+  return { message: `must have ${min} to ${max} ${unit}; it has ${length}`, limit: length < min ? min : max }
 }
 
 interface ArgumentFault extends Fault {

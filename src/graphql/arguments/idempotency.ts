@@ -41,7 +41,8 @@ export function claimFor(args: KeyedArguments, context: Context, info: GraphQLRe
   if (key === undefined) return undefined
   const fault = keyFault(key)
   if (fault) throw inputError({ issues: [{ ...fault, path: ['idempotencyKey'] }] })
-  return claimOf(args.namespace, key, [info.fieldName, nonDefaultArguments(args, info)])
+  const asked = [info.fieldName, nonDefaultArguments(args, info)]
+  return claimOf(args.namespace, key, asked, context.caller.identity)
 }
 
 /**

@@ -7,6 +7,7 @@ const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = 
   Counter: [nameFault, nameFault],
   Sequence: [nameFault, nameFault],
   SequenceGroup: [nameFault, nameFault, textFault],
+  ApiKey: [(id) => (/^[1-9]\d{0,15}$/.test(id) ? undefined : { message: 'is not a number' })],
   Reservation: [(token) => (/^[0-9a-f]{32}$/.test(token) ? undefined : { message: 'is not a token' })],
 }
 

@@ -1,3 +1,4 @@
+import { namespacesOf } from '../../core/access/caller.ts'
 import type { Retention } from '../../core/counters/definition.ts'
 import type { LeaderboardEntry, Page } from '../../core/counters/pages.ts'
 import type { Nth } from '../../core/nth.ts'
@@ -138,7 +139,10 @@ builder.queryFields((t) => ({
       ...listedByName,
       type: Namespace,
       description: 'Namespaces that contain a counter or a sequence, by name.',
-      resolve: (_, args, context, info) => pageByName(args, context, info, context.nth.namespaces.list),
+      resolve(_, args, context, info) {
+        const only = namespacesOf(context.caller, 'READ')
+        return pageByName(args, context, info, (page) => context.nth.namespaces.list(page, only))
+      },
     },
     { name: 'NamespaceConnection', description: 'A page of namespaces.' },
     { name: 'NamespaceEdge', description: 'A namespace in a list.' },

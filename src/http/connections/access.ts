@@ -43,8 +43,8 @@ export function createHostCheck(allowedOrigins: readonly string[], onLoopback: b
 }
 
 /**
- * Creates a function that returns the CORS headers of a response: without credentials, and without access for other
- * origins. They are on every response of the server, so that its errors can be read as well.
+ * Creates a function that returns the CORS headers of a response: without cookies, and without access for other origins
+ * to requests without an API key. They are on every response of the server, so that its errors can be read as well.
  *
  * @param allowedOrigins origins whose pages may call; `*` is any
  * @param onLoopback whether the server is reachable from this machine only; then pages of this machine may call, too
@@ -63,10 +63,12 @@ export function createCors(
     return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
   }
 
-  return ({ method, headers }: IncomingMessage): HeaderList => {
+  return ({ method, headers }: IncomingMessage, hasCredential = false): HeaderList => {
     const { origin, host, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
-    if (!isAllowed(origin)) {
+    // Whether a page may use a key is decided by the key, which a preflight doesn't have; the page can read a refusal.
+    const isByKey = hasCredential || (method === 'OPTIONS' && /\bauthorization\b/i.test(requested))
+    if (!isByKey && !isAllowed(origin)) {
       const url = parsed(origin)
       // The server's own pages are not rejected, and what is no origin isn't reported.
       const isForeign = url?.origin === origin && url.host !== host

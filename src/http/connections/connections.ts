@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { type HttpError, rawResponse } from './httpError.ts'
 
 interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
@@ -8,6 +9,8 @@ interface ConnectionsOptions {
   maxUnreadBytes: number
   /** How long a client may read nothing of its response, in milliseconds. */
   stallMs: number
+  /** Counts a new connection; returns an error if it must be refused. */
+  refuse(socket: Socket): HttpError | undefined
   /** Answers a request, or rejects it for lack of memory; returns when its work is done. */
   handle(request: IncomingMessage, response: ServerResponse, hasMemory: boolean): unknown
   /** Called with errors that `handle` throws; the connection is then closed. */
@@ -45,7 +48,7 @@ const CHECK_MS = 1000
  * the most unread data when the total is too large. A connection has at most one unread response.
  */
 export function openConnections(server: Server, options: ConnectionsOptions) {
-  const { maxBytes, maxUnreadBytes, stallMs, handle, onFault } = options
+  const { maxBytes, maxUnreadBytes, stallMs, refuse, handle, onFault } = options
   const connections = new Map<Socket, Connection>()
   let usedBytes = 0
 
@@ -56,6 +59,9 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   })
 
   server.on('connection', (socket) => {
+    const error = refuse(socket)
+    // Its requests are ignored.
+    if (error) return endWith(socket, error)
     const connection: Connection = { current: undefined, waiting: [] }
     connections.set(socket, connection)
     // Node also resumes a socket itself, for example when a response has drained.
@@ -148,6 +154,14 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
       return usedBytes <= limit || usedBytes === current.reservedBytes + BYTES_A_REQUEST
     },
   }
+}
+
+/** Time for a client to read why it was disconnected: closed at once, the connection would be reset. */
+const LINGER_MS = 1000
+
+function endWith(socket: Socket, error: HttpError): void {
+  socket.end(rawResponse(error))
+  setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
 export type Reserve = ReturnType<typeof openConnections>['reserve']

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { NthError, unavailable } from '../../core/errors.ts'
 
 /** Why a request is rejected before GraphQL, and the HTTP status. */
@@ -24,10 +24,29 @@ export function overloaded(): HttpError {
   )
 }
 
+/** An error as a response on a connection that is closed after it. */
+export function rawResponse(error: HttpError): string {
+  const { status, details } = error
+  const text = textOf(error)
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(text)}`,
+    'connection: close',
+    ...(details.retryAfterMs ? [`retry-after: ${Math.ceil(details.retryAfterMs / 1000)}`] : []),
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${text}`
+}
+
+function textOf({ message, extensions }: HttpError): string {
+  return `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
+}
+
 /** Sends an error in the form of GraphQL's own errors. */
 export function sendError(response: ServerResponse, error: HttpError, type = 'application/json'): void {
-  const { status, message, extensions, details } = error
-  const text = `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
+  const { status, details } = error
+  const text = textOf(error)
+  if (status === 401) response.setHeader('www-authenticate', 'Bearer realm="Nth", error="invalid_token"')
   if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
   response.writeHead(status, {
     'content-type': `${type}; charset=utf-8`,

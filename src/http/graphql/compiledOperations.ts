@@ -54,7 +54,7 @@ const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.
 export function compiledOperations(
   schema: GraphQLSchema,
   cache: { get(text: string): CachedDocument | undefined },
-  createContext: () => object,
+  createContext: (server: ServerContext) => object,
 ): Plugin<object, ServerContext> {
   const failed = new WeakMap<object, ExecutionResult>()
 
@@ -80,7 +80,7 @@ export function compiledOperations(
           if ('data' in result) failed.set(input.context, result)
           return paramsHandler(input)
         }
-        const result = operation.execute(createContext(), params.variables)
+        const result = operation.execute(createContext(context), params.variables)
         return 'then' in result ? result.then(finish) : finish(result)
       })
     },

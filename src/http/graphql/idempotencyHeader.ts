@@ -1,15 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import {
-  type ExecutionArgs,
-  type FieldNode,
-  getOperationAST,
-  Kind,
-  type SelectionSetNode,
-  valueFromASTUntyped,
-} from 'graphql'
+import { type ExecutionArgs, getOperationAST, valueFromASTUntyped } from 'graphql'
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
-import { type Fragments, fragmentsOf, responseName, selectionSetOf } from '../../graphql/selections.ts'
+import { fragmentsOf, responseName, rootFields } from '../../graphql/selections.ts'
+import type { Access } from '../access/authentication.ts'
 import { requestError } from './requests.ts'
 
 const HEADER = 'idempotency-key'
@@ -19,7 +13,7 @@ const ARGUMENT = 'idempotencyKey'
 const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
 /** Yoga's context for a request from Node's server. */
-export interface ServerContext {
+export interface ServerContext extends Partial<Access> {
   req?: IncomingMessage
   res?: ServerResponse
 }
@@ -47,7 +41,7 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
     const { message: reason, ...details } = keyFault(key) ?? {}
     if (reason !== undefined) throw rejected(`The header Idempotency-Key ${reason}.`, details)
 
-    const fields = fieldsIn(operation.selectionSet, fragmentsOf(document))
+    const fields = rootFields(operation.selectionSet, fragmentsOf(document))
     if (new Set(fields.map(responseName)).size !== 1) {
       const advice = 'Use the argument idempotencyKey of each field.'
       throw rejected(`The header Idempotency-Key requires an operation with one field. ${advice}`)
@@ -75,10 +69,4 @@ export const idempotencyHeader: Plugin<object, ServerContext> = {
 
 function rejected(message: string, details?: { limit?: number }) {
   return requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
-}
-
-function fieldsIn(selectionSet: SelectionSetNode | undefined, fragments: Fragments): FieldNode[] {
-  return (selectionSet?.selections ?? []).flatMap((selection) =>
-    selection.kind === Kind.FIELD ? [selection] : fieldsIn(selectionSetOf(selection, fragments), fragments),
-  )
 }

@@ -1,4 +1,5 @@
 import { createYoga } from 'graphql-yoga'
+import { anonymous } from '../../core/access/caller.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
@@ -8,7 +9,9 @@ import { cachedDocuments, createDocumentCache } from './documentCache.ts'
 import { executionErrors, faultIn, maskError } from './errors.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { inputErrors } from './inputErrors.ts'
+import { introspectionRight } from './introspectionRight.ts'
 import { persistedQueries } from './persistedQueries.ts'
+import { rateLimited } from './rateLimited.ts'
 import { requests } from './requests.ts'
 import { responses } from './responses.ts'
 
@@ -25,15 +28,21 @@ export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
   const cache = createDocumentCache(schema)
   return createYoga<ServerContext>({
     schema,
-    context: (initial): Context => ({ nth, idempotencyKey: idempotencyKeyIn(initial, initial.request) }),
+    context: (initial): Context => ({
+      nth,
+      ...accessIn(initial),
+      idempotencyKey: idempotencyKeyIn(initial, initial.request),
+    }),
     plugins: [
       persistedQueries(cache, reserve),
       requests,
       cachedDocuments(cache),
-      compiledOperations(schema, cache, (): Context => ({ nth })),
+      compiledOperations(schema, cache, (server): Context => ({ nth, ...accessIn(server) })),
       inputErrors,
+      introspectionRight,
       idempotencyHeader,
       executionErrors,
+      rateLimited,
       responses(),
     ],
     // `cachedDocuments` has its own cache, bounded in memory.
@@ -59,5 +68,12 @@ export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
     healthCheckEndpoint: '\n',
   })
 }
+
+/** Who sent a request. Without that nobody may do anything. */
+function accessIn({ caller = NOBODY, takeChanges }: ServerContext): Pick<Context, 'caller' | 'takeChanges'> {
+  return { caller, takeChanges }
+}
+
+const NOBODY = anonymous([])
 
 export type Api = ReturnType<typeof createApi>

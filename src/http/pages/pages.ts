@@ -87,6 +87,7 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
     'cache-control': 'no-cache',
     etag,
     'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
     vary: 'origin, accept, accept-encoding',
     ...(compressed && { 'content-encoding': 'gzip' }),
     ...(!isKnown && { 'content-length': body.length }),

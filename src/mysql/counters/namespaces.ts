@@ -28,7 +28,11 @@ export function openNamespaceStore(database: Database, definitions: Database): N
   return {
     read: (names) => read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
 
-    list: (page) => read(pageBy('n.name', page, [HAS_CONTENT])),
+    async list(page, names) {
+      if (names?.length === 0) return []
+      const named = names ? [`n.name in (${list(names, bytes)})`] : []
+      return read(pageBy('n.name', page, [...named, HAS_CONTENT]))
+    },
 
     define: (name, change) =>
       definitions.withRetry(async (connection) => {

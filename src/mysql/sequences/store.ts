@@ -1,5 +1,5 @@
 import { keyText } from '../../core/counters/state.ts'
-import { NthError } from '../../core/errors.ts'
+import { noSuchReservation } from '../../core/sequences/state.ts'
 import {
   type SequenceGroupKey,
   type SequenceStore,
@@ -51,7 +51,7 @@ export function openSequenceStore(
       cached: () => undefined,
       async loadOrCreate(token) {
         const row = await loadByToken(token)
-        if (!row) throw new NthError('NOT_FOUND', 'There is no such reservation.')
+        if (!row) throw noSuchReservation()
         return row
       },
       forget: () => undefined,

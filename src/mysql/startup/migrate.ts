@@ -22,12 +22,15 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
   const migrations = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   const connection = await openMigrationSession(target)
   try {
-    const unknown = (await appliedTo(connection)).find((name) => !migrations.includes(name))
+    const known = await appliedTo(connection)
+    const unknown = known.find((name) => !migrations.includes(name))
     if (unknown !== undefined) {
       throw new Error(
         `The database ${target.database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
       )
     }
+    // Then the user needs no right to create tables.
+    if (known.length === migrations.length) return []
     return await withMigrationLock(target, async () => {
       await connection.query(
         `create table if not exists migration (

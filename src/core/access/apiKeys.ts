@@ -1,0 +1,198 @@
+import { hash as digest } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { Page } from '../counters/pages.ts'
+import { NthError } from '../errors.ts'
+import { batchReads } from '../eventLoop/batchReads.ts'
+import type { Grant } from './grants.ts'
+import { createSecret, isSecret, prefixOf } from './secret.ts'
+
+/** An API key without its secret. */
+export interface ApiKey extends ApiKeyOptions {
+  id: number
+  /** SHA-256 of the secret, in hexadecimal digits. The secret is random, so it needs no salt. */
+  hash: string
+  /** The first characters of the secret. */
+  prefix: string
+  createdAt: Date
+  revokedAt: Date | null
+  /** About a minute behind. */
+  lastUsedAt: Date | null
+}
+
+export interface ApiKeyOptions {
+  label: string
+  grants: readonly Grant[]
+  /** Origins of the pages that may use it; `*` is any. Null: a server's key, which no page may use. */
+  origins: readonly string[] | null
+  /** Maximum changes a minute from one client address; null: the server's default. */
+  perMinute: number | null
+  expiresAt: Date | null
+}
+
+export interface ApiKeyStore {
+  create(options: ApiKeyOptions & Pick<ApiKey, 'hash' | 'prefix'>): Promise<ApiKey>
+  /** Reads the keys that exist, in any order. */
+  read(hashes: readonly { hash: string }[]): Promise<ApiKey[]>
+  /** Revokes a key, once; undefined: it doesn't exist. */
+  revoke(id: number): Promise<ApiKey | undefined>
+  find(id: number): Promise<ApiKey | undefined>
+  /** Lists keys in the order of their creation. */
+  list(page: Page<number>): Promise<ApiKey[]>
+  /** A text that differs after any revocation. */
+  readRevocations(): Promise<string>
+  /** Stores when keys were last used. */
+  noteUse(uses: readonly { id: number; at: Date }[]): Promise<void>
+}
+
+/** Interval of the check for revocations, in milliseconds: a revocation holds everywhere within two seconds. */
+const CHECK_MS = 1000
+const NOTE_USE_MS = 60_000
+const MAX_CACHED = 50_000
+const MAX_UNKNOWN = 50_000
+/** Then an unknown key is read again: keys may have been restored from a backup. */
+const UNKNOWN_MS = 60_000
+const MAX_READ = 500
+
+export interface ApiKeysOptions {
+  store: ApiKeyStore
+  now: () => Date
+  onFault: (error: unknown) => void
+}
+
+export type ApiKeys = ReturnType<typeof openApiKeys>
+
+/**
+ * API keys, with those in use in memory: a call with one of them reads nothing. A check each second finds whether any key
+ * was revoked, and then reads all again. While the database doesn't answer, keys in memory remain valid until they
+ * expire.
+ */
+export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
+  const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
+  const unknown = new LRUCache<string, true>({ max: MAX_UNKNOWN, ttl: UNKNOWN_MS })
+  const used = new Map<number, Date>()
+  const { read } = batchReads(
+    ({ hash }: { hash: string }) => hash,
+    store.read,
+    (): undefined => undefined,
+  )
+  /** As last read. Only a check sets it; the first one reads all keys in memory again. */
+  let revocations = ''
+  /** How often a check has found revocations. */
+  let changes = 0
+  let isClosed = false
+  let checking: Promise<void> | undefined
+  let checkTimer = setTimeout(startCheck, CHECK_MS).unref()
+  const useTimer = setInterval(() => void noteUse(), NOTE_USE_MS).unref()
+
+  function startCheck(): void {
+    checking = check()
+      // An unreachable database is reported elsewhere.
+      .catch((error) => error instanceof NthError || isClosed || onFault(error))
+      .then(() => {
+        if (!isClosed) checkTimer = setTimeout(startCheck, CHECK_MS).unref()
+      })
+  }
+
+  async function check(): Promise<void> {
+    if (known.size === 0) return
+    const present = await store.readRevocations()
+    if (present === revocations) return
+    // First: keys that are being read now would be missing here.
+    changes += 1
+    const hashes = [...known.keys()]
+    for (let start = 0; start < hashes.length; start += MAX_READ) {
+      const some = hashes.slice(start, start + MAX_READ)
+      const found = new Map((await store.read(some.map((hash) => ({ hash })))).map((key) => [key.hash, key]))
+      for (const hash of some) {
+        const key = found.get(hash)
+        if (key) known.set(hash, key)
+        else known.delete(hash)
+      }
+    }
+    // Only now: if a read failed, the next check repeats it.
+    revocations = present
+  }
+
+  async function load(hash: string): Promise<ApiKey | undefined> {
+    const before = changes
+    const key = await read({ hash })
+    if (!key) {
+      unknown.set(hash, true)
+      return undefined
+    }
+    // It may have been revoked since it was read, and a check have passed before it was in memory.
+    if (before !== changes) return load(hash)
+    known.set(hash, key)
+    return key
+  }
+
+  async function noteUse(): Promise<void> {
+    const uses = [...used].map(([id, at]) => ({ id, at }))
+    used.clear()
+    // What isn't stored is lost: the time is for people only.
+    if (uses.length > 0)
+      await store.noteUse(uses).catch((error) => error instanceof NthError || onFault(error))
+  }
+
+  return {
+    /**
+     * Finds the valid key with a secret; undefined: it is unknown, revoked or expired. Synchronous if it is in memory.
+     *
+     * @param hash SHA-256 of the secret, in hexadecimal digits
+     * @param beforeRead called before the database is read; what it throws is thrown
+     * @throws {NthError} UNAVAILABLE if it isn't in memory and can't be read
+     */
+    find(
+      secret: string,
+      hash: string,
+      beforeRead: () => void,
+    ): ApiKey | undefined | Promise<ApiKey | undefined> {
+      const key = known.get(hash)
+      if (key) return valid(key)
+      if (!isSecret(secret) || unknown.has(hash)) return undefined
+      beforeRead()
+      return load(hash).then((loaded) => loaded && valid(loaded))
+    },
+
+    /**
+     * Creates a key. Its secret is returned only here.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    async create(options: ApiKeyOptions): Promise<{ secret: string; key: ApiKey }> {
+      const secret = createSecret()
+      const key = await store.create({ ...options, hash: digest('sha256', secret), prefix: prefixOf(secret) })
+      return { secret, key }
+    },
+
+    /**
+     * Revokes a key: at once in this process, in others within two seconds. A repeat changes nothing.
+     *
+     * @throws {NthError} NOT_FOUND, UNAVAILABLE
+     */
+    async revoke(id: number): Promise<ApiKey> {
+      const key = await store.revoke(id)
+      if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
+      if (known.has(key.hash)) known.set(key.hash, key)
+      return key
+    },
+
+    read: (id: number) => store.find(id),
+    list: (page: Page<number>) => store.list(page),
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearTimeout(checkTimer)
+      clearInterval(useTimer)
+      await checking
+      await noteUse()
+    },
+  }
+
+  function valid(key: ApiKey): ApiKey | undefined {
+    const at = now()
+    if (key.revokedAt || (key.expiresAt && key.expiresAt <= at)) return undefined
+    used.set(key.id, at)
+    return key
+  }
+}

@@ -1,0 +1,107 @@
+import { NthError } from '../errors.ts'
+import type { ApiKey } from './apiKeys.ts'
+import {
+  covers,
+  EVERYTHING,
+  type Grant,
+  includesScope,
+  maxCountOf,
+  maxDeltaOf,
+  type Scope,
+  type Target,
+} from './grants.ts'
+
+/** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
+export const callerKinds = {
+  ANONYMOUS: { description: 'No credentials.' },
+  KEY: { description: 'An API key.' },
+  TOKEN: { description: 'A JSON Web Token.' },
+  ADMIN: { description: "The administrator's key of the server's configuration." },
+}
+
+/** Who sent a request, and what they may do. */
+export interface Caller {
+  kind: keyof typeof callerKinds
+  /** Whose idempotency keys are its own; empty: those without credentials. */
+  identity: string
+  grants: readonly Grant[]
+  /** With kind KEY. */
+  key?: ApiKey
+  expiresAt?: Date | null
+}
+
+/** A caller without credentials. */
+export function anonymous(grants: readonly Grant[]): Caller {
+  return { kind: 'ANONYMOUS', identity: '', grants }
+}
+
+/** Anyone, on a server that is open to all. */
+export const UNRESTRICTED = anonymous([EVERYTHING])
+
+/** Whether a caller has a scope on the names of a target; without one, on any names. */
+export function isAllowed({ grants }: Caller, scope: Scope, target?: Target): boolean {
+  return grants.some((grant) => includesScope(grant, scope) && (!target || covers(grant, target)))
+}
+
+/** Whether a caller has a scope on all names. */
+export function isAllowedOnAll({ grants }: Caller, scope: Scope): boolean {
+  return grants.some(
+    (grant) =>
+      includesScope(grant, scope) && grant.namespace === null && grant.names === null && grant.prefix === '',
+  )
+}
+
+/** The namespaces in which a caller has a scope on any name; undefined: all. */
+export function namespacesOf({ grants }: Caller, scope: Scope): string[] | undefined {
+  const names = grants.filter((grant) => includesScope(grant, scope)).map(({ namespace }) => namespace)
+  return names.includes(null) ? undefined : names.filter((name) => name !== null)
+}
+
+/** Whether a caller may do everything. */
+export function isUnrestricted({ grants }: Caller): boolean {
+  return grants.some(({ scopes }) => scopes.includes('ADMIN'))
+}
+
+/** The most that a caller may add to a counter in one request; 0: nothing. Negative deltas require Infinity. */
+export function maxDeltaFor({ grants }: Caller, target: Target): number {
+  return highest(grants, 'ADD', target, maxDeltaOf)
+}
+
+/** The most numbers that a caller may issue in a sequence in one call; 0: none. */
+export function maxCountFor({ grants }: Caller, target: Target): number {
+  return highest(grants, 'NUMBER', target, maxCountOf)
+}
+
+function highest(
+  grants: readonly Grant[],
+  scope: Scope,
+  target: Target,
+  limitOf: (grant: Grant) => number,
+): number {
+  let limit = 0
+  for (const grant of grants) {
+    if (includesScope(grant, scope) && covers(grant, target)) limit = Math.max(limit, limitOf(grant))
+  }
+  return limit
+}
+
+/**
+ * The error for a caller without a right. It depends on the caller and the operation only, so that it doesn't disclose
+ * whether a name exists.
+ */
+export function refusal(
+  { kind }: Caller,
+  scope: Scope,
+  details: { limit?: number; index?: number } = {},
+): NthError {
+  if (kind === 'ANONYMOUS') {
+    const message = `This requires an API key with the scope ${scope}: send it in the header Authorization, as "Bearer nth_…".`
+    return new NthError('UNAUTHENTICATED', message, details)
+  }
+  const beyond = details.limit === undefined ? '' : ` above ${details.limit}`
+  return new NthError(
+    'FORBIDDEN',
+    `The credentials do not include the scope ${scope} for this name${beyond}.`,
+    details,
+  )
+}

@@ -1,0 +1,74 @@
+import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
+import { isUnrestricted } from '../../core/access/caller.ts'
+import { NthError } from '../../core/errors.ts'
+import type { Context } from '../builder.ts'
+import { type Rule, rules } from './rules.ts'
+
+type Field = GraphQLField<unknown, Context>
+type Resolver = NonNullable<Field['resolve']>
+type Arguments = Record<string, unknown>
+
+/**
+ * Wraps the resolvers of all fields with a rule, so that they check the caller's rights first, and then the changes that
+ * the caller may make in a minute. A refused field calls nothing: so it sends no statement.
+ */
+export function enforceAccess(schema: GraphQLSchema): void {
+  for (const [coordinate, rule] of Object.entries(rules)) {
+    const [typeName = '', fieldName = ''] = coordinate.split('.')
+    const type = schema.getType(typeName)
+    const field: Field | undefined =
+      type && 'getFields' in type ? Object(type.getFields())[fieldName] : undefined
+    if (!field?.resolve) throw new Error(`There is a rule for ${coordinate}, but no such field`)
+    const resolve = typeName === 'Mutation' ? limited(field.resolve) : field.resolve
+    field.resolve = rule.elements ? elementwise(resolve, rule.elements) : whole(resolve, rule)
+  }
+}
+
+function whole(resolve: Resolver, { check }: Rule): Resolver {
+  return (parent, args, context, info) => {
+    if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
+    const verdict = check(context, { parent, args, info })
+    if (!(verdict instanceof Promise))
+      return verdict === 'missing' ? null : resolve(parent, args, context, info)
+    return verdict.then((found) => (found === 'missing' ? null : resolve(parent, args, context, info)))
+  }
+}
+
+/** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
+function elementwise(resolve: Resolver, { argument, check }: NonNullable<Rule['elements']>): Resolver {
+  return async (parent, args, context, info) => {
+    if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
+    // The schema requires a list of texts.
+    const elements = (args as Arguments)[argument] as string[]
+    const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
+    const visible = elements.filter((_, index) => verdicts[index] === undefined)
+    // An empty list may be refused for its length.
+    const isResolved = visible.length > 0 || elements.length === 0
+    const found = isResolved ? await resolve(parent, { ...args, [argument]: visible }, context, info) : []
+    const results = (found as unknown[]).values()
+    return verdicts.map((verdict) => {
+      if (verdict === undefined) return results.next().value
+      return verdict === 'missing' ? null : verdict
+    })
+  }
+
+  async function verdictOn(element: string, args: unknown, context: Context) {
+    try {
+      return (await check(context, args, element)) ?? undefined
+    } catch (error) {
+      if (error instanceof NthError && error.code !== 'UNAVAILABLE') return error
+      throw error
+    }
+  }
+}
+
+/** Counts changes: one for each call, or one for each element of a list. */
+function limited(resolve: Resolver): Resolver {
+  return (parent, args: { changes?: unknown[] }, context, info: GraphQLResolveInfo) => {
+    const { takeChanges } = context
+    const retryAfterMs = takeChanges?.(args.changes?.length ?? 1) ?? 0
+    if (retryAfterMs === 0) return resolve(parent, args, context, info)
+    const message = 'Too many changes in a minute. Nothing was changed; wait before the next one.'
+    throw new NthError('RATE_LIMITED', message, { retryAfterMs })
+  }
+}

@@ -1,0 +1,60 @@
+import type { IncomingMessage } from 'node:http'
+import { BlockList, isIPv4, isIPv6 } from 'node:net'
+
+const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
+
+/** Adds networks, as CIDR blocks such as `10.0.0.0/8`, or single addresses. Throws a RangeError for what is neither. */
+export function networksOf(blocks: readonly string[]): BlockList {
+  const networks = new BlockList()
+  for (const block of blocks) {
+    const [address = '', bits, ...rest] = block.split('/')
+    const type = isIPv4(address) ? 'ipv4' : 'ipv6'
+    const most = type === 'ipv4' ? 32 : 128
+    const isBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most)
+    if ((type === 'ipv6' && !isIPv6(address)) || !isBits || rest.length > 0)
+      throw new RangeError(`"${block}" is not a network such as 10.0.0.0/8`)
+    networks.addSubnet(address, Number(bits ?? most), type)
+  }
+  return networks
+}
+
+/** Whether an address is in one of some networks. */
+export function isWithin(networks: BlockList, address: string): boolean {
+  const plain = withoutMapping(address)
+  return networks.check(plain, isIPv4(plain) ? 'ipv4' : 'ipv6')
+}
+
+/**
+ * The address of a client: that of the connection or, if it is a trusted proxy's, the last one in `X-Forwarded-For` that
+ * isn't. What stands before it was sent by the client, and may be invented.
+ */
+export function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {
+  let address = socket.remoteAddress ?? ''
+  const forwarded = headers['x-forwarded-for']
+  const hops = (Array.isArray(forwarded) ? forwarded.join(',') : (forwarded ?? '')).split(',')
+  while (hops.length > 0 && isWithin(trusted, address)) {
+    const hop = (hops.pop() ?? '').trim()
+    // What isn't an address can't be followed.
+    if (!isIPv4(hop) && !isIPv6(hop)) break
+    address = hop
+  }
+  return address
+}
+
+/** What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which a client has to itself. */
+export function clientOf(address: string): string {
+  const plain = withoutMapping(address)
+  if (!isIPv6(plain)) return plain
+  const [head = '', tail] = (plain.split('%')[0] ?? '').toLowerCase().split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const last = tail ? tail.split(':').length : 0
+  if (tail !== undefined) while (groups.length + last < 8) groups.push('0')
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
+}
+
+function withoutMapping(address: string): string {
+  return IPV4_IN_IPV6.exec(address)?.[1] ?? address
+}

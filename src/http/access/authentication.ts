@@ -1,0 +1,152 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { ApiKey, ApiKeys } from '../../core/access/apiKeys.ts'
+import { anonymous, type Caller, UNRESTRICTED } from '../../core/access/caller.ts'
+import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
+import { NthError } from '../../core/errors.ts'
+import { HttpError } from '../connections/httpError.ts'
+import { clientAddress, clientOf, networksOf } from './addresses.ts'
+import { type Credential, type Identified, invalidCredential } from './credentials.ts'
+import { pageFault } from './pageOrigins.ts'
+import { createRateLimits } from './rateLimits.ts'
+import { type AccessSettings, isUnprotected } from './settings.ts'
+import type { Tokens } from './tokens.ts'
+
+/** Who sent a request, and how many changes they may make. */
+export interface Access {
+  caller: Caller
+  /** As in the context of GraphQL. */
+  takeChanges: ((count: number) => number) | undefined
+}
+
+export type Authenticate = (
+  request: IncomingMessage,
+  credential: Credential | undefined,
+) => Access | Promise<Access>
+
+/** What callers without credentials are, and may do. */
+export function callerWithoutCredentials(settings: AccessSettings, onLoopback: boolean): Caller {
+  if (isUnprotected(settings)) return onLoopback ? UNRESTRICTED : anonymous([])
+  return anonymous(settings.anonymous ? [grantOf(...settings.anonymous)] : [])
+}
+
+interface AuthenticationOptions {
+  settings: AccessSettings
+  apiKeys: Pick<ApiKeys, 'find'>
+  tokens: Tokens | undefined
+  /** Whether the server is reachable from this machine only. */
+  onLoopback: boolean
+}
+
+/** Keys that don't exist, which an address may have looked up in a minute. */
+const UNKNOWN_PER_MINUTE = 60
+
+/** Headers that a proxy adds. */
+const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
+
+/**
+ * Creates the function that establishes who sent a request. Synchronous unless it reads a key. It throws an HttpError for
+ * credentials that are wrong (401), used by a page that may not (403), or guessed too often (429), and if they can't be
+ * read (503): then nothing of the request is executed.
+ */
+export function createAuthentication({
+  settings,
+  apiKeys,
+  tokens,
+  onLoopback,
+}: AuthenticationOptions): Authenticate {
+  const { adminKey, publicOrigin, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
+  const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
+  const nobody = callerWithoutCredentials(settings, onLoopback)
+  const isOpen = nobody === UNRESTRICTED
+  const trusted = networksOf(trustedProxies)
+  const limits = createRateLimits(() => performance.now())
+  const clientOfRequest = (request: IncomingMessage) => clientOf(clientAddress(request, trusted))
+
+  function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
+    if (perMinute == null) return { caller, takeChanges: undefined }
+    const bucket = () => `${caller.identity}\n${clientOfRequest(request)}`
+    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count) }
+  }
+
+  function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {
+    const { caller, origins, perMinute } = found
+    if (isInAddress && origins === null) {
+      const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
+      throw new HttpError(403, 'FORBIDDEN', message)
+    }
+    const fault = pageFault(request, origins, publicOrigin)
+    if (fault) throw fault
+    return access(request, caller, perMinute ?? (origins ? browserPerMinute : undefined))
+  }
+
+  function findKey(request: IncomingMessage, secret: string, hashed: string) {
+    const bucket = () => `unknown\n${clientOfRequest(request)}`
+    const found = apiKeys.find(secret, hashed, () => {
+      const retryAfterMs = limits.pauseMs(bucket(), UNKNOWN_PER_MINUTE)
+      if (retryAfterMs === 0) return
+      throw new HttpError(429, 'RATE_LIMITED', 'Too many unknown keys from this address.', { retryAfterMs })
+    })
+    if (!(found instanceof Promise)) return identified(found)
+    return found.then((key) => {
+      if (!key) limits.take(bucket(), UNKNOWN_PER_MINUTE)
+      return identified(key)
+    }, asHttpError)
+  }
+
+  return (request, credential) => {
+    if (!credential) {
+      if (isOpen && isForwarded(request)) throw behindProxy()
+      return access(request, nobody, anonymousPerMinute)
+    }
+    const { text } = credential
+    const hashed = hash('sha256', text)
+    // Hashes have the same length, whatever was sent.
+    if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash))
+      return accessOf(request, credential, ADMINISTRATOR)
+    const isKey = text.startsWith('nth_')
+    const found = isKey ? findKey(request, text, hashed) : tokens?.verify(text).catch(asHttpError)
+    if (!found) throw invalidCredential()
+    if (!(found instanceof Promise)) return accessOf(request, credential, found)
+    return found.then((identified) => accessOf(request, credential, identified))
+  }
+}
+
+const ADMINISTRATOR: Identified = {
+  caller: { kind: 'ADMIN', identity: 'admin', grants: [EVERYTHING] },
+  origins: null,
+  perMinute: null,
+}
+
+/** The callers with keys in memory. */
+const callers = new WeakMap<ApiKey, Identified>()
+
+function identified(key: ApiKey | undefined): Identified {
+  if (!key) throw invalidCredential()
+  const found = callers.get(key)
+  if (found) return found
+  const { id, grants, origins, perMinute, expiresAt } = key
+  const made: Identified = {
+    caller: { kind: 'KEY', identity: `key ${id}`, grants, key, expiresAt },
+    origins,
+    perMinute,
+  }
+  callers.set(key, made)
+  return made
+}
+
+/** A failure to read credentials, before anything was executed. */
+function asHttpError(error: unknown): never {
+  if (!(error instanceof NthError) || error instanceof HttpError) throw error
+  throw new HttpError(error.code === 'UNAVAILABLE' ? 503 : 500, error.code, error.message, error.details)
+}
+
+function isForwarded({ headers }: IncomingMessage): boolean {
+  return Object.keys(headers).some((name) => FORWARDED.test(name))
+}
+
+function behindProxy(): HttpError {
+  const message =
+    'This server is open to everyone on its machine, and the request came through a proxy. Set NTH_ADMIN_KEY, and create keys for callers; or set NTH_ANONYMOUS to what callers without a key may do.'
+  return new HttpError(403, 'FORBIDDEN', message)
+}

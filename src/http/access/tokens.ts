@@ -1,0 +1,111 @@
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose'
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
+import type { Caller } from '../../core/access/caller.ts'
+import { grantFault, MAX_GRANTS, SCOPES } from '../../core/access/grants.ts'
+import { originFault } from '../../core/access/origins.ts'
+import { unavailable } from '../../core/errors.ts'
+import { type Identified, invalidCredential } from './credentials.ts'
+import type { TokenSettings } from './settings.ts'
+
+const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
+/** How far the clocks of issuer and server may differ, in seconds. */
+const LEEWAY_S = 30
+/** How often the issuer's keys are fetched again, in milliseconds. */
+const REFRESH_MS = 600_000
+/** How long a verified token is remembered, in milliseconds: as long as a key that the issuer has withdrawn still holds. */
+const REMEMBERED_MS = 60_000
+const MAX_REMEMBERED = 10_000
+const MAX_LENGTH = 8_000
+/** The last one that a Date can hold. */
+const LAST_INSTANT = 8.64e15
+
+const grant = z
+  .strictObject({
+    scopes: z.array(z.enum(SCOPES).exclude(['ADMIN'])),
+    namespace: z.string().nullable().default(null),
+    names: z.array(z.string()).nullable().default(null),
+    prefix: z.string().default(''),
+    maxDelta: z.int().default(1),
+    maxCount: z.int().default(1),
+  })
+  .refine((value) => !grantFault(value))
+
+/** The claim `nth`. Unknown members are refused: one that limits a right must not be ignored. */
+const claim = z.strictObject({
+  grants: z.array(grant).min(1).max(MAX_GRANTS),
+  origins: z
+    .array(z.string().refine((origin) => !originFault(origin)))
+    .min(1)
+    .max(100)
+    .nullable()
+    .default(null),
+  perMinute: z.int().min(1).nullable().default(null),
+})
+
+export type Tokens = ReturnType<typeof createTokens>
+
+/** Verifies JSON Web Tokens of one issuer (RFC 7519), by its published keys (RFC 7517). */
+export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
+  // Keys in memory hold while the issuer doesn't answer; they are fetched again here, and for an unknown `kid`.
+  const keys = createRemoteJWKSet(new URL(jwksUrl), { cacheMaxAge: Number.POSITIVE_INFINITY })
+  const remembered = new LRUCache<string, Identified & { expiresAtMs: number }>({
+    max: MAX_REMEMBERED,
+    ttl: REMEMBERED_MS,
+  })
+  let refreshedAt = performance.now()
+
+  function refreshKeys(): void {
+    if (performance.now() - refreshedAt < REFRESH_MS) return
+    refreshedAt = performance.now()
+    keys.reload().catch(() => undefined)
+  }
+
+  return {
+    /**
+     * Returns the caller of a token.
+     *
+     * @throws {HttpError} 401 if it isn't valid
+     * @throws {NthError} UNAVAILABLE if the issuer's keys are needed and can't be fetched
+     */
+    async verify(text: string): Promise<Identified> {
+      const known = remembered.get(text)
+      if (known && Date.now() < known.expiresAtMs) return known
+      if (text.length > MAX_LENGTH) throw invalidCredential()
+      refreshKeys()
+      const { payload } = await jwtVerify(text, keys, {
+        issuer,
+        audience,
+        algorithms: ALGORITHMS,
+        clockTolerance: LEEWAY_S,
+        requiredClaims: ['exp', 'sub'],
+      }).catch((error) => {
+        throw isUnreachable(error)
+          ? unavailable("The token issuer's keys can't be fetched.", error)
+          : invalidCredential()
+      })
+      const found = identifiedBy(payload)
+      remembered.set(text, found)
+      return found
+    },
+  }
+}
+
+function identifiedBy({ iss, sub, exp = 0, nth }: JWTPayload) {
+  const parsed = claim.safeParse(nth)
+  if (!parsed.success || !sub) throw invalidCredential()
+  const { grants, origins, perMinute } = parsed.data
+  const expiresAt = new Date(Math.min(exp * 1000, LAST_INSTANT))
+  const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, grants, expiresAt }
+  return { caller, origins, perMinute, expiresAtMs: expiresAt.getTime() + LEEWAY_S * 1000 }
+}
+
+/** Other errors of the library are about the token. */
+function isUnreachable(error: unknown): boolean {
+  return (
+    error instanceof errors.JWKSTimeout ||
+    error instanceof errors.JWKSInvalid ||
+    !(error instanceof errors.JOSEError) ||
+    error.code === 'ERR_JOSE_GENERIC'
+  )
+}

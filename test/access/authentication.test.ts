@@ -1,0 +1,317 @@
+import { expect, it, onTestFinished } from 'vitest'
+import { openApiKeys } from '../../src/core/access/apiKeys.ts'
+import { EVERYTHING } from '../../src/core/access/grants.ts'
+import { createSecret, isSecret } from '../../src/core/access/secret.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { ADMIN_KEY, as, startProtected } from '../support/keys.ts'
+import { openTestStore } from '../support/nth.ts'
+import { startService } from '../support/service.ts'
+import { collectStatements } from '../support/statements.ts'
+import { openSwitchboard } from '../support/switchboard.ts'
+
+const READ = '{ counter(name: "c") { value } }'
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+const SHOP = 'https://shop.example'
+const EVIL = 'https://evil.example'
+
+/** Sends a request as a browser or a program would. */
+async function call(url: string, { secret, query = READ, ...headers }: Record<string, string | undefined>) {
+  const { path = '/graphql', ...others } = headers
+  const given = Object.entries(others).filter(([, value]) => value !== undefined) as [string, string][]
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
+      ...Object.fromEntries(given),
+    },
+    body: JSON.stringify({ query }),
+  })
+  const body = await response.json()
+  const [error] = body.errors ?? []
+  return {
+    status: response.status,
+    headers: response.headers,
+    body,
+    code: error?.extensions.code,
+    message: error?.message,
+  }
+}
+
+it('rejects wrong credentials with 401, and executes nothing', async () => {
+  const { url, createKey, admin } = await startProtected()
+  const { secret, id } = await createKey([{ scopes: ['READ', 'ADD'] }])
+  await admin.ask(`mutation { revokeApiKey(id: "${id}") { revokedAt } }`)
+  const wrong = [
+    `Bearer ${secret}`,
+    `Bearer ${createSecret()}`,
+    `Bearer nth_${'0'.repeat(40)}`,
+    `Bearer ${secret.slice(0, -1)}`,
+    'Bearer eyJhbGciOiJub25lIn0.e30.',
+    `Bearer ${ADMIN_KEY}x`,
+    `Basic ${Buffer.from(`admin:${ADMIN_KEY}`).toString('base64')}`,
+    'Bearer',
+    ADMIN_KEY,
+  ]
+  const statements = collectStatements()
+  for (const authorization of wrong) {
+    const { status, code, headers, body } = await call(url, { authorization, query: INCREMENT })
+    expect([status, code, headers.get('www-authenticate')], authorization).toEqual([
+      401,
+      'UNAUTHENTICATED',
+      'Bearer realm="Nth", error="invalid_token"',
+    ])
+    expect(body).not.toHaveProperty('data')
+  }
+  expect(statements).toEqual([])
+  expect(await admin.ask(READ)).toEqual({ counter: { value: 0 } })
+})
+
+it('rejects a request with several credentials', async () => {
+  const { url } = await startProtected()
+  const { status, code } = await call(url, { secret: ADMIN_KEY, path: `/graphql?key=${createSecret()}` })
+  expect([status, code]).toEqual([400, 'BAD_REQUEST'])
+})
+
+it('takes no key after its expiry', async () => {
+  const { as, createKey } = await startProtected()
+  const expiresAt = new Date(Date.now() + 1500)
+  const { secret } = await createKey([{ scopes: ['READ'] }], { expiresAt })
+  expect(await as(secret).ask('{ viewer { kind expiresAt key { label } } }')).toEqual({
+    viewer: { kind: 'KEY', expiresAt: expiresAt.toISOString(), key: { label: 'test' } },
+  })
+  await expect.poll(async () => (await as(secret).send(READ)).status, { timeout: 5000 }).toBe(401)
+  expect(Date.now()).toBeGreaterThanOrEqual(expiresAt.getTime())
+})
+
+it('revokes a key in every process within two seconds', async () => {
+  const { admin, createKey, target } = await startProtected()
+  const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
+  const { secret, id } = await createKey([{ scopes: ['READ'] }])
+  const bystander = await createKey([{ scopes: ['READ'] }])
+  for (const used of [secret, bystander.secret]) await as(other, used).ask(READ)
+  const revokedAt = performance.now()
+  expect(
+    (await admin.ask(`mutation { revokeApiKey(id: "${id}") { revokedAt } }`)).revokeApiKey.revokedAt,
+  ).not.toBeNull()
+  expect((await as({ post: other.post }, secret).send(READ)).status).toBe(200)
+  await expect
+    .poll(async () => (await as(other, secret).send(READ)).status, { timeout: 5000, interval: 20 })
+    .toBe(401)
+  expect(performance.now() - revokedAt).toBeLessThan(2000)
+  expect((await as(other, bystander.secret).send(READ)).status).toBe(200)
+})
+
+it('stores keys as hashes only', async () => {
+  const { createKey, target } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  expect(isSecret(secret)).toBe(true)
+  const [row] = await query(target, 'select *, hex(hash) as digest from api_key')
+  expect(row?.digest).toHaveLength(64)
+  for (const column of Object.values(row ?? {})) expect(String(column)).not.toContain(secret.slice(12))
+})
+
+it('notes when a key was last used, with one write for all its calls', async () => {
+  const target = await freshDatabase()
+  const store = openTestStore(target)
+  onTestFinished(store.close)
+  const keys = openApiKeys({ store: store.apiKeys, now: () => new Date(), onFault: console.error })
+  const options = { label: 'x', grants: [EVERYTHING], origins: null, perMinute: null, expiresAt: null }
+  const { secret, key } = await keys.create(options)
+  const statements = collectStatements('api_key')
+  for (let use = 0; use < 10; use++) await keys.find(secret, key.hash, () => undefined)
+  const before = Date.now()
+  await keys.close()
+  expect(statements.filter((statement) => statement.startsWith('update'))).toHaveLength(1)
+  const [row] = await query(target, `select last_used_at from api_key where id = ${key.id}`)
+  expect(Math.abs(row?.last_used_at.getTime() - before)).toBeLessThan(1000)
+})
+
+it('lets pages use the keys of their origins only, and lets them read why not', async () => {
+  const { url, createKey } = await startProtected()
+  const shop = (await createKey([{ scopes: ['READ'] }], { origins: [SHOP] })).secret
+  const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
+  const server = (await createKey([{ scopes: ['READ'] }])).secret
+  const own = url
+  const tries: [string, Record<string, string>, number][] = [
+    [shop, { origin: SHOP }, 200],
+    [shop, { origin: own }, 200],
+    [shop, { origin: EVIL }, 403],
+    [shop, { origin: 'null' }, 403],
+    [shop, { origin: `${SHOP}.evil.example` }, 403],
+    [shop, {}, 403],
+    [shop, { 'sec-fetch-site': 'same-origin' }, 200],
+    [shop, { 'sec-fetch-site': 'cross-site' }, 403],
+    [shop, { referer: `${SHOP}/books?id=1` }, 200],
+    [shop, { referer: `${EVIL}/?${SHOP}` }, 403],
+    [any, { origin: EVIL }, 200],
+    [any, {}, 200],
+    [server, {}, 200],
+    [server, { origin: own }, 200],
+    [server, { origin: SHOP }, 403],
+    [ADMIN_KEY, { origin: SHOP }, 403],
+    [ADMIN_KEY, { origin: own }, 200],
+  ]
+  for (const [secret, headers, expected] of tries) {
+    const about = JSON.stringify([secret === shop ? 'shop' : secret === any ? 'any' : 'server', headers])
+    const { status, code, headers: received } = await call(url, { secret, ...headers })
+    expect([status, code], about).toEqual([expected, expected === 403 ? 'FORBIDDEN' : undefined])
+    if (headers.origin) expect(received.get('access-control-allow-origin'), about).toBe(headers.origin)
+    expect(received.get('access-control-allow-credentials')).toBeNull()
+  }
+  const unknown = await call(url, { secret: createSecret(), origin: EVIL })
+  expect([unknown.status, unknown.headers.get('access-control-allow-origin')]).toEqual([401, EVIL])
+})
+
+it('takes the pages at NTH_PUBLIC_URL for its own', async () => {
+  const publicOrigin = 'https://nth.example'
+  const { url } = await startProtected({ access: { publicOrigin } })
+  expect((await call(url, { secret: ADMIN_KEY, origin: publicOrigin })).status).toBe(200)
+  expect((await call(url, { secret: ADMIN_KEY, origin: SHOP })).status).toBe(403)
+})
+
+it('lets any page ask in a preflight whether it may send a key', async () => {
+  const { url } = await startProtected()
+  const preflight = async (requested: string) => {
+    const headers = {
+      origin: EVIL,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': requested,
+    }
+    const { status, headers: received } = await fetch(`${url}/graphql`, { method: 'OPTIONS', headers })
+    return [status, received.get('access-control-allow-origin'), received.get('access-control-allow-headers')]
+  }
+  expect(await preflight('authorization,content-type')).toEqual([204, EVIL, 'authorization,content-type'])
+  expect(await preflight('content-type')).toEqual([204, null, null])
+})
+
+it('takes keys of pages in the address, and no others', async () => {
+  const { url, createKey } = await startProtected()
+  const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
+  const server = (await createKey([{ scopes: ['READ'] }])).secret
+  const get = async (parameters: string) => {
+    const response = await fetch(`${url}/graphql?${parameters}`)
+    return [response.status, await response.json()]
+  }
+  const text = encodeURIComponent(READ)
+  expect(await get(`query=${text}&key=${any}`)).toEqual([200, { data: { counter: { value: 0 } } }])
+  expect(await get(`%6bey=${any}&query=${text}`)).toEqual([200, { data: { counter: { value: 0 } } }])
+  for (const secret of [server, ADMIN_KEY]) {
+    const [status, body] = await get(`query=${text}&key=${secret}`)
+    expect([status, body.errors[0].extensions.code]).toEqual([403, 'FORBIDDEN'])
+  }
+  const [status] = await get(`query=${text}&key=`)
+  expect(status).toBe(401)
+})
+
+it('is open on loopback without configuration, except to what came through a proxy', async () => {
+  const { url, ask } = await startService()
+  expect(await ask('{ viewer { kind grants { scopes namespace } } }')).toEqual({
+    viewer: {
+      kind: 'ANONYMOUS',
+      grants: [{ scopes: ['READ', 'ADD', 'NUMBER', 'WRITE', 'DEFINE', 'ADMIN'], namespace: null }],
+    },
+  })
+  const { createApiKey } = await ask(
+    'mutation { createApiKey(label: "x", grants: [{ scopes: [READ] }]) { secret } }',
+  )
+  for (const header of ['forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-real-ip', 'via']) {
+    const { status, code, message } = await call(url, { [header]: '1.1.1.1' })
+    expect([status, code], header).toEqual([403, 'FORBIDDEN'])
+    expect(message).toMatch(/NTH_ADMIN_KEY.*NTH_ANONYMOUS/)
+    expect((await call(url, { secret: createApiKey.secret, [header]: '1.1.1.1' })).status).toBe(200)
+  }
+  // A key that is sent is checked here as well.
+  expect((await call(url, { secret: createSecret() })).status).toBe(401)
+  expect((await call(url, { secret: createApiKey.secret, query: INCREMENT })).code).toBe('FORBIDDEN')
+})
+
+it('limits the unknown keys of an address, and no others', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  const statuses = new Map<number, number>()
+  for (let index = 0; index < 100; index++) {
+    const { status } = await call(url, { secret: createSecret() })
+    statuses.set(status, (statuses.get(status) ?? 0) + 1)
+  }
+  expect(statuses.get(401)).toBeGreaterThanOrEqual(60)
+  expect(statuses.get(429)).toBeGreaterThan(20)
+  const { status, code, headers } = await call(url, { secret: createSecret() })
+  expect([status, code]).toEqual([429, 'RATE_LIMITED'])
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+  // Unknown, but it needs no look-up.
+  expect((await call(url, { secret: `nth_${'0'.repeat(40)}` })).status).toBe(401)
+  // Keys that were never used here are not looked up for a while; those in memory are not affected.
+  expect((await call(url, { secret: ADMIN_KEY })).status).toBe(200)
+  expect((await call(url, { secret })).status).toBe(429)
+})
+
+it('limits the changes of a key from each address, and says when to come back', async () => {
+  const { as, createKey, admin } = await startProtected({ access: { trustedProxies: ['127.0.0.0/8'] } })
+  const { secret } = await createKey([{ scopes: ['ADD', 'READ'], maxDelta: 5 }], { perMinute: 5 })
+  const from = (address: string, query: string) =>
+    as(secret).send(query, {}, { 'x-forwarded-for': `8.8.8.8, ${address}` })
+  const add = (name: string) => `${name}: increment(name: "c") { value }`
+  expect((await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)).data).toEqual({
+    a: { value: 1 },
+    b: { value: 2 },
+  })
+  const cart = 'mutation { incrementMany(changes: [{ name: "c" }, { name: "d" }]) { value } }'
+  expect((await from('1.1.1.1', cart)).data).toEqual({ incrementMany: [{ value: 3 }, { value: 1 }] })
+  // One is left: of a document, what fits is applied.
+  const mixed = await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)
+  expect([mixed.status, mixed.data, mixed.errors?.[0]?.extensions.code]).toEqual([
+    200,
+    { a: { value: 4 }, b: null },
+    'RATE_LIMITED',
+  ])
+  for (const _ of [1, 2, 3]) {
+    const { status, data, errors } = await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)
+    expect([status, data]).toEqual([429, undefined])
+    expect(errors?.map(({ path }) => path)).toEqual([['a'], ['b']])
+    expect(errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryable: true })
+    const retryAfterMs = errors?.[0]?.extensions.retryAfterMs
+    expect(retryAfterMs).toBeGreaterThan(5_000)
+    expect(retryAfterMs).toBeLessThanOrEqual(12_000)
+  }
+  // A refused change is told that it is refused.
+  expect(
+    (await from('1.1.1.1', 'mutation { reset(name: "c") { value } }')).errors?.[0]?.extensions.code,
+  ).toBe('FORBIDDEN')
+  // Reads are not counted, nor are other addresses, and other keys.
+  expect((await from('1.1.1.1', READ)).data).toEqual({ counter: { value: 4 } })
+  expect((await from('2.2.2.2', `mutation { ${add('a')} }`)).data).toEqual({ a: { value: 5 } })
+  expect(await admin.ask(INCREMENT)).toEqual({ increment: { value: 6 } })
+})
+
+it('limits keys of pages and callers without a key by the configuration', async () => {
+  const access = { anonymous: ['ADD'] as const, anonymousPerMinute: 2, browserPerMinute: 3 }
+  const { as, createKey } = await startProtected({ access })
+  const page = await createKey([{ scopes: ['ADD'] }], { origins: ['*'] })
+  const server = await createKey([{ scopes: ['ADD'] }])
+  const countUntilLimited = async (secret?: string) => {
+    for (let count = 0; count < 10; count++)
+      if ((await as(secret).send(INCREMENT)).status === 429) return count
+    return 10
+  }
+  expect([
+    await countUntilLimited(),
+    await countUntilLimited(page.secret),
+    await countUntilLimited(server.secret),
+  ]).toEqual([2, 3, 10])
+})
+
+it('keeps known keys while its database is away, and can look up no others', async () => {
+  const database = await freshDatabase()
+  const line = await openSwitchboard(database)
+  const { as, createKey, url } = await startProtected({ target: line.target, writeTimeoutMs: 1000 })
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  const unseen = await createKey([{ scopes: ['READ'] }])
+  await as(secret).ask(READ)
+  // Nothing listens there.
+  line.switchTo({ ...database, socketPath: '/nowhere.sock' })
+  expect(await as(secret).ask('{ viewer { kind } }')).toEqual({ viewer: { kind: 'KEY' } })
+  expect(await as(secret).refusal(INCREMENT)).toMatchObject({ code: 'FORBIDDEN' })
+  const { status, code, body } = await call(url, { secret: unseen.secret })
+  expect([status, code, body.errors[0].extensions.retryable]).toEqual([503, 'UNAVAILABLE', true])
+})

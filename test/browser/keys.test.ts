@@ -1,0 +1,66 @@
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { openBrowser } from '../support/browser.ts'
+import { ADMIN_KEY, startProtected } from '../support/keys.ts'
+
+const README = join(import.meta.dirname, '../../README.md')
+
+/** Serves the README's page with a key, pointed at a service, from an origin of its own. */
+async function servePage(url: string, key: () => string): Promise<number> {
+  const page = (await readFile(README, 'utf8')).split('```html\n')[1]?.split('\n```')[0] ?? ''
+  const server = createServer((_, response) => {
+    const header = `'content-type': 'application/json', authorization: 'Bearer ${key()}'`
+    response.setHeader('content-type', 'text/html')
+    response.end(
+      page.replace('http://127.0.0.1:4000', url).replace("'content-type': 'application/json'", header),
+    )
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return (server.address() as AddressInfo).port
+}
+
+it('lets the page of the README count with a key from its origin, and tells it why not from another', async () => {
+  const { url, admin, createKey, post } = await startProtected()
+  let key = ''
+  const port = await servePage(url, () => key)
+  const origins = [`http://shop.localhost:${port}`]
+  key = (await createKey([{ scopes: ['ADD'], namespace: 'tour', names: ['visitors'] }], { origins })).secret
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`http://shop.localhost:${port}/visitor.html`)
+  for (const number of [1, 2]) {
+    await window.getByRole('button').click()
+    await window.getByText(`Visitor #${number}`).waitFor()
+  }
+  const other = await openWindow(`http://evil.localhost:${port}/visitor.html`)
+  await other.getByRole('button').click()
+  await other
+    .getByText(`FORBIDDEN: These credentials may not be used from http://evil.localhost:${port}.`)
+    .waitFor()
+  // A program sends no origin.
+  const query = 'mutation { increment(name: "visitors", namespace: "tour") { value } }'
+  const { status, body } = await post(JSON.stringify({ query }), { authorization: `Bearer ${key}` })
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([403, 'FORBIDDEN'])
+  const read = '{ counter(name: "visitors", namespace: "tour") { value } }'
+  expect(await admin.ask(read)).toEqual({ counter: { value: 2 } })
+})
+
+it('takes a key in GraphiQL, for its tab only', async () => {
+  const { url } = await startProtected()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${url}/graphql?query=${encodeURIComponent('{ viewer { kind } }')}`)
+  const run = async (kind: string) => {
+    await window.getByRole('button', { name: /execute query/i }).click()
+    const result = async () => (await window.locator('.result-window').textContent()) ?? ''
+    await expect.poll(result, { timeout: 20_000 }).toContain(kind)
+  }
+  await run('ANONYMOUS')
+  await window.getByLabel('API key').fill(ADMIN_KEY)
+  await Promise.all([window.waitForEvent('load'), window.getByLabel('API key').press('Enter')])
+  await run('ADMIN')
+  expect(await window.getByLabel('API key').inputValue()).toBe(ADMIN_KEY)
+  expect(await window.evaluate(() => localStorage.getItem('nth-key'))).toBeNull()
+})
