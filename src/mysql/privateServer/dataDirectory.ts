@@ -29,6 +29,14 @@ export async function holdDirectory(path: string): Promise<() => Promise<void>> 
   }
 }
 
+/** Whether a process holds a directory. */
+export async function isHeld(path: string): Promise<boolean> {
+  const holder = await readHolder(lockIn(path))
+  return holder !== undefined && (await isRunning(holder.pid, holder.beganAt))
+}
+
+const lockIn = (path: string) => join(path, 'nth.lock')
+
 /** Explains a file system error to whoever chose the directory. Other errors are returned unchanged. */
 export function unusable(path: string, error: unknown): unknown {
   if (!(error instanceof Error)) return error
@@ -67,7 +75,7 @@ async function assertPrivate(path: string): Promise<void> {
 
 async function hold(path: string): Promise<() => Promise<void>> {
   const { pid } = process
-  const file = join(path, 'nth.lock')
+  const file = lockIn(path)
   const own = `${file}.${pid}`
   const aside = `${own}.dead`
   const self: Holder = { pid, beganAt: await beginning(pid), since: new Date().toISOString() }

@@ -24,7 +24,8 @@ export interface PrivateDatabaseOptions {
   signal: AbortSignal
 }
 
-const DATABASE = 'nth'
+/** Name of the database on the private server. */
+export const PRIVATE_DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
@@ -40,13 +41,13 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
     const server = await startPrivateServer({ program, directory, data, memoryMb, onRestart: say, signal })
     try {
       const connection = await createConnection(server.target)
-      await connection.query(`create database if not exists ${DATABASE}`)
+      await connection.query(`create database if not exists ${PRIVATE_DATABASE}`)
       await connection.end()
     } catch (error) {
       await server.stop()
       throw error
     }
-    return { target: { ...server.target, database: DATABASE }, close: server.stop }
+    return { target: { ...server.target, database: PRIVATE_DATABASE }, close: server.stop }
   } catch (error) {
     throw unusable(directory, error)
   }

@@ -1,0 +1,130 @@
+import { execFile } from 'node:child_process'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { ADMIN_KEY, as } from '../support/keys.ts'
+import { dataDirectory, spawnNth, startNth } from '../support/nthProcess.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const BUY = 'mutation { increment(namespace: "booksales", name: "Bulldozer") { value } }'
+
+interface Ended {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs the command as `npm run keys` does. */
+function runKeys(environment: Record<string, string>, ...args: string[]): Promise<Ended> {
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    NTH_DATABASE_MEMORY_MB: '128',
+    ...environment,
+  }
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['dist/keys.js', ...args], { cwd: ROOT, env }, (error, stdout, stderr) =>
+      resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    )
+  })
+}
+
+const CREATE = ['create', '--label', 'shop', '--allow', 'ADD', '--namespace', 'booksales']
+
+it('creates, lists and revokes keys while Nth runs, and while it does not', async () => {
+  const directory = await dataDirectory()
+  const environment = { NTH_DATA_DIR: directory }
+  const stopped = await runKeys(environment, ...CREATE)
+  expect(stopped.code).toBe(0)
+  const first = stopped.stdout.trim()
+  expect(first).toMatch(/^nth_[0-9a-f]{40}$/)
+  expect(await readdir(directory)).not.toContain('nth.lock')
+
+  const nth = await startNth({ ...environment, NTH_ADMIN_KEY: ADMIN_KEY })
+  const second = (
+    await runKeys(environment, ...CREATE, '--max-delta', '5', '--origin', 'https://shop.example')
+  ).stdout.trim()
+  expect((await as(nth, first).send(BUY)).data).toEqual({ increment: { value: 1 } })
+  const headers = { origin: 'https://shop.example' }
+  expect((await as(nth, second).send(BUY, {}, headers)).data).toEqual({ increment: { value: 2 } })
+  const { stdout } = await runKeys(environment, 'list')
+  expect(stdout.split('\n')).toEqual([
+    `${first.slice(0, 12)}… (shop): ADD on all names in booksales; for servers`,
+    `${second.slice(0, 12)}… (shop): ADD on all names in booksales; for pages of https://shop.example`,
+    '',
+  ])
+  const revoked = await runKeys(environment, 'revoke', first.slice(0, 12))
+  expect(revoked.stdout).toContain(`Revoked ${first.slice(0, 12)}…`)
+  await expect.poll(async () => (await as(nth, first).send(BUY)).status, { timeout: 5000 }).toBe(401)
+  expect((await as(nth, second).send(BUY, {}, headers)).status).toBe(200)
+})
+
+it('creates a key in a database of its own, whose tables it makes', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const { code } = await runKeys({ DATABASE_URL: urlOf(target) }, ...CREATE)
+  expect(code).toBe(0)
+  expect(await query(target, 'select count(*) as count from api_key')).toEqual([{ count: 1 }])
+})
+
+it.each([
+  [['create', '--allow', 'ADD'], '--label is required.'],
+  [['create', '--label', 'x'], '--allow is required.'],
+  [
+    ['create', '--label', 'x', '--allow', 'EAT'],
+    '--allow: "EAT" is no scope; they are READ, ADD, NUMBER, WRITE, DEFINE, ADMIN.',
+  ],
+  [[...CREATE, '--max-delta', '0'], '--max-delta must be a whole number from 1; it is "0".'],
+  [
+    [...CREATE, '--origin', 'shop.example'],
+    '--origin must be an origin such as https://shop.example, without a path, or *.',
+  ],
+  [[...CREATE, '--expires', '2020-01-01'], '--expires must be a time in the future.'],
+  [[...CREATE, '--name', 'a', '--prefix', 'b'], '--name cannot be combined with "prefix".'],
+  [['revoke', 'nth_00000000'], 'No API key begins with nth_00000000; see list.'],
+  [['eat'], 'Unknown command "eat"; see --help.'],
+])('says what is wrong with %j', async (args, message) => {
+  const { code, stderr, stdout } = await runKeys({ DATABASE_URL: urlOf(await freshDatabase()) }, ...args)
+  expect([code, stderr, stdout]).toEqual([1, `${message}\n`, ''])
+})
+
+it('shows its usage', async () => {
+  for (const args of [[], ['--help']])
+    expect((await runKeys({}, ...args)).stdout).toMatch(/^Usage: npm run keys/)
+})
+
+it('says at the start that it is open, and is not with an administrator’s key', async () => {
+  const url = urlOf(await freshDatabase())
+  const open = await startNth({ DATABASE_URL: url })
+  expect(open.output()).toContain(
+    'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY',
+  )
+  const protectedOne = await startNth({ DATABASE_URL: url, NTH_ADMIN_KEY: ADMIN_KEY, WORKERS: '2' })
+  expect(protectedOne.output()).not.toContain('Open to everyone')
+  expect((await protectedOne.post(JSON.stringify({ query: BUY }))).body.errors?.[0]?.extensions.code).toBe(
+    'UNAUTHENTICATED',
+  )
+  expect((await as(protectedOne, ADMIN_KEY).send(BUY)).data).toEqual({ increment: { value: 1 } })
+})
+
+it.each([
+  [
+    { HOST: '0.0.0.0' },
+    /^HOST is 0\.0\.0\.0, where other machines can reach this server: set NTH_ADMIN_KEY .* or set NTH_ANONYMOUS/,
+  ],
+  [{ NTH_ADMIN_KEY: 'short' }, /^NTH_ADMIN_KEY must be at least 32 printable ASCII characters/],
+  [
+    { NTH_ANONYMOUS: 'READ,EAT' },
+    /^NTH_ANONYMOUS must be a comma-separated list of READ, .*; "EAT" is none of them/,
+  ],
+  [{ NTH_TRUST_PROXY: '10.0.0.0/99' }, /^NTH_TRUST_PROXY "10\.0\.0\.0\/99" is not a network/],
+  [
+    { NTH_JWT_ISSUER: 'https://issuer.example' },
+    /^NTH_JWT_AUDIENCE is required with the other variables NTH_JWT_…/,
+  ],
+  [{ NTH_PUBLIC_URL: 'nth.example' }, /^NTH_PUBLIC_URL must be a URL/],
+])('does not start with %j, and says why', async (environment, message) => {
+  const nth = spawnNth(environment)
+  expect(await nth.exited).toBe(1)
+  expect(nth.errors()).toMatch(message)
+})
