@@ -4,6 +4,7 @@ import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { errorCodes } from '../../src/core/errors.ts'
+import { rules } from '../../src/graphql/access/rules.ts'
 import { startService } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -47,8 +48,8 @@ it('shows what its examples print, in any file, also when they are run once more
   const { url, send } = await startService()
   const blocks = (await docs()).flatMap(({ text }) => blocksOf(text))
   const examples = blocks.filter(({ next }) => next && isResponse(next))
-  // These three need a fault, which the text beside them names.
-  expect(blocks.filter(isResponse)).toHaveLength(examples.length + 3)
+  // These four need a fault or a key, which the text beside them names.
+  expect(blocks.filter(isResponse)).toHaveLength(examples.length + 4)
   expect(examples.length).toBeGreaterThan(30)
   for (const { language, text, next } of [...examples, ...examples]) {
     if (language === 'graphql') {
@@ -74,8 +75,7 @@ it('shows no GraphQL that the server rejects, unless with its error', async () =
 it('explains every error code, with a request that causes it and its response', async () => {
   const text = await readFile(join(ROOT, 'docs/errors.md'), 'utf8')
   const sections = new Map(text.split(/^## /m).map((section) => [section.split('\n')[0], section]))
-  const reserved = ['UNAUTHENTICATED', 'RATE_LIMITED']
-  for (const code of Object.keys(errorCodes).filter((code) => !reserved.includes(code))) {
+  for (const code of Object.keys(errorCodes)) {
     const blocks = blocksOf(sections.get(code) ?? '')
     expect([code, blocks.filter(isResponse).some(({ text }) => text.includes(`"${code}"`))]).toEqual([
       code,
@@ -83,7 +83,6 @@ it('explains every error code, with a request that causes it and its response', 
     ])
     expect([code, text.includes(`\`${code}\`](#${code.toLowerCase()})`)]).toEqual([code, true])
   }
-  for (const code of reserved) expect(text).toContain(`\`${code}\``)
 })
 
 it('has links that lead somewhere, in the repository and on the server', async () => {
@@ -127,7 +126,8 @@ it('lists every variable that the configuration reads', async () => {
   const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   expect(variables.length).toBeGreaterThan(3)
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')
-  const listed = [...text.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name)
+  const cells = [...text.matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|/gm)].map(([, cell]) => cell ?? '')
+  const listed = cells.flatMap((cell) => cell.replaceAll('`', '').split(', '))
   expect(listed.toSorted()).toEqual(variables.toSorted())
 })
 
@@ -138,4 +138,13 @@ it('has a README of at most 150 lines, with a page of at most 20', async () => {
   const lines = page.trim().split('\n').length
   expect(lines).toBeGreaterThan(5)
   expect(lines).toBeLessThanOrEqual(20)
+})
+
+it('shows the right that each field requires', async () => {
+  const text = await readFile(join(ROOT, 'docs/security.md'), 'utf8')
+  const rows = Object.entries(rules).map(
+    ([coordinate, { scope, covers }]) =>
+      `| \`${coordinate.replace(/^(Query|Mutation)\./, '')}\` | ${scope ?? 'none'} | ${covers} |`,
+  )
+  expect(text).toContain(`| Field | Scope | On |\n| --- | --- | --- |\n${rows.join('\n')}\n\n`)
 })

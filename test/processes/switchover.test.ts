@@ -69,7 +69,7 @@ async function ownServer() {
 
 it('waits, or answers UNAVAILABLE, while its database is read-only, and says so once', async () => {
   const { root, app } = await ownServer()
-  const { counters, sequences, said, faults } = openTestNth(app, { timeoutMs: 1000 })
+  const { counters, sequences, said, faults } = openTestNth(app, { timeoutMs: 2000 })
   await counters.incrementBy(key, 0)
   const load = startLoad(16, async () => (await counters.incrementBy(key, 1)).value)
   for (const times of upTo(2)) {
