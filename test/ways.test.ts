@@ -140,11 +140,12 @@ async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults:
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
-  const handle = createGraphqlHandler(
-    new Proxy(api, handler),
-    () => true,
-    () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
-  )
+  const handle = createGraphqlHandler({
+    api: new Proxy(api, handler),
+    reserve: () => true,
+    release: () => undefined,
+    authenticate: () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
+  })
   const server = createServer((request, response) => handle(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))

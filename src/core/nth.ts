@@ -4,12 +4,14 @@ import { type NamespaceStore, openNamespaces } from './counters/namespaces.ts'
 import type { CounterStore } from './counters/store.ts'
 import { type GroupCommitOptions, openGroupCommit } from './groupCommit/groupCommit.ts'
 import type { Writer } from './groupCommit/writer.ts'
+import { type Live, openLive } from './live/live.ts'
 import { openSequences } from './sequences/sequences.ts'
 import type { SequenceStore } from './sequences/store.ts'
 
 /** The operations of Nth, independent of storage and API. */
-export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys'> & {
+export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live'> & {
   apiKeys: Omit<ApiKeys, 'close'>
+  live: Pick<Live, 'open'>
 }
 
 export interface Store {
@@ -20,21 +22,35 @@ export interface Store {
   openWriter(): Writer
 }
 
-type NthOptions = Omit<GroupCommitOptions, 'openWriter' | 'now'> & { now?: () => Date }
+type NthOptions = Omit<GroupCommitOptions, 'openWriter' | 'now' | 'onApplied'> & { now?: () => Date }
 
 export function openNth(store: Store, { now = () => new Date(), ...options }: NthOptions) {
-  const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter })
   const namespaces = openNamespaces(store.namespaces)
-  const deadline = () => performance.now() + options.timeoutMs
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
+  const live = openLive({
+    read: {
+      counter: (keys) => counters.readMany(keys),
+      sequenceGroup: (keys) => sequences.readSequenceGroups(keys),
+      reservation: (keys) => sequences.reservations(keys),
+    },
+    retentionIn,
+    now,
+    onFault: options.onFault,
+  })
+  const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter, onApplied: live.mark })
+  const deadline = () => performance.now() + options.timeoutMs
   const apiKeys = openApiKeys({ store: store.apiKeys, now, onFault: options.onFault })
   const means = { groupCommit, retentionIn, now, deadline }
+  const counters = openCounters({ ...means, store: store.counters })
+  const sequences = openSequences({ ...means, store: store.sequences })
   return {
     apiKeys,
-    counters: openCounters({ ...means, store: store.counters }),
+    counters,
+    live,
     namespaces,
-    sequences: openSequences({ ...means, store: store.sequences }),
+    sequences,
     async close(): Promise<void> {
+      live.close()
       await Promise.all([apiKeys.close(), groupCommit.close()])
     },
   }

@@ -3,6 +3,7 @@ import RelayPlugin from '@pothos/plugin-relay'
 import ValidationPlugin from '@pothos/plugin-validation'
 import type { Caller } from '../core/access/caller.ts'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
+import type { Topic, Watched } from '../core/live/topics.ts'
 import type { Nth } from '../core/nth.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
@@ -22,6 +23,8 @@ export interface Context {
   added?: ReadonlyMap<string, number>
   /** From the request's `Idempotency-Key` header. */
   idempotencyKey?: string | undefined
+  /** In the first event of a subscription: watches topics, and reads them. */
+  watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
   /** Root fields that were started, and the items in the lists of all but the first. */
   startedItems?: number
 }

@@ -13,6 +13,7 @@ import './sequences/reservation.ts'
 import './sequences/sequenceDefinition.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
+import './subscription.ts'
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 
@@ -20,7 +21,7 @@ export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 const AT_ONCE = 200
 
 enforceAccess(schema)
-for (const root of [schema.getQueryType(), schema.getMutationType()]) {
+for (const root of [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {
     // A field that fails is null, and the others still apply.
     field.type = getNullableType(field.type)

@@ -12,6 +12,7 @@ import { openConnections } from './connections/connections.ts'
 import { HttpError, overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
+import { type LiveQueries, openLiveQueries } from './live/liveQueries.ts'
 import { readPages } from './pages/pages.ts'
 import { createRouter } from './routes.ts'
 
@@ -21,6 +22,9 @@ const IDLE_CHECK_MS = 20
 
 /** Longer than proxies keep idle connections: one that the server closes first fails the request being sent on it. */
 const KEEP_ALIVE_MS = 75_000
+
+/** Addresses of subscriptions may have 16 kB. */
+const MAX_HEADER_BYTES = 32_768
 
 /** Shares of the heap for requests in flight, and for unread responses. */
 const REQUESTS_SHARE = 1 / 2
@@ -35,6 +39,10 @@ export interface ListenOptions {
   access?: AccessSettings
   /** Maximum connections from one address; default: unlimited. */
   maxConnectionsPerAddress?: number
+  /** Maximum streams of a caller from one address; default: unlimited. */
+  maxStreams?: number
+  /** Pause after which a stream gets a heartbeat, in milliseconds. */
+  heartbeatMs?: number
   /** How long a request may take to arrive; then it is answered with 408, and its connection closed. */
   arrivalMs?: number
   /** How long a client may read nothing of its response; then its connection is closed. */
@@ -52,6 +60,9 @@ export async function listen({
   allowedOrigins,
   access = {},
   maxConnectionsPerAddress = Number.POSITIVE_INFINITY,
+  maxStreams = Number.POSITIVE_INFINITY,
+  // Proxies close connections after 30 to 60 s without data.
+  heartbeatMs = 12_000,
   // Long enough for 1 MB over a slow connection.
   arrivalMs = 60_000,
   stallMs = 30_000,
@@ -59,6 +70,7 @@ export async function listen({
   warn = () => undefined,
 }: ListenOptions) {
   const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: arrivalMs,
     headersTimeout: arrivalMs / 2,
@@ -70,10 +82,11 @@ export async function listen({
   // Kept, as a server that is closing has no address. It is bound to a port, not to the path of a socket.
   const address = () => (bound ??= server.address() as AddressInfo)
   const onLoopback = () => isLoopback(address().address)
+  let liveQueries: LiveQueries | undefined
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
   const corsHeaders = createCors(allowedOrigins, onLoopback, warn)
-  const { reserve } = openConnections(server, {
+  const { reserve, release } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
@@ -108,7 +121,9 @@ export async function listen({
         tokens: issuer && createTokens(issuer),
         onLoopback: onLoopback(),
       })
-      const graphql = createGraphqlHandler(createApi({ ...options, reserve }), reserve, authenticate)
+      liveQueries = openLiveQueries(options.nth, { maxStreams, heartbeatMs, onFault })
+      const api = createApi({ ...options, liveQueries, reserve })
+      const graphql = createGraphqlHandler({ api, reserve, release, authenticate })
       const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback()), 'READ')
       handle = createRouter(pages, createHostCheck(allowedOrigins, onLoopback()), graphql, isReadable)
     },
@@ -116,6 +131,7 @@ export async function listen({
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */
     async close(): Promise<void> {
       handle = rejectWith('Nth is shutting down; try again in a moment.')
+      liveQueries?.close()
       const closed = new Promise((resolve) => server.close(resolve))
       const idleCheck = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS)
       const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)

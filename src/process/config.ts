@@ -30,6 +30,7 @@ const variables = z.object({
   NTH_PUBLIC_URL: z.string().transform(tried(parseUrl)).optional(),
   NTH_TRUST_PROXY: z.string().default('').transform(tried(parseNetworks)),
   NTH_MAX_CONNECTIONS_PER_ADDRESS: whole(1, 1_000_000).default(1000),
+  NTH_MAX_STREAMS_PER_CLIENT: whole(1, 1_000_000).default(100),
   NTH_JWT_ISSUER: z.string().optional(),
   NTH_JWT_AUDIENCE: z.string().optional(),
   NTH_JWT_JWKS_URL: z.string().transform(tried(parseUrl)).optional(),
@@ -64,6 +65,8 @@ const config = consistent.transform((set) => ({
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: set.NTH_IDEMPOTENCY_TTL_HOURS * 3_600_000,
   maxConnectionsPerAddress: set.NTH_MAX_CONNECTIONS_PER_ADDRESS,
+  /** Maximum streams of one caller from one address. */
+  maxStreams: set.NTH_MAX_STREAMS_PER_CLIENT,
   /** Who may call. */
   access: {
     adminKey: set.NTH_ADMIN_KEY,

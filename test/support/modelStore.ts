@@ -236,6 +236,7 @@ export function openModel(
     maxPending: 1000,
     keyTtlMs: 1,
     onFault: () => undefined,
+    onApplied: () => undefined,
     now: () => new Date(0),
     random: () => 0,
     ...options,

@@ -33,6 +33,7 @@ export async function startService(
       allowedOrigins: [],
       access: {},
       maxConnectionsPerAddress: 1000,
+      maxStreams: 100,
       writeTimeoutMs: 10_000,
       maxPending: 10_000,
       keyTtlMs: 86_400_000,

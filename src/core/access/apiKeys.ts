@@ -155,6 +155,16 @@ export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
     },
 
     /**
+     * Whether a key that was found is still valid. Reads it if it is no longer in memory.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    async isValid({ hash }: ApiKey): Promise<boolean> {
+      const key = known.get(hash) ?? (await load(hash))
+      return key !== undefined && valid(key) !== undefined
+    },
+
+    /**
      * Creates a key. Its secret is returned only here.
      *
      * @throws {NthError} UNAVAILABLE

@@ -8,7 +8,7 @@ import { type Call, doubtful, openFlight } from './call.ts'
 import type { CounterRun } from './counterRun.ts'
 import type { PendingCalls } from './pendingCalls.ts'
 import { openPrecautions, type Precautions } from './precautions.ts'
-import type { Applied } from './request.ts'
+import type { Applied, NamedOperation } from './request.ts'
 import type { SequenceRun } from './sequenceRun.ts'
 import type { Decision, Failure, Flush, Found, Writer } from './writer.ts'
 
@@ -27,6 +27,8 @@ export interface FlushContext extends FlushOptions {
   resolveAgain(calls: readonly Call[]): void
   /** The row or claim of a key failed, which these calls touch. */
   quarantine(key: string, calls: readonly Call[], failure: Failure): void
+  /** Called with the operations of each call that was committed. */
+  onApplied(operations: readonly NamedOperation[]): void
   /** Whether the first attempt of a flush is optimistic. */
   isOptimistic: boolean
 }
@@ -38,7 +40,7 @@ const LOCKED: Failure = {
 
 /** Flushes calls until each is answered or has left. Returns whether anything was committed. */
 export async function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext) {
-  const { pending, now, random, resolveAgain, quarantine } = context
+  const { pending, now, random, resolveAgain, quarantine, onApplied } = context
   const at = now()
   const precautions = openPrecautions(random)
   let isImpatient = false
@@ -56,7 +58,10 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
     )
     switch (outcome.kind) {
       case 'committed':
-        for (const [call, result] of results) call.settle(result)
+        for (const [call, result] of results) {
+          onApplied(call.request.operations)
+          call.settle(result)
+        }
         return true
       case 'unknown': {
         const reason = 'The connection to the database ended before it answered'

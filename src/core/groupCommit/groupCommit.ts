@@ -34,6 +34,8 @@ export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
   openWriter: () => Writer
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
+  /** Called with the operations of each call that was committed. */
+  onApplied: (operations: readonly NamedOperation[]) => void
 }
 
 /** Each flushes one quarantined key at a time. */

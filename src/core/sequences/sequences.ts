@@ -30,17 +30,24 @@ export type Sequences = ReturnType<typeof openSequences>
 
 export function openSequences({ store, groupCommit, retentionIn, now, deadline }: Means<SequenceStore>) {
   const { read } = batchReads(keyText, store.readSequences, unused)
-  const { read: readSequenceGroup } = batchReads(sequenceGroupKeyText, async (keys) => {
-    const at = now()
-    const { groups, revision } = await store.readSequenceGroups(keys, at)
-    const found = new Set(groups.map(sequenceGroupKeyText))
-    const others = keys.filter((key) => !found.has(sequenceGroupKeyText(key)))
-    return [
-      ...groups.map((group) => stateOf(group, at)),
-      ...others.map((key) => unusedSequenceGroup(key, revision, at)),
-    ]
-  })
-  const { read: readReservation } = batchReads(tokenOf, byToken(store.readReservations), () => undefined)
+  const { read: readSequenceGroup, readMany: readSequenceGroups } = batchReads(
+    sequenceGroupKeyText,
+    async (keys) => {
+      const at = now()
+      const { groups, revision } = await store.readSequenceGroups(keys, at)
+      const found = new Set(groups.map(sequenceGroupKeyText))
+      const others = keys.filter((key) => !found.has(sequenceGroupKeyText(key)))
+      return [
+        ...groups.map((group) => stateOf(group, at)),
+        ...others.map((key) => unusedSequenceGroup(key, revision, at)),
+      ]
+    },
+  )
+  const { read: readReservation, readMany: readReservations } = batchReads(
+    tokenOf,
+    byToken(store.readReservations),
+    () => undefined,
+  )
   const readGroups = byToken(store.readReservationSequenceGroups)
   const { read: readGroupOf } = batchReads(tokenOf, readGroups, () => undefined)
 
@@ -61,6 +68,8 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
   return {
     read,
     readSequenceGroup,
+    /** Results are in the order of the keys. */
+    readSequenceGroups,
     list: store.list,
 
     async listSequenceGroups(sequence: SequenceKey, page: PageByName): Promise<SequenceGroupState[]> {
@@ -122,6 +131,8 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     release: (token: string) => close('release', token),
     /** Reads a reservation in its current state; undefined: it doesn't exist. */
     reservation: (token: string) => readReservation({ token }),
+    /** The same for many, in their order. */
+    reservations: readReservations,
     /** The sequence group of a reservation; undefined: it doesn't exist. */
     sequenceGroupOfReservation: async (token: string) => (await readGroupOf({ token }))?.group,
 

@@ -20,7 +20,8 @@ export function enforceAccess(schema: GraphQLSchema): void {
       type && 'getFields' in type ? Object(type.getFields())[fieldName] : undefined
     if (!field?.resolve) throw new Error(`There is a rule for ${coordinate}, but no such field`)
     const resolve = typeName === 'Mutation' ? limited(field.resolve) : field.resolve
-    field.resolve = rule.elements ? elementwise(resolve, rule.elements) : whole(resolve, rule)
+    const enforced = rule.elements ? elementwise(resolve, rule.elements) : whole(resolve, rule)
+    field.resolve = typeName === 'Subscription' ? eventwise(enforced, resolve, rule) : enforced
   }
 }
 
@@ -59,6 +60,17 @@ function elementwise(resolve: Resolver, { argument, check }: NonNullable<Rule['e
       if (error instanceof NthError && error.code !== 'UNAVAILABLE') return error
       throw error
     }
+  }
+}
+
+/** Checks the rights at the first event of a subscription, which has each element once. */
+function eventwise(first: Resolver, later: Resolver, { elements }: Rule): Resolver {
+  const { argument } = elements ?? { argument: '' }
+  return (changed, args, context, info) => {
+    if (changed) return later(changed, args, context, info)
+    // The schema requires a list of texts.
+    const asked = (args as Arguments)[argument] as string[]
+    return first(changed, { ...args, [argument]: [...new Set(asked)] }, context, info)
   }
 }
 

@@ -50,22 +50,9 @@ type Arguments = any
  */
 export const rules: Record<string, Rule> = {
   'Query.node': reached('the names in the id; for a reservation, its sequence', ({ id }) => id),
-  'Query.nodes': {
-    scope: 'READ',
-    covers: 'the names in each id',
-    check: () => undefined,
-    elements: { argument: 'ids', check: (context, _, id) => checkId(context, id) },
-  },
+  'Query.nodes': readOfNodes(),
   'Query.counter': onName('READ'),
-  'Query.counters': {
-    scope: 'READ',
-    covers: 'each name',
-    check: () => undefined,
-    elements: {
-      argument: 'names',
-      check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
-    },
-  },
+  'Query.counters': readOfCounters(),
   'Query.sequence': onName('READ'),
   'Query.namespace': inNamespace('READ', ({ args }) => args.name),
   'Query.namespaces': {
@@ -75,6 +62,9 @@ export const rules: Record<string, Rule> = {
   },
   'Query.viewer': none('everyone'),
   'Query.apiKeys': admin(),
+
+  'Subscription.counters': readOfCounters(),
+  'Subscription.nodes': readOfNodes(),
 
   'Mutation.increment': {
     scope: 'ADD',
@@ -176,6 +166,27 @@ function onName(scope: Scope): Rule {
       assertAllowed(caller, scope, { namespace, name })
       if (scope !== 'READ' && selectsState(info)) assertAllowed(caller, 'READ', { namespace, name })
     },
+  }
+}
+
+function readOfCounters(): Rule {
+  return {
+    scope: 'READ',
+    covers: 'each name',
+    check: () => undefined,
+    elements: {
+      argument: 'names',
+      check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
+    },
+  }
+}
+
+function readOfNodes(): Rule {
+  return {
+    scope: 'READ',
+    covers: 'the names in each id',
+    check: () => undefined,
+    elements: { argument: 'ids', check: (context, _, id) => checkId(context, id) },
   }
 }
 

@@ -23,6 +23,9 @@ export const MAX_ITEMS = 500
 /** Maximum tracked periods in a definition: each of them once. */
 export const MAX_PERIODS = PERIODS.length
 
+/** Types that can be watched. */
+const TOPICS = ['Counter', 'SequenceGroup', 'Reservation']
+
 /** Longest reservation, in seconds: a day. */
 const MAX_TTL_S = 86_400
 
@@ -61,6 +64,15 @@ function retentionFault({ timeZone, periods }: RetentionChange): ArgumentFault |
 
 export const id = check(idFault)
 export const ids = listOf(idFault, 0, MAX_ITEMS, 'items')
+export const topicIds = listOf(
+  (id: string) => {
+    const isTopic = !idFault(id) && TOPICS.includes(decodeId(id).typename)
+    return isTopic ? undefined : { message: `is not the id of a ${TOPICS.join(', ')}` }
+  },
+  1,
+  MAX_ITEMS,
+  'items',
+)
 export const reservationId = check((id: string) =>
   !idFault(id) && decodeId(id).typename === 'Reservation'
     ? undefined

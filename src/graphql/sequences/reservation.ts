@@ -6,7 +6,7 @@ import { builder } from '../builder.ts'
 import { group, SequenceGroup, sequenceArguments } from './sequence.ts'
 import { sequenceGroupKey } from './sequenceNumbers.ts'
 
-const ReservationRef = builder.objectRef<Reservation>('Reservation')
+export const ReservationRef = builder.objectRef<Reservation>('Reservation')
 
 const ReservationStateRef = builder.enumType('ReservationState', {
   description: 'State of a reservation.',

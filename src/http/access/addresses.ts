@@ -18,6 +18,11 @@ export function networksOf(blocks: readonly string[]): BlockList {
   return networks
 }
 
+/** Networks without limits for each client: trusted proxies, and this machine, as a proxy may run on it. */
+export function exemptNetworks(trustedProxies: readonly string[]): BlockList {
+  return networksOf([...trustedProxies, '127.0.0.0/8', '::1'])
+}
+
 /** Whether an address is in one of some networks. */
 export function isWithin(networks: BlockList, address: string): boolean {
   const plain = withoutMapping(address)

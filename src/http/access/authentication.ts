@@ -5,7 +5,7 @@ import { anonymous, type Caller, UNRESTRICTED } from '../../core/access/caller.t
 import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
 import { NthError } from '../../core/errors.ts'
 import { HttpError } from '../connections/httpError.ts'
-import { clientAddress, clientOf, networksOf } from './addresses.ts'
+import { clientAddress, clientOf, exemptNetworks, isWithin, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
 import { pageFault } from './pageOrigins.ts'
 import { createRateLimits } from './rateLimits.ts'
@@ -17,6 +17,8 @@ export interface Access {
   caller: Caller
   /** As in the context of GraphQL. */
   takeChanges: ((count: number) => number) | undefined
+  /** What counts as one client; undefined: this machine or a trusted proxy, behind which may be many. */
+  client?: () => string | undefined
 }
 
 export type Authenticate = (
@@ -60,13 +62,20 @@ export function createAuthentication({
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
   const trusted = networksOf(trustedProxies)
+  const exempt = exemptNetworks(trustedProxies)
   const limits = createRateLimits(() => performance.now())
   const clientOfRequest = (request: IncomingMessage) => clientOf(clientAddress(request, trusted))
 
+  function limitedClientOf(request: IncomingMessage): string | undefined {
+    const address = clientAddress(request, trusted)
+    return isWithin(exempt, address) ? undefined : clientOf(address)
+  }
+
   function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
-    if (perMinute == null) return { caller, takeChanges: undefined }
+    const client = () => limitedClientOf(request)
+    if (perMinute == null) return { caller, takeChanges: undefined, client }
     const bucket = () => `${caller.identity}\n${clientOfRequest(request)}`
-    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count) }
+    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count), client }
   }
 
   function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {

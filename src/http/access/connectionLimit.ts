@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { HttpError } from '../connections/httpError.ts'
-import { clientOf, isWithin, networksOf } from './addresses.ts'
+import { clientOf, exemptNetworks, isWithin } from './addresses.ts'
 
 const RETRY_AFTER_MS = 1000
 
@@ -9,7 +9,7 @@ const RETRY_AFTER_MS = 1000
  * this machine, as a proxy may run on it.
  */
 export function createConnectionLimit(max: number, trustedProxies: readonly string[]) {
-  const exempt = networksOf([...trustedProxies, '127.0.0.0/8', '::1'])
+  const exempt = exemptNetworks(trustedProxies)
   const counts = new Map<string, number>()
 
   /** Counts a connection until it is closed; returns an error if it is one too many. */

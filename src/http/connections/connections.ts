@@ -142,6 +142,14 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   }
 
   return {
+    /** Releases what was reserved for a request that is answered for a long time. */
+    release({ socket }: IncomingMessage): void {
+      const current = connections.get(socket)?.current
+      if (!current) return
+      usedBytes -= current.reservedBytes
+      current.reservedBytes = 0
+    },
+
     /** Reserves heap for a request, in bytes, until it is answered. If there isn't enough, it must be rejected. */
     reserve({ socket }: IncomingMessage, bytes: number): boolean {
       const current = connections.get(socket)?.current
@@ -164,4 +172,6 @@ function endWith(socket: Socket, error: HttpError): void {
   setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
-export type Reserve = ReturnType<typeof openConnections>['reserve']
+type Connections = ReturnType<typeof openConnections>
+export type Reserve = Connections['reserve']
+export type Release = Connections['release']

@@ -36,7 +36,7 @@ export interface CachedDocument {
   operation: CompiledOperation | 'uncompiled' | 'uncompilable'
 }
 
-type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
+export type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
 
 /** Maximum fields of a compiled operation, with fragments counted at each use: each takes 15 to 40 µs to compile. */
 const MAX_FIELDS = 200
@@ -46,6 +46,25 @@ const LONG = 10_000
 
 const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
 
+export interface Documents {
+  get(text: string): CachedDocument | undefined
+}
+
+/** The compiled operation of a cached document, if it can be compiled. */
+export function requestedOperation(
+  schema: GraphQLSchema,
+  cache: Documents,
+  { query, operationName }: GraphQLParams,
+): CompiledOperation | undefined {
+  const cached = query === undefined ? undefined : cache.get(query)
+  if (cached?.operation === 'uncompiled') {
+    cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
+  }
+  const operation = cached?.operation
+  if (typeof operation !== 'object') return undefined
+  return operationName == null || operationName === operation.name ? operation : undefined
+}
+
 /**
  * Executes operations of cached documents as compiled code, if there are no errors: a result with errors also goes
  * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached; of
@@ -53,25 +72,17 @@ const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.
  */
 export function compiledOperations(
   schema: GraphQLSchema,
-  cache: { get(text: string): CachedDocument | undefined },
+  cache: Documents,
   createContext: (server: ServerContext) => object,
 ): Plugin<object, ServerContext> {
   const failed = new WeakMap<object, ExecutionResult>()
 
-  function requestedOperation({ query, operationName }: GraphQLParams): CompiledOperation | undefined {
-    const cached = query === undefined ? undefined : cache.get(query)
-    if (cached?.operation === 'uncompiled') {
-      cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
-    }
-    const operation = cached?.operation
-    if (typeof operation !== 'object') return undefined
-    return operationName == null || operationName === operation.name ? operation : undefined
-  }
-
   return {
     onParams({ params, request, context, paramsHandler, setParamsHandler }) {
-      const operation = requestedOperation(params)
+      const operation = requestedOperation(schema, cache, params)
       if (!operation || (operation.isMutation && request.method !== 'POST')) return
+      // They are executed for each event.
+      if (operation.isSubscription) return
       // Whether the header is allowed depends on the document.
       if (operation.isMutation && idempotencyKeyIn(context, request) !== undefined) return
       setParamsHandler((input) => {
@@ -102,7 +113,7 @@ export function compiledOperations(
 export function compilableFields(schema: GraphQLSchema, document: DocumentNode): number {
   // None if there are several.
   const operation = getOperationAST(document)
-  if (!operation || operation.operation === 'subscription') return 0
+  if (!operation) return 0
   const fields = fieldCount(operation.selectionSet, fragmentsOf(document))
   return fields <= MAX_FIELDS && !isUncompilable(schema, document, operation) ? fields : 0
 }
@@ -116,12 +127,13 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
   return {
     name: operation.name?.value,
     isMutation: operation.operation === 'mutation',
+    isSubscription: operation.operation === 'subscription',
 
     /** Errors without `data`: the variables were rejected, and nothing was executed. */
-    execute(context: object, variables: GraphQLParams['variables']) {
+    execute(context: object, variables: GraphQLParams['variables'], rootValue?: unknown) {
       // Compiled code accepts a list as an object, and creates an error for each wrong item.
       if (variableFault(variables)) return REJECTED
-      const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(undefined, context, variables)
+      const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(rootValue, context, variables)
       return 'then' in result ? result.then(unwrapped) : unwrapped(result)
     },
   }

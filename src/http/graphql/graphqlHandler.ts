@@ -10,21 +10,27 @@ import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
 import { type HeaderList, withHeaders } from '../connections/access.ts'
 import { readBody } from '../connections/body.ts'
-import type { Reserve } from '../connections/connections.ts'
+import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
+import { EVENT_STREAM, sendAsEvents } from '../live/events.ts'
+import type { StreamResult } from '../live/liveQueries.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documentLimits.ts'
 import { maskError } from './errors.ts'
 import type { Api } from './yoga.ts'
 
+const JSON_TYPE = 'application/json'
+const RESPONSE_TYPE = 'application/graphql-response+json'
+type JsonType = typeof JSON_TYPE | typeof RESPONSE_TYPE
+
 /** Accept headers of common clients, and the type that Yoga returns for each. A test compares them. */
-const responseTypes = new Map<string | undefined, 'application/json' | 'application/graphql-response+json'>([
-  [undefined, 'application/json'],
-  ['*/*', 'application/json'],
-  ['application/json', 'application/json'],
-  ['application/json, text/plain, */*', 'application/json'],
-  ['application/graphql-response+json', 'application/graphql-response+json'],
-  ['application/graphql-response+json, application/json', 'application/graphql-response+json'],
-  ['application/graphql-response+json,application/json;q=0.9', 'application/graphql-response+json'],
+const responseTypes = new Map<string | undefined, JsonType>([
+  [undefined, JSON_TYPE],
+  ['*/*', JSON_TYPE],
+  ['application/json', JSON_TYPE],
+  ['application/json, text/plain, */*', JSON_TYPE],
+  ['application/graphql-response+json', RESPONSE_TYPE],
+  ['application/graphql-response+json, application/json', RESPONSE_TYPE],
+  ['application/graphql-response+json,application/json;q=0.9', RESPONSE_TYPE],
 ])
 
 /** How clients declare a body of JSON; Yoga reads all others. */
@@ -32,6 +38,20 @@ const USUAL_JSON = /^application\/json(; ?charset=utf-8)?$/i
 
 /** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
 const LONG_RESPONSE = 1_000_000
+
+/** Length of a document, in characters, up to which the memory of its request is released when its stream starts. */
+const SHORT_DOCUMENT = 4000
+
+/** A request with parameters, and how to answer it. */
+interface Answerable {
+  params: GraphQLParams
+  request: IncomingMessage
+  response: ServerResponse
+  headers: HeaderList
+  access: Access
+  /** If it isn't answered by events. */
+  type: JsonType
+}
 
 /** Answers a request; `headers` are on every response of the server. */
 export type Handler = (
@@ -41,13 +61,20 @@ export type Handler = (
   credential?: Credential,
 ) => unknown
 
+export interface HandlerOptions {
+  api: Api
+  reserve: Reserve
+  release: Release
+  authenticate: Authenticate
+}
+
 /**
  * Passes requests to Yoga. Every body is read here, within its limits. The ordinary request, JSON that accepts JSON,
  * takes a fast path from the plugins' `onParams` to their `onExecutionResult`: its parameters go directly into Yoga's
  * pipeline, and the result to the socket. Hooks for whole requests and responses (`onRequest`, `onRequestParse`,
  * `onResultProcess`, `onResponse`) are not called there. All others go through Yoga, with the same responses.
  */
-export function createGraphqlHandler(api: Api, reserve: Reserve, authenticate: Authenticate): Handler {
+export function createGraphqlHandler({ api, reserve, release, authenticate }: HandlerOptions): Handler {
   const { getResultForParams, fetchAPI, logger } = api
   let tickEnd: Promise<void> | undefined
 
@@ -74,19 +101,45 @@ export function createGraphqlHandler(api: Api, reserve: Reserve, authenticate: A
   }
 
   async function resultOf(params: GraphQLParams, req: IncomingMessage, res: ServerResponse, access: Access) {
-    const { host = 'localhost' } = req.headers
+    const { host = 'localhost', accept } = req.headers
+    const acceptsEvents = accept === undefined || accept === '*/*' || accept.includes(EVENT_STREAM)
     const request = new fetchAPI.Request(`http://${host}${req.url}`, {
-      method: 'POST',
+      method: req.method ?? 'POST',
       // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow.
       headers: req.headers as Record<string, string>,
     })
     try {
-      return (await getResultForParams({ params, request }, { req, res, ...access })) ?? {}
+      return (await getResultForParams({ params, request }, { req, res, ...access, acceptsEvents })) ?? {}
     } catch (error) {
       // Rejected before it reached GraphQL.
       logger.error(error)
       return { errors: [maskError(error)] }
     }
+  }
+
+  async function answer({ params, request, response, headers, access, type }: Answerable) {
+    const result = await resultOf(params, request, response, access)
+    if ('stream' in result) {
+      // A short document costs little beside its stream.
+      if ((params.query?.length ?? 0) <= SHORT_DOCUMENT) release(request)
+      // Only subscriptions have one.
+      const { stream, serve } = result as StreamResult
+      stream.start(response, headers)
+      return serve()
+    }
+    // Responses are written together, after all requests that were ready have been read. Written between one request
+    // and the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
+    // with 64 connections, two cores, Node 20). An idle server loses nothing: its tick ends at once.
+    await endOfTick()
+    if ('data' in result && request.headers.accept === EVENT_STREAM)
+      return sendAsEvents(result, response, headers)
+    if ('data' in result && !('errors' in result) && !('extensions' in result)) {
+      const all = [...headers, 'content-type', `${type}; charset=utf-8`]
+      return send(response, 200, all, JSON.stringify(result))
+    }
+    const processed = processRegularResult(result, fetchAPI, type)
+    const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
+    return send(response, processed.status, [...headers, ...own], await processed.text())
   }
 
   return async (request, response, headers, credential) => {
@@ -101,12 +154,19 @@ export function createGraphqlHandler(api: Api, reserve: Reserve, authenticate: A
       if (error instanceof HttpError) return reject(error, responseTypes.get(request.headers.accept))
       throw error
     }
+    const { accept } = request.headers
+    if (request.method === 'GET' && accept === EVENT_STREAM) {
+      if (!hasMemoryFor(request.url ?? '')) return reject(overloaded())
+      const params = paramsInAddress(request)
+      return params instanceof HttpError
+        ? reject(params)
+        : answer({ params, request, response, headers, access, type: RESPONSE_TYPE })
+    }
     if (request.method !== 'POST') {
       if (!hasMemoryFor(request.url ?? '')) return reject(overloaded())
       return api(request, withHeaders(response, headers), access)
     }
-    // Undefined if only Yoga can determine it.
-    const type = responseTypes.get(request.headers.accept)
+    const type = typeFor(accept)
     const body = await readBody(request, reserve)
     if (body === undefined) return
     if (body instanceof HttpError) return reject(body, type)
@@ -125,19 +185,31 @@ export function createGraphqlHandler(api: Api, reserve: Reserve, authenticate: A
         access,
       )
     }
-    const result = await resultOf(params, request, response, access)
-    // Responses are written together, after all requests that were ready have been read. Written between one request
-    // and the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
-    // with 64 connections, two cores, Node 20). An idle server loses nothing: its tick ends at once.
-    await endOfTick()
-    if ('data' in result && !('errors' in result) && !('extensions' in result)) {
-      const all = [...headers, 'content-type', `${type}; charset=utf-8`]
-      return send(response, 200, all, JSON.stringify(result))
-    }
-    const processed = processRegularResult(result, fetchAPI, type)
-    const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
-    return send(response, processed.status, [...headers, ...own], await processed.text())
+    return answer({ params, request, response, headers, access, type })
   }
+}
+
+/** The type of a response to JSON that accepts JSON or events; undefined if only Yoga can determine it. */
+function typeFor(accept: string | undefined): JsonType | undefined {
+  const found = responseTypes.get(accept)
+  if (found || !accept?.includes(EVENT_STREAM)) return found
+  return accept.includes(JSON_TYPE) && !accept.includes(RESPONSE_TYPE) ? JSON_TYPE : RESPONSE_TYPE
+}
+
+/** The parameters in the address of a request. */
+function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | HttpError {
+  const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
+  const params: Record<string, unknown> = {}
+  for (const name of ['query', 'operationName', 'variables', 'extensions']) {
+    const text = given.get(name)
+    if (!text) continue
+    try {
+      params[name] = name === 'variables' || name === 'extensions' ? JSON.parse(text) : text
+    } catch {
+      return new HttpError(400, 'BAD_REQUEST', `The parameter ${name} is not valid JSON.`)
+    }
+  }
+  return params
 }
 
 /** The parameters of a request; undefined if its body isn't a JSON object. */

@@ -16,6 +16,8 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 export interface ServerContext extends Partial<Access> {
   req?: IncomingMessage
   res?: ServerResponse
+  /** Whether the response may be a stream of events. */
+  acceptsEvents?: boolean
 }
 
 /** The key in a request's header, without the quotes of a structured field. */

@@ -1,4 +1,12 @@
-import { type ASTNode, GraphQLError, getOperationAST, isValueNode, Kind, visit } from 'graphql'
+import {
+  type ASTNode,
+  type ExecutionArgs,
+  GraphQLError,
+  getOperationAST,
+  isValueNode,
+  Kind,
+  visit,
+} from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { createVariableCheck } from './variables.ts'
 
@@ -15,21 +23,32 @@ export const inputErrors: Plugin = {
     }
   },
 
-  onExecute({ args: { schema, document, operationName, variableValues }, setResultAndStopExecution }) {
-    const operation = getOperationAST(document, operationName)
-    if (!operation?.variableDefinitions?.length) return
-    const fault = createVariableCheck(schema, document, operation)(variableValues)
-    if (!fault) return
-    const { definition, path, message, limit } = fault
-    const name = definition.variable.name.value
-    const isUse = (node: ASTNode) => node.kind === Kind.VARIABLE && node.name.value === name
-    const [argument = name] = argumentPaths(document, isUse).values()
-    const fullPath = [argument, ...path].join('.')
-    const extensions = limit === undefined ? {} : { limit }
-    const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, { nodes: definition, extensions })
-    mark(error, fullPath)
-    setResultAndStopExecution({ errors: [error] })
+  onExecute({ args, setResultAndStopExecution }) {
+    const error = variableError(args)
+    if (error) setResultAndStopExecution({ errors: [error] })
   },
+
+  onSubscribe({ args, setResultAndStopExecution }) {
+    const error = variableError(args)
+    if (error) setResultAndStopExecution({ errors: [error] })
+  },
+}
+
+function variableError(args: ExecutionArgs): GraphQLError | undefined {
+  const { schema, document, operationName, variableValues } = args
+  const operation = getOperationAST(document, operationName)
+  if (!operation?.variableDefinitions?.length) return undefined
+  const fault = createVariableCheck(schema, document, operation)(variableValues)
+  if (!fault) return undefined
+  const { definition, path, message, limit } = fault
+  const name = definition.variable.name.value
+  const isUse = (node: ASTNode) => node.kind === Kind.VARIABLE && node.name.value === name
+  const [argument = name] = argumentPaths(document, isUse).values()
+  const fullPath = [argument, ...path].join('.')
+  const extensions = limit === undefined ? {} : { limit }
+  const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, { nodes: definition, extensions })
+  mark(error, fullPath)
+  return error
 }
 
 /** The argument that was rejected because its variable is null. */

@@ -29,9 +29,6 @@ export const requests: Plugin = {
     return ({ result, context }) => {
       if (result instanceof Error) return
       const operation = getOperationAST(result, context.params?.operationName)?.operation
-      if (operation === 'subscription') {
-        throw requestError(400, 'OPERATION_RESOLUTION_FAILURE', 'Subscriptions are not supported.')
-      }
       if (operation === 'mutation' && context.request?.method === 'GET') {
         throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
           headers: { Allow: 'POST' },

@@ -14,17 +14,20 @@ import { persistedQueries } from './persistedQueries.ts'
 import { rateLimited } from './rateLimited.ts'
 import { requests } from './requests.ts'
 import { responses } from './responses.ts'
+import { type Subscriber, subscriptions } from './subscriptions.ts'
 
 export interface ApiOptions {
   nth: Nth
   /** Called with failures that an operator should see, with their cause. */
   onFault: (error: unknown) => void
+  /** Executes subscriptions. Default: there are none. */
+  liveQueries?: Subscriber
   /** Reserves memory for a document whose text was not in its request. Default: there always is enough. */
   reserve?: Reserve
 }
 
 /** The GraphQL endpoint. */
-export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
+export function createApi({ nth, onFault, liveQueries, reserve = () => true }: ApiOptions) {
   const cache = createDocumentCache(schema)
   return createYoga<ServerContext>({
     schema,
@@ -43,6 +46,7 @@ export function createApi({ nth, onFault, reserve = () => true }: ApiOptions) {
       idempotencyHeader,
       executionErrors,
       rateLimited,
+      subscriptions(schema, cache, liveQueries),
       responses(),
     ],
     // `cachedDocuments` has its own cache, bounded in memory.

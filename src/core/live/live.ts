@@ -1,0 +1,250 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Retention } from '../counters/definition.ts'
+import { errorOf, NthError, unavailable } from '../errors.ts'
+import type { NamedOperation } from '../groupCommit/request.ts'
+import type { Period } from '../time/calendar.ts'
+import { isChanged, isOlder, type Topic, type TopicState, topicText, type Watched } from './topics.ts'
+import { createTurns, type Turns } from './turns.ts'
+
+export interface Watcher {
+  /**
+   * Called with the topics whose states changed, at most ten times a second, and not before the last call has ended. If
+   * it throws, they are among those of the next call.
+   */
+  onChanged(changed: ReadonlySet<Watched>): Promise<void>
+  /** Periods at whose end counters count as changed. */
+  periods: readonly Period[]
+}
+
+export interface LiveOptions {
+  /** Reads topics of one kind; undefined where there is none. */
+  read: {
+    [Kind in Topic['kind']]: (keys: readonly KeyOf<Kind>[]) => Promise<readonly (TopicState | undefined)[]>
+  }
+  /** Default retention of a namespace. */
+  retentionIn: (namespace: string) => Promise<Retention>
+  now: () => Date
+  onFault: (error: unknown) => void
+}
+
+type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
+
+/** Minimum time from one tick to the next. */
+const TICK_MS = 100
+/** Pauses are this many times as long as the tick before, so that ticks take about a sixth of the time. */
+const PAUSE_FACTOR = 5
+const MAX_PAUSE_MS = 1000
+/** Time from one read of everything that is watched to the next. */
+const POLL_MS = 300
+/** Maximum topics of a process. */
+const MAX_TOPICS = 20_000
+/** Maximum keys of one read. */
+const BATCH = 1000
+
+interface Entry extends Watched {
+  readonly text: string
+  readonly feeds: Set<Feed>
+}
+
+/** What a watcher watches. */
+interface Feed {
+  watcher: Watcher
+  entries: Set<Entry>
+  turns: Turns
+  /** Of what changed, the watcher was not notified yet. */
+  changed: Set<Watched>
+}
+
+export type Live = ReturnType<typeof openLive>
+
+/**
+ * Watches counters, sequence groups and reservations. Whoever changes them, their states are read from the database, in
+ * ticks: a tick reads what was marked since the last one, and every 300 ms all that is watched. This process marks what
+ * its flushes change; the poll finds what other processes changed, what was changed by hand, and what expired.
+ *
+ * All states come from these reads, one tick after another, so watchers never see an older one after a newer one. While
+ * nothing is watched, nothing is read.
+ */
+export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
+  const entries = new Map<string, Entry>()
+  const feeds = new Set<Feed>()
+  const marked = new Set<Entry>()
+  /** Called with the error of the next tick that begins, if it has one. */
+  let waiting: ((error?: Error) => void)[] = []
+  let isRunning = false
+  let isClosed = false
+  let lastPoll = 0
+  let nextTick = 0
+  let wake: (() => void) | undefined
+
+  function mark(entry: Entry): void {
+    marked.add(entry)
+    wake?.()
+  }
+
+  /** Ticks while anything is watched. */
+  async function run(): Promise<void> {
+    if (isRunning) return
+    isRunning = true
+    while (entries.size > 0 && !isClosed) {
+      await untilDue()
+      const began = performance.now()
+      await tick(began).catch(onFault)
+      const ended = performance.now()
+      nextTick = Math.max(began + TICK_MS, ended + Math.min(PAUSE_FACTOR * (ended - began), MAX_PAUSE_MS))
+    }
+    isRunning = false
+  }
+
+  /** Waits until the next tick is allowed, and then until something is marked or the next poll is due. */
+  async function untilDue(): Promise<void> {
+    await pause(Math.max(0, nextTick - performance.now()), undefined, { ref: false })
+    if (marked.size > 0 || isClosed) return
+    const timer = new AbortController()
+    const untilPoll = Math.max(0, lastPoll + POLL_MS - performance.now())
+    wake = () => timer.abort()
+    await pause(untilPoll, undefined, { ref: false, signal: timer.signal }).catch(() => undefined)
+    wake = undefined
+  }
+
+  async function tick(began: number): Promise<void> {
+    const isPoll = began >= lastPoll + POLL_MS
+    const due = isPoll ? [...entries.values()] : [...marked]
+    // Before the read: what is marked from now on is read again.
+    marked.clear()
+    const answered = waiting
+    waiting = []
+    try {
+      await readAll(due)
+    } catch (error) {
+      for (const entry of due) marked.add(entry)
+      for (const answer of answered) answer(errorOf(error))
+      // An unreachable database is reported elsewhere.
+      if (!(error instanceof NthError)) throw error
+      return
+    }
+    if (isPoll) lastPoll = began
+    for (const answer of answered) answer()
+    const at = now().getTime()
+    const deliveries: Promise<void>[] = []
+    for (const feed of feeds) {
+      for (const watched of feed.turns.takeEnded(at)) feed.changed.add(watched)
+      if (feed.changed.size > 0) deliveries.push(deliver(feed))
+    }
+    await Promise.all(deliveries)
+  }
+
+  async function deliver(feed: Feed): Promise<void> {
+    const { changed, turns, watcher } = feed
+    feed.changed = new Set()
+    try {
+      await Promise.all([watcher.onChanged(changed), turns.follow(changed, now().getTime())])
+    } catch (error) {
+      for (const watched of changed) feed.changed.add(watched)
+      if (!(error instanceof NthError)) onFault(error)
+    }
+  }
+
+  async function readAll(due: readonly Entry[]): Promise<void> {
+    for (const kind of ['counter', 'sequenceGroup', 'reservation'] as const) {
+      const same = due.filter(({ topic }) => topic.kind === kind)
+      for (let start = 0; start < same.length; start += BATCH)
+        await readSome(kind, same.slice(start, start + BATCH))
+    }
+  }
+
+  async function readSome<Kind extends Topic['kind']>(kind: Kind, some: readonly Entry[]): Promise<void> {
+    try {
+      // They were selected by their kind.
+      const states = await read[kind](some.map(({ topic }) => topic.key as KeyOf<Kind>))
+      for (const [index, entry] of some.entries()) update(entry, states[index] ?? null)
+    } catch (error) {
+      if (error instanceof NthError) throw error
+      // One that can't be read doesn't stop the others.
+      if (some.length > 1) for (const entry of some) await readSome(kind, [entry])
+      for (const entry of some.length === 1 ? some : []) {
+        if (!(entry.state instanceof Error)) onFault(error)
+        entry.state = errorOf(error)
+      }
+    }
+  }
+
+  function update(entry: Entry, state: TopicState | null): void {
+    const before = entry.state
+    const isState = before != null && !(before instanceof Error)
+    if (isState && state && (isOlder(state, before) || !isChanged(before, state))) return
+    if (before === state) return
+    entry.state = state
+    if (before !== undefined) for (const { changed } of entry.feeds) changed.add(entry)
+  }
+
+  function remove(entry: Entry, feed: Feed): void {
+    entry.feeds.delete(feed)
+    if (entry.feeds.size > 0) return
+    entries.delete(entry.text)
+    marked.delete(entry)
+  }
+
+  return {
+    /** Marks what was changed, so that it is read in the next tick. */
+    mark(operations: readonly NamedOperation[]): void {
+      if (entries.size === 0) return
+      for (const { kind, name } of operations) {
+        // By their kind, names are those of counters, or of sequence groups or their reservations.
+        const topic =
+          typeof name === 'string' ? { kind: 'reservation', key: { token: name } } : { kind, key: name }
+        const entry = entries.get(topicText(topic as Topic))
+        if (entry) mark(entry)
+      }
+    },
+
+    /** Starts to watch for a watcher. */
+    open(watcher: Watcher) {
+      const turns = createTurns(watcher.periods, retentionIn)
+      const feed: Feed = { watcher, entries: new Set(), turns, changed: new Set() }
+      feeds.add(feed)
+      return {
+        /**
+         * Watches topics, each once, besides those already watched. Returns them with states that were read after this
+         * call.
+         *
+         * @throws {NthError} UNAVAILABLE if they can't be read, or the process would watch more than 20 000
+         */
+        async watch(topics: readonly Topic[]): Promise<Watched[]> {
+          const texts = topics.map(topicText)
+          const added = texts.filter((text) => !entries.has(text)).length
+          if (entries.size + added > MAX_TOPICS)
+            throw unavailable(`This process already watches ${entries.size} of at most ${MAX_TOPICS} names.`)
+          const watched = topics.map((topic, index) => {
+            const text = texts[index] ?? ''
+            const entry = entries.get(text) ?? { topic, text, state: undefined, feeds: new Set() }
+            entries.set(text, entry)
+            entry.feeds.add(feed)
+            feed.entries.add(entry)
+            marked.add(entry)
+            return entry
+          })
+          const isRead = new Promise<void>((resolve, reject) => {
+            waiting.push((error) => (error ? reject(error) : resolve()))
+          })
+          wake?.()
+          void run()
+          await isRead
+          await turns.follow(watched, now().getTime())
+          return watched
+        },
+
+        close(): void {
+          feeds.delete(feed)
+          for (const entry of feed.entries) remove(entry, feed)
+        },
+      }
+    },
+
+    close(): void {
+      isClosed = true
+      for (const answer of waiting) answer(unavailable('Nth is shutting down.'))
+      wake?.()
+    },
+  }
+}

@@ -1,0 +1,106 @@
+import { brandWithType } from '@pothos/core'
+import { deliverInTicks } from '../core/eventLoop/ticks.ts'
+import type { Topic, Watched } from '../core/live/topics.ts'
+import { splitNames } from '../core/names.ts'
+import * as checks from './arguments/checks.ts'
+import { decodeId, keyOf } from './arguments/ids.ts'
+import { builder, type Context } from './builder.ts'
+import { Counter, type CounterSource, countersNamespace } from './counters/counter.ts'
+import { fieldsBelow } from './selections.ts'
+import { ReservationRef } from './sequences/reservation.ts'
+import { SequenceGroup } from './sequences/sequence.ts'
+import { spend } from './valueBudget.ts'
+
+builder.subscriptionType({
+  description:
+    'Subscriptions, as server-sent events. The first event has all that was asked for, each once, in the requested order. The others have only what changed, at most ten times a second, always the newest state; a period that ends changes `valueIn` and `history`. A client that connects again gets all in its first event.',
+})
+
+/**
+ * An event is one execution of the operation. The first has no root value: it starts to watch, by the context. Those
+ * after it have what changed as their root value. So streams with the same operation and rights share an execution, and
+ * graphql-js's own `subscribe`, with an execution for each, is not used.
+ */
+type Changed = readonly Watched[] | undefined
+
+function subscribe(): AsyncIterable<Changed> {
+  throw new Error('Subscriptions are executed event by event')
+}
+
+builder.subscriptionFields((t) => ({
+  counters: t.field({
+    type: [Counter],
+    nullable: { list: true, items: true },
+    description: 'The present state of 1 to 500 counters, then those that changed, together.',
+    args: {
+      names: t.arg.stringList({
+        required: true,
+        description: 'Names of the counters.',
+        extensions: { maxItems: checks.MAX_ITEMS },
+        validate: checks.names,
+      }),
+      namespace: countersNamespace,
+    },
+    subscribe,
+    resolve: async (changed: Changed, { names, namespace }, context, info) => {
+      const lengths = names.map((name) => namespace.length + name.length)
+      if (!changed) spend(context, names.length, info, lengths)
+      const topics = names.map((name) => ({ kind: 'counter', key: { namespace, name } }) as const)
+      const watched = changed ?? (await watch(context, topics))
+      // Counters always have a state.
+      return deliverInTicks(
+        watched.map(({ state }) => state as CounterSource),
+        fieldsBelow(info),
+      )
+    },
+  }),
+  nodes: t.field({
+    type: [builder.nodeInterfaceRef()],
+    nullable: { list: true, items: true },
+    description:
+      'The present state of 1 to 500 counters, sequence groups and reservations, of any namespaces; then those that changed, together. One stream serves a whole page. Null: it does not exist.',
+    args: {
+      ids: t.arg.idList({
+        required: true,
+        description: 'IDs that the API returned.',
+        extensions: { maxItems: checks.MAX_ITEMS },
+        validate: checks.topicIds,
+      }),
+    },
+    subscribe,
+    resolve: async (changed: Changed, { ids }, context, info) => {
+      if (!changed)
+        spend(
+          context,
+          ids.length,
+          info,
+          ids.map(({ length }) => length),
+        )
+      const watched = changed ?? (await watch(context, ids.map(topicOf)))
+      return deliverInTicks(watched.map(nodeOf), fieldsBelow(info))
+    },
+  }),
+}))
+
+function watch({ watch }: Context, topics: readonly Topic[]): Promise<readonly Watched[]> {
+  if (!watch) throw new Error('A subscription without a way to watch')
+  return watch(topics)
+}
+
+const types = { counter: Counter, sequenceGroup: SequenceGroup, reservation: ReservationRef }
+
+/** What an id identifies that passed `checks.topicIds`. */
+function topicOf(id: string): Topic {
+  const { typename, id: names } = decodeId(id)
+  if (typename === 'Reservation') return { kind: 'reservation', key: { token: names } }
+  if (typename === 'Counter') return { kind: 'counter', key: keyOf(names) }
+  const [namespace = '', sequence = '', group = ''] = splitNames(names)
+  return { kind: 'sequenceGroup', key: { namespace, sequence, group } }
+}
+
+function nodeOf({ topic, state }: Watched) {
+  // Null is what doesn't exist, and an error one that can't be read.
+  if (!state || state instanceof Error) return state
+  brandWithType(state, types[topic.kind])
+  return state
+}

@@ -1,0 +1,172 @@
+import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql'
+import type { Caller } from '../../core/access/caller.ts'
+import { type ErrorCode, NthError } from '../../core/errors.ts'
+import type { Nth } from '../../core/nth.ts'
+import type { Context } from '../../graphql/builder.ts'
+import type { Access } from '../access/authentication.ts'
+import { invalidCredential } from '../access/credentials.ts'
+import { serviceUnavailable } from '../connections/httpError.ts'
+import type { CompiledOperation } from '../graphql/compiledOperations.ts'
+import { nextEvent } from './events.ts'
+import { type LiveQuery, openLiveQuery } from './liveQuery.ts'
+import { Stream } from './stream.ts'
+
+/** The result of a subscription that wasn't refused. */
+export interface StreamResult extends ExecutionResult {
+  stream: Stream
+  /** Sends the first event of the stream, once it was started, and then the others. */
+  serve(): void
+}
+
+export interface LiveQueriesOptions {
+  /** Maximum streams of a caller from one client address. */
+  maxStreams: number
+  /** Pause after which a stream gets a heartbeat, in milliseconds. */
+  heartbeatMs: number
+  /** Called with failures that an operator should see. */
+  onFault: (error: unknown) => void
+}
+
+/** Interval of the check of callers, in milliseconds. */
+const MAX_CHECK_MS = 1000
+/** Time in which all streams are broken when the server stops, so that their clients don't come back at once. */
+const DRAIN_MS = 2000
+const RETRY_AFTER_MS = 10_000
+
+/** Statuses of the codes with which a whole subscription is refused; others are 400. */
+const STATUSES: Partial<Record<ErrorCode, number>> = {
+  UNAUTHENTICATED: 401,
+  FORBIDDEN: 403,
+  RATE_LIMITED: 429,
+  INTERNAL_SERVER_ERROR: 500,
+  UNAVAILABLE: 503,
+}
+
+type Compiled = CompiledOperation | undefined
+
+/** A live query, by what its streams have in common. */
+interface SharedQuery {
+  text: string
+  query: LiveQuery
+  streams: number
+}
+
+export type LiveQueries = ReturnType<typeof openLiveQueries>
+
+/** The subscriptions of this process. */
+export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: LiveQueriesOptions) {
+  const queries = new Map<string, SharedQuery>()
+  const streams = new Set<Stream>()
+  const counts = new Map<string, number>()
+  let isClosed = false
+  let isChecking = false
+  const timer = setInterval(
+    async () => {
+      if (isChecking) return
+      isChecking = true
+      await check().catch(onFault)
+      isChecking = false
+    },
+    Math.min(MAX_CHECK_MS, heartbeatMs),
+  ).unref()
+
+  /** Ends the streams of callers whose credentials are no longer valid, and keeps the others alive. */
+  async function check(): Promise<void> {
+    for (const stream of streams) {
+      const { key, expiresAt } = stream.caller
+      const isExpired = expiresAt && expiresAt.getTime() <= Date.now()
+      // While the database is unavailable, keys hold.
+      const isValid = !isExpired && (!key || (await nth.apiKeys.isValid(key).catch(() => true)))
+      if (isValid) stream.keepAlive(heartbeatMs)
+      else stream.complete(nextEvent({ errors: [errorFor(invalidCredential())] }))
+    }
+  }
+
+  /** Takes the place of a stream among those of its client. Returns the function that releases it. */
+  function takePlace({ identity }: Caller, client: string | undefined): () => void {
+    if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
+    if (client === undefined) return () => undefined
+    const name = `${identity}\n${client}`
+    const count = (counts.get(name) ?? 0) + 1
+    if (count > maxStreams) throw tooMany(maxStreams)
+    counts.set(name, count)
+    return () => {
+      const left = (counts.get(name) ?? 1) - 1
+      if (left > 0) counts.set(name, left)
+      else counts.delete(name)
+    }
+  }
+
+  function queryFor(args: ExecutionArgs, compiled: Compiled, { caller }: Context): SharedQuery {
+    const { document, operationName, variableValues } = args
+    const { kind, grants } = caller
+    const text = JSON.stringify([document.loc?.source.body, operationName, variableValues, kind, grants])
+    const found = queries.get(text)
+    if (found) return found
+    const opened = { text, query: openLiveQuery({ args, compiled, nth, caller, onFault }), streams: 0 }
+    queries.set(text, opened)
+    return opened
+  }
+
+  function openStream(args: ExecutionArgs, compiled: Compiled, context: Context & Partial<Access>) {
+    const release = takePlace(context.caller, context.client?.())
+    const shared = queryFor(args, compiled, context)
+    const { query } = shared
+    shared.streams += 1
+    const stream = new Stream(context.caller, () => {
+      streams.delete(stream)
+      release()
+      query.leave(stream)
+      shared.streams -= 1
+      if (shared.streams > 0) return
+      query.close()
+      queries.delete(shared.text)
+    })
+    streams.add(stream)
+    return { query, stream }
+  }
+
+  return {
+    /** Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. */
+    async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
+      try {
+        // Created in `yoga.ts`.
+        const { query, stream } = openStream(args, compiled, args.contextValue as Context & Partial<Access>)
+        const { isWatching, ...first } = await query.join(stream)
+        if (isWatching || !first.errors) return { ...first, stream, serve: () => query.serve(stream, first) }
+        stream.close()
+        return refused(first.errors)
+      } catch (error) {
+        if (error instanceof NthError) return refused([errorFor(error)])
+        throw error
+      }
+    },
+
+    /** Breaks all streams, within two seconds. Their clients connect again, to another server or the next one. */
+    close(): void {
+      isClosed = true
+      clearInterval(timer)
+      for (const stream of streams) setTimeout(() => stream.break(), Math.random() * DRAIN_MS)
+    },
+  }
+}
+
+function errorFor({ message, extensions }: NthError): GraphQLError {
+  return new GraphQLError(message, { extensions })
+}
+
+/** The result of a subscription of which nothing was allowed, with a status of its own. */
+function refused(errors: readonly GraphQLError[]): ExecutionResult {
+  const { code, retryAfterMs } = errors[0]?.extensions ?? {}
+  const status = STATUSES[code as ErrorCode] ?? 400
+  const headers = {
+    ...(status === 401 && { 'www-authenticate': 'Bearer realm="Nth"' }),
+    ...(retryAfterMs !== undefined && { 'retry-after': String(Math.ceil(Number(retryAfterMs) / 1000)) }),
+  }
+  return { errors, extensions: { http: { status, headers } } }
+}
+
+function tooMany(limit: number): NthError {
+  const message = `These credentials have ${limit} subscriptions from this address; close one, or watch more names in one.`
+  return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
+}

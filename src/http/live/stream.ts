@@ -1,0 +1,83 @@
+import type { ServerResponse } from 'node:http'
+import type { Caller } from '../../core/access/caller.ts'
+import type { Watched } from '../../core/live/topics.ts'
+import type { HeaderList } from '../connections/access.ts'
+import { COMPLETE, HEARTBEAT, STREAM_HEADERS } from './events.ts'
+
+/**
+ * Where a stream is.
+ *
+ *   opening   its first event is being executed
+ *   ready     it is sent the next event at once
+ *   behind    its client has not read what was sent: what changes is collected, and sent in its newest state later
+ *   closed
+ */
+type StreamState = 'opening' | 'ready' | 'behind' | 'closed'
+
+/** The events of a subscription, to one client. */
+export class Stream {
+  readonly caller: Caller
+  state: StreamState = 'opening'
+  /** What has changed while it was not ready. */
+  missed = new Set<Watched>()
+  /** On the clock of `performance.now()`, in milliseconds. */
+  #lastWrite = 0
+  #response: ServerResponse | undefined
+  readonly #onClosed: () => void
+
+  /** @param onClosed called once, however it is closed */
+  constructor(caller: Caller, onClosed: () => void) {
+    this.caller = caller
+    this.#onClosed = onClosed
+  }
+
+  /** Starts the response. */
+  start(response: ServerResponse, headers: HeaderList): void {
+    this.#response = response
+    response.on('close', () => this.close())
+    // Closed before it was started.
+    if (this.state === 'closed' || response.destroyed) {
+      this.close()
+      return
+    }
+    response.writeHead(200, [...headers, ...STREAM_HEADERS])
+    this.state = 'behind'
+  }
+
+  /** Sends events. Returns false if the client hasn't read them yet; then `onRead` is called when it has. */
+  write(events: string, onRead: () => void): boolean {
+    const response = this.#response
+    if (!response || this.state === 'closed') return true
+    this.#lastWrite = performance.now()
+    if (response.write(events)) return true
+    this.state = 'behind'
+    response.once('drain', onRead)
+    return false
+  }
+
+  /** Sends a comment if nothing was sent for a while, in milliseconds. */
+  keepAlive(pauseMs: number): void {
+    if (this.state !== 'ready' || performance.now() - this.#lastWrite < pauseMs) return
+    this.#lastWrite = performance.now()
+    this.#response?.write(HEARTBEAT)
+  }
+
+  /** Ends the subscription: clients don't connect again by themselves. */
+  complete(lastEvents: string): void {
+    this.#response?.end(lastEvents + COMPLETE)
+    this.close()
+  }
+
+  /** Breaks the connection: clients connect again. */
+  break(): void {
+    this.#response?.destroy()
+    this.close()
+  }
+
+  /** Gives it up, whether it was started or not. */
+  close(): void {
+    if (this.state === 'closed') return
+    this.state = 'closed'
+    this.#onClosed()
+  }
+}
