@@ -202,14 +202,6 @@ it('takes no block whose numbers would be too many to list', async () => {
   })
 })
 
-it('says that there are no subscriptions', async () => {
-  const { refusal, faults } = await startService()
-  expect(await refusal('subscription { counterChanged { value } }')).toEqual({
-    code: 'OPERATION_RESOLUTION_FAILURE',
-  })
-  expect(faults).toEqual([])
-})
-
 it.each(['application/json ; charset=utf-8', 'Application/JSON', ' APPLICATION/JSON;charset=UTF-8'])(
   'reads a body whose type is written %j',
   async (type) => {

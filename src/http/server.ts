@@ -86,7 +86,7 @@ export async function listen({
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
   const corsHeaders = createCors(allowedOrigins, onLoopback, warn)
-  const { reserve, release } = openConnections(server, {
+  const { reserve, release, closeUnused } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
@@ -133,7 +133,10 @@ export async function listen({
       handle = rejectWith('Nth is shutting down; try again in a moment.')
       liveQueries?.close()
       const closed = new Promise((resolve) => server.close(resolve))
-      const idleCheck = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS)
+      const idleCheck = setInterval(() => {
+        server.closeIdleConnections()
+        closeUnused()
+      }, IDLE_CHECK_MS)
       const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
       await closed
       clearInterval(idleCheck)

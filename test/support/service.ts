@@ -16,7 +16,7 @@ export interface Service extends Client {
 /** The whole service on a free port, ended when the test has finished. */
 export async function startService(
   options: Partial<
-    Pick<Config, 'target' | 'allowedOrigins' | 'access' | 'writeTimeoutMs' | 'maxPending'>
+    Pick<Config, 'target' | 'allowedOrigins' | 'access' | 'writeTimeoutMs' | 'maxPending' | 'maxStreams'>
   > = {},
 ): Promise<Service> {
   const target = options.target ?? (await freshDatabase())

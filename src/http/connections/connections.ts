@@ -142,6 +142,11 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   }
 
   return {
+    /** Closes connections that browsers have opened in advance: to Node they are idle only after a request. */
+    closeUnused(): void {
+      for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
+    },
+
     /** Releases what was reserved for a request that is answered for a long time. */
     release({ socket }: IncomingMessage): void {
       const current = connections.get(socket)?.current

@@ -35,6 +35,8 @@ export class Stream {
   start(response: ServerResponse, headers: HeaderList): void {
     this.#response = response
     response.on('close', () => this.close())
+    // A client that has ended its side reads no more events. The server's sockets stay open then, for other responses.
+    response.socket?.once('end', () => this.break())
     // Closed before it was started.
     if (this.state === 'closed' || response.destroyed) {
       this.close()
