@@ -1,40 +1,30 @@
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
-import { startService } from '../support/service.ts'
+import { upTo } from '../support/client.ts'
+import { PATIENCE } from '../support/privateServer.ts'
+import { startRelay } from '../support/relay.ts'
+import { type Service, startService } from '../support/service.ts'
 import { ALERTS, recordTexts } from '../support/texts.ts'
 
 const EDITION = 'Red Horse Hill, signed'
 
 const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
 
-/** A window whose clock a test can put forward. */
-async function openWithClock(): Promise<Window> {
-  const { openWindow } = await openBrowser()
-  const window = await openWindow('about:blank')
-  await window.clock.install()
-  return window
-}
-
-/** Puts the clock of a page forward to the next time that it reads its numbers. */
-const putForward = (window: Window) => window.clock.fastForward(2000)
-
-/** Has the page read its numbers so many times more, and waits for their answers. */
-async function reads(window: Window, count: number): Promise<void> {
-  for (let read = 0; read < count; read += 1) {
-    const answer = window.waitForResponse((response) => !!response.request().postData()?.includes('query '))
-    await putForward(window)
-    await answer
+/** Has another client change a number of a page, and waits until the page shows it. */
+async function showsAnother(window: Window, { ask }: Service, path: string): Promise<void> {
+  if (path === '/board') {
+    const { nextInSequence } = await ask(
+      'mutation { nextInSequence(name: "ticket", group: "ROCK", namespace: "boards") { value } }',
+    )
+    await window.getByText(`${nextInSequence.value} tickets`).waitFor()
+    return
   }
-}
-
-/** Waits until something has a value, while the page reads its numbers again and again. */
-function expectSoon<Value>(window: Window, look: () => Value | Promise<Value>) {
-  const lookLater = async () => {
-    await putForward(window)
-    return look()
-  }
-  return expect.poll(lookLater, { timeout: 20_000 })
+  const title = path === '/' ? 'The Long Trains Roll' : 'Bulldozer'
+  const { incrementBy } = await ask(
+    `mutation { incrementBy(name: "${title}", delta: 2, namespace: "booksales") { value } }`,
+  )
+  await window.getByText(`${incrementBy.value} copies sold`).waitFor()
 }
 
 const pages = [
@@ -46,20 +36,21 @@ const pages = [
 it.each(pages)(
   'says once, in %s, that the numbers may be old, and until they are fresh',
   async (_, path, text) => {
-    const { url } = await startService()
-    const window = await openWithClock()
-    await window.goto(`${url}${path}`)
+    const service = await startService()
+    const relay = await startRelay(service.url)
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${relay.url}${path}`)
     await window.getByText(text).first().waitFor()
     const announced = await recordTexts(window, ALERTS)
-    const reading = await cutOff(window)
-    await putForward(window)
+    relay.cut()
     await window
       .getByRole('alert')
       .getByText("The numbers may be old: The server can't be reached.")
       .waitFor()
-    await expectSoon(window, reading.count).toBeGreaterThan(2)
-    reading.release()
-    await expectSoon(window, () => window.getByText('may be old').count()).toBe(0)
+    await expect.poll(relay.refused, PATIENCE).toBeGreaterThan(4)
+    relay.restore()
+    await showsAnother(window, service, path)
+    await expect.poll(() => window.getByText('may be old').count()).toBe(0)
     expect(await announced()).toEqual(["The numbers may be old: The server can't be reached."])
   },
 )
@@ -68,16 +59,16 @@ it.each(pages)(
   'says in %s that the server is out of reach where there are no numbers',
   async (_, path, text) => {
     const { url } = await startService()
-    const window = await openWithClock()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow('about:blank')
     const reading = await cutOff(window)
     await window.goto(`${url}${path}`)
     await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
     const announced = await recordTexts(window, ALERTS)
-    await expectSoon(window, reading.count).toBeGreaterThan(2)
+    await expect.poll(reading.count, PATIENCE).toBeGreaterThan(2)
     expect(await window.getByText('may be old').count()).toBe(0)
     expect(await announced()).toEqual([])
     reading.release()
-    await putForward(window)
     await window.getByText(text).first().waitFor()
     await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)
   },
@@ -87,7 +78,7 @@ it('says the same where the server has no numbers', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow('about:blank')
-  await refuseAll(window, 'query Sales', { code: 'UNAVAILABLE' })
+  await refuseAll(window, 'Sales', { code: 'UNAVAILABLE' })
   await window.goto(url)
   await window.getByRole('alert').getByText("The numbers can't be reached: Try later.").waitFor()
   expect(await window.getByText('may be old').count()).toBe(0)
@@ -97,7 +88,7 @@ it('shows that numbers are under way where they take long', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow('about:blank')
-  const reading = await holdBack(window, 'query Sales')
+  const reading = await holdBack(window, 'Sales')
   await window.goto(url)
   await window.getByRole('status').getByText('Loading the numbers…').waitFor()
   reading.release()
@@ -135,9 +126,9 @@ it.each([
 )
 
 it('keeps beside a book that it was not sold, until the next purchase there', async () => {
-  const { url } = await startService()
-  const window = await openWithClock()
-  await window.goto(url)
+  const service = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(service.url)
   const alert = book(window, 'Bulldozer').getByRole('alert')
   const announced = await recordTexts(window, ALERTS)
   const refused = await refuseAll(window, 'mutation Buy', { code: 'UNAVAILABLE' })
@@ -146,7 +137,7 @@ it('keeps beside a book that it was not sold, until the next purchase there', as
   refused.release()
   await window.getByRole('button', { name: 'Buy Who Rides' }).click()
   await window.getByText('You just bought copy 1 of Who Rides').waitFor()
-  await reads(window, 2)
+  for (const _ of upTo(2)) await showsAnother(window, service, '/')
   expect(await alert.textContent()).toBe('Not sold: Try later.')
   expect(await announced()).toEqual(['Not sold: Try later.'])
   await window.getByRole('button', { name: 'Buy Bulldozer' }).click()
@@ -158,14 +149,14 @@ it.each([
   ['/', 'Bulldozer'],
   ['/book?title=Bulldozer', 'Bulldozer'],
 ])('keeps in %s that a copy may or may not have been sold', async (path, title) => {
-  const { url } = await startService()
-  const window = await openWithClock()
-  await window.goto(`${url}${path}`)
+  const service = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${service.url}${path}`)
   const lost = await refuseAll(window, 'mutation Buy', { code: 'OUTCOME_UNKNOWN' })
   await window.getByRole('button', { name: `Buy ${title}` }).click()
   const text = 'The connection broke: this copy may or may not have been sold.'
   await window.getByRole('alert').getByText(text).waitFor()
-  await reads(window, 2)
+  for (const _ of upTo(2)) await showsAnother(window, service, path)
   expect(await window.getByRole('alert').getByText(text).count()).toBe(1)
   lost.release()
   await window.getByRole('button', { name: `Buy ${title}` }).click()
@@ -196,24 +187,25 @@ it('says that a copy may have been sold where its answer was lost, and every ret
 })
 
 it('says on the button of a book that it is sold out, and beside it that somebody else was faster', async () => {
-  const { url, ask } = await startService()
-  const window = await openWithClock()
-  await window.goto(url)
+  const service = await startService()
+  const { ask } = service
+  const relay = await startRelay(service.url)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(relay.url)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
-  const reading = await holdBack(window, 'query Sales')
+  relay.hold()
   await ask(`mutation { incrementBy(name: "${EDITION}", delta: 100, namespace: "booksales") { value } }`)
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
   const alert = book(window, EDITION).getByRole('alert')
   await alert.getByText('Not sold: somebody else has bought the last copy').waitFor()
-  reading.release()
+  relay.release()
   const button = window.getByRole('button', { name: `Sold out ${EDITION}` })
   await button.waitFor()
   expect([await button.textContent(), await button.isDisabled()]).toEqual(['Sold out', true])
-  await reads(window, 2)
+  for (const _ of upTo(2)) await showsAnother(window, service, '/')
   expect(await alert.textContent()).toContain('somebody else has bought the last copy')
   // Until there are copies again.
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
-  await putForward(window)
   await book(window, EDITION).getByText('Only 1 left').waitFor()
   expect(await alert.textContent()).toBe('')
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
@@ -222,17 +214,15 @@ it('says on the button of a book that it is sold out, and beside it that somebod
 
 it('keeps beside a sold-out book that a copy may have been sold, also when there are copies again', async () => {
   const { url, ask } = await startService()
-  const window = await openWithClock()
-  await window.goto(url)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
   await book(window, EDITION).getByText('0 of 100 copies sold').waitFor()
   await ask(`mutation { reset(name: "${EDITION}", to: 99, namespace: "booksales") { value } }`)
-  await putForward(window)
   await book(window, EDITION).getByText('Only 1 left').waitFor()
   await refuseAll(window, 'mutation Buy', { code: 'OUTCOME_UNKNOWN' }, (route) => route.fetch())
   await window.getByRole('button', { name: `Buy ${EDITION}` }).click()
   await window.getByRole('button', { name: `Sold out ${EDITION}` }).waitFor()
   await ask(`mutation { reset(name: "${EDITION}", to: 98, namespace: "booksales") { value } }`)
-  await putForward(window)
   await book(window, EDITION).getByText('Only 2 left').waitFor()
   expect(await book(window, EDITION).getByRole('alert').textContent()).toContain(
     'may or may not have been sold',
@@ -240,9 +230,9 @@ it('keeps beside a sold-out book that a copy may have been sold, also when there
 })
 
 it('says beside a board that it got no ticket, and nothing beside the other', async () => {
-  const { url } = await startService()
-  const window = await openWithClock()
-  await window.goto(`${url}/board`)
+  const service = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(`${service.url}/board`)
   const board = (name: string) => window.getByRole('region', { name })
   const refused = await refuseAll(window, 'mutation NewTicket', { code: 'UNAVAILABLE' })
   await board('NINJA').getByRole('textbox').fill('Vanish')
@@ -253,6 +243,6 @@ it('says beside a board that it got no ticket, and nothing beside the other', as
   await board('ROCK').getByRole('textbox').fill('Roll')
   await window.keyboard.press('Enter')
   await window.getByText('Your ticket is ROCK-1.').waitFor()
-  await reads(window, 2)
+  for (const _ of upTo(2)) await showsAnother(window, service, '/board')
   expect(await board('NINJA').getByRole('alert').textContent()).toBe('No ticket: Try later.')
 })

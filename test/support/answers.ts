@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 
 /** Requests of a page that a test intercepts. */
 export interface Held {
@@ -52,25 +52,6 @@ export async function loseAnswers(window: Page, text: string, times: number): Pr
   return { count: () => count }
 }
 
-/** Lets the next such request reach the server, and holds its answer until it is released. */
-export async function delayAnswer(window: Page, text: string): Promise<Held> {
-  let count = 0
-  let isFirst = true
-  let release = () => {}
-  const released = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  await onRequests(window, text, async (route) => {
-    if (!isFirst) return route.fallback()
-    isFirst = false
-    const response = await route.fetch()
-    count += 1
-    await released
-    return route.fulfill({ response })
-  })
-  return { count: () => count, release: () => release() }
-}
-
 /** Answers such requests with an error, after `before`, until they are released. */
 export async function refuseAll(
   window: Page,
@@ -96,12 +77,17 @@ export async function refuseAll(
 
 type Route = Parameters<Parameters<Page['route']>[1]>[0]
 
+/** The operation that a request sends: in its body, or in the address of a stream. */
+function operationIn(request: Request): string {
+  return request.postData() ?? new URL(request.url()).searchParams.get('query') ?? ''
+}
+
 function onRequests(
   window: Page,
   text: string,
   handle: (route: Route) => Promise<unknown>,
 ): Promise<unknown> {
-  return window.route('**/graphql', (route) =>
-    route.request().postData()?.includes(text) ? handle(route) : route.fallback(),
+  return window.route(/\/graphql(\?|$)/, (route) =>
+    operationIn(route.request()).includes(text) ? handle(route) : route.fallback(),
   )
 }

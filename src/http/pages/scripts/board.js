@@ -1,13 +1,14 @@
 // Two boards with numbered tickets: one sequence, with a sequence group for each board.
 
 import { ask, askOnce, isInDoubt } from './api.js'
+import { subscribe } from './live.js'
 import { setText, withProgress } from './messages.js'
-import { refreshPeriodically } from './refresh.js'
 
 /** How many tickets of a board a window lists. */
 const LISTED = 50
 
-const boards = ['NINJA', 'ROCK'].map(openBoard)
+/** The function that shows how many tickets a board has, by its name. */
+const boards = new Map(['NINJA', 'ROCK'].map((name) => [name, openBoard(name)]))
 
 function openBoard(name) {
   const section = document.querySelector('#board').content.cloneNode(true).firstElementChild
@@ -53,7 +54,7 @@ function openBoard(name) {
     setText(find('.count'), issued === 1 ? '1 ticket' : `${issued} tickets`)
   }
 
-  return { name, show }
+  return show
 }
 
 /** Takes the next number of a board. The answer is this ticket's own, so nothing has to be read before or after. */
@@ -90,15 +91,29 @@ function itemOf({ formatted, text }) {
   return item
 }
 
-async function showCounts() {
+const COUNTS = `Counts($ids: [ID!]!) {
+  nodes(ids: $ids) { ... on SequenceGroup { name lastValue } }
+}`
+
+let ids
+
+/** The ids of the boards, by which the subscription finds them. */
+async function readIds() {
+  if (ids) return { ids }
+  const names = [...boards.keys()]
   const { sequence } = await ask(
     `query Boards {
       sequence(name: "ticket", namespace: "boards") {
-        ${boards.map(({ name }) => `${name}: group(name: "${name}") { lastValue }`).join('\n')}
+        ${names.map((name) => `${name}: group(name: "${name}") { id }`).join('\n')}
       }
     }`,
   )
-  for (const { name, show } of boards) show(sequence[name].lastValue ?? 0)
+  ids = names.map((name) => sequence[name].id)
+  return { ids }
 }
 
-refreshPeriodically(showCounts, document.querySelector('#freshness'))
+function showCounts({ nodes }) {
+  for (const { name, lastValue } of nodes) boards.get(name)(lastValue ?? 0)
+}
+
+subscribe(COUNTS, readIds, showCounts, document.querySelector('#freshness'))

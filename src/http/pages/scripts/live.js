@@ -3,70 +3,75 @@
 import { ask } from './api.js'
 import { setText, withProgress } from './messages.js'
 
-/** Pauses before a stream that ended or was refused is opened again, in milliseconds: doubled each time. */
-const SHORTEST_PAUSE_MS = 500
-const LONGEST_PAUSE_MS = 15_000
+/** Pauses before a stream that has ended is opened again, in milliseconds: doubled after each failure. */
+const SHORTEST_MS = 500
+const LONGEST_MS = 15_000
 
 /**
  * Calls `show` with the data of each event of a subscription: the first has everything, the others have what changed.
- * The stream is closed while the page is hidden, as a browser opens six to a server at most. While there is no stream,
- * the same operation as a query reads the numbers, or the reason why there are none, which is shown in `element`.
+ * When the stream has ended, the same operation as a query reads the numbers, or the reason why there are none, which is
+ * shown in `element`; then the stream is opened again. `variablesOf` returns the variables, or a promise of them.
  */
-export function subscribe(operation, variables, show, element) {
-  const progress = element.querySelector('.progress')
-  const problem = element.querySelector('.problem')
-  const address = `/graphql?${new URLSearchParams({ query: `subscription ${operation}`, variables: JSON.stringify(variables) })}`
-  let source
-  let timer
-  let pauseMs = SHORTEST_PAUSE_MS
+export async function subscribe(operation, variablesOf, show, element) {
+  const [progress, problem] = ['.progress', '.problem'].map((selector) => element.querySelector(selector))
   let hasNumbers = false
+  let pauseMs = SHORTEST_MS
   let onFirst
-
-  function open() {
-    close()
-    if (document.hidden) return
-    source = new EventSource(address)
-    source.addEventListener('next', ({ data }) => {
-      const result = JSON.parse(data)
-      // Without data, it says why the stream ends.
-      if (result.data) update(result.data)
-    })
-    source.addEventListener('complete', retry)
-    // A browser doesn't open a stream again that was refused, so this page does it in all cases.
-    source.addEventListener('error', retry)
-  }
-
-  function close() {
-    source?.close()
-    clearTimeout(timer)
-  }
+  withProgress(progress, 'Loading the numbers…', () => new Promise((resolve) => (onFirst = resolve)))
 
   function update(data) {
     show(data)
     hasNumbers = true
-    pauseMs = SHORTEST_PAUSE_MS
+    pauseMs = SHORTEST_MS
     setText(problem, '')
-    onFirst?.()
+    onFirst()
   }
 
-  async function retry() {
-    close()
-    const own = source
+  for (;;) {
+    await untilVisible()
     try {
-      update(await ask(`query ${operation}`, variables))
+      const variables = await variablesOf()
+      await stream(`subscription ${operation}`, variables, update)
+      if (!document.hidden) update(await ask(`query ${operation}`, variables))
     } catch (error) {
       // Keeps the first reason: screen readers would announce each new text.
       if (problem.textContent === '') setText(problem, problemText(error, hasNumbers))
-      onFirst?.()
-      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
+      onFirst()
+      pauseMs = Math.min(2 * pauseMs, LONGEST_MS)
     }
-    // Unless it was opened again meanwhile.
-    if (own === source) timer = setTimeout(open, pauseMs * (0.5 + Math.random()))
+    await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.5 + Math.random())))
   }
+}
 
-  document.addEventListener('visibilitychange', open)
-  withProgress(progress, 'Loading the numbers…', () => new Promise((resolve) => (onFirst = resolve)))
-  open()
+/**
+ * Passes the data of each event on, until the stream ends or breaks. Closes it when the page is hidden: a browser opens
+ * six to a server at most.
+ */
+function stream(query, variables, update) {
+  const parameters = new URLSearchParams({ query, variables: JSON.stringify(variables) })
+  const source = new EventSource(`/graphql?${parameters}`)
+  return new Promise((resolve) => {
+    function end() {
+      source.close()
+      document.removeEventListener('visibilitychange', end)
+      resolve()
+    }
+    source.addEventListener('next', ({ data }) => {
+      const result = JSON.parse(data)
+      // The query gets the same errors, and shows them.
+      if (result.errors) end()
+      else update(result.data)
+    })
+    source.addEventListener('complete', end)
+    // Browsers don't open a stream again that was refused, so the page does it in all cases.
+    source.addEventListener('error', end)
+    document.addEventListener('visibilitychange', end)
+  })
+}
+
+async function untilVisible() {
+  while (document.hidden)
+    await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }))
 }
 
 function problemText({ code, message }, hasNumbers) {

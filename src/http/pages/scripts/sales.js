@@ -12,10 +12,9 @@ const ENDINGS = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
 
 /**
  * Lets a person buy a book, and shows the result beside the button until the next purchase there. The button is enabled
- * once the numbers are known, while copies are left. `refresh` reads the numbers of the page, after each purchase.
- * Returns a function that shows a state of the book's counter.
+ * once the numbers are known, while copies are left. Returns a function that shows a state of the book's counter.
  */
-export function openSale(element, title, refresh) {
+export function openSale(element, title) {
   const [button, sold, fewLeft, result, problem] = ['button', '.sold', '.left', '.result', '.problem'].map(
     (selector) => element.querySelector(selector),
   )
@@ -44,7 +43,6 @@ export function openSale(element, title, refresh) {
       setText(problem, problemText(title, error))
     }
     isBuying = false
-    refresh()
   }
 
   /** Shows a state unless a newer one is shown, as answers may arrive out of order. Returns whether it did. */
