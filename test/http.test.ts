@@ -171,6 +171,7 @@ it.each([
     headers: { origin, 'content-type': 'application/json' },
     body: '{"query":"{ __typename }"}',
   })
+  expect(request.status).toBe(isAllowed ? 200 : 403)
   for (const { headers } of [preflight, request]) {
     expect(headers.get('access-control-allow-origin')).toBe(isAllowed ? origin : null)
     expect(headers.get('access-control-allow-credentials')).toBeNull()

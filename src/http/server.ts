@@ -7,7 +7,13 @@ import { createConnectionLimit } from './access/connectionLimit.ts'
 import { takeCredential } from './access/credentials.ts'
 import type { AccessSettings } from './access/settings.ts'
 import { createTokens } from './access/tokens.ts'
-import { createCors, createHostCheck, isLoopback, withHeaders } from './connections/access.ts'
+import {
+  createCors,
+  createHostCheck,
+  createOriginCheck,
+  isLoopback,
+  withHeaders,
+} from './connections/access.ts'
 import { openConnections } from './connections/connections.ts'
 import { HttpError, overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
@@ -85,7 +91,8 @@ export async function listen({
   let liveQueries: LiveQueries | undefined
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
-  const corsHeaders = createCors(allowedOrigins, onLoopback, warn)
+  const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
+  const corsHeaders = createCors(isAllowedOrigin, warn)
   const { reserve, release, closeUnused } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
@@ -120,6 +127,7 @@ export async function listen({
         apiKeys: options.nth.apiKeys,
         tokens: issuer && createTokens(issuer),
         onLoopback: onLoopback(),
+        isAllowedOrigin,
       })
       liveQueries = openLiveQueries(options.nth, { maxStreams, heartbeatMs, onFault })
       const api = createApi({ ...options, liveQueries, reserve })

@@ -183,6 +183,22 @@ it('lets any page ask in a preflight whether it may send a key', async () => {
   }
   expect(await preflight('authorization,content-type')).toEqual([204, EVIL, 'authorization,content-type'])
   expect(await preflight('content-type')).toEqual([204, null, null])
+  expect(await preflight('content-type,x-authorization')).toEqual([204, null, null])
+  expect(await preflight('Content-Type, Authorization')).toEqual([204, EVIL, 'Content-Type, Authorization'])
+})
+
+it('changes nothing for pages of other origins that send no key, whatever a browser sends before', async () => {
+  const { url, ask } = await startService()
+  const sent = async (headers: Record<string, string>) => {
+    const { status, code } = await call(url, { query: INCREMENT, ...headers })
+    return [status, code]
+  }
+  expect(await sent({ origin: EVIL })).toEqual([403, 'FORBIDDEN'])
+  expect(await sent({ origin: EVIL, 'x-authorization': '1' })).toEqual([403, 'FORBIDDEN'])
+  expect(await sent({ origin: 'null' })).toEqual([403, 'FORBIDDEN'])
+  expect(await ask(READ)).toEqual({ counter: { value: 0 } })
+  expect(await sent({ origin: url })).toEqual([200, undefined])
+  expect(await sent({ origin: 'http://localhost:5173' })).toEqual([200, undefined])
 })
 
 it('takes keys of pages in the address, and no others', async () => {

@@ -7,7 +7,7 @@ import { NthError } from '../../core/errors.ts'
 import { HttpError } from '../connections/httpError.ts'
 import { clientAddress, clientOf, exemptNetworks, isWithin, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
-import { pageFault } from './pageOrigins.ts'
+import { isOwnPage, pageFault } from './pageOrigins.ts'
 import { createRateLimits } from './rateLimits.ts'
 import { type AccessSettings, isUnprotected } from './settings.ts'
 import type { Tokens } from './tokens.ts'
@@ -38,6 +38,8 @@ interface AuthenticationOptions {
   tokens: Tokens | undefined
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
+  /** Whether pages of an origin may call without credentials. */
+  isAllowedOrigin: (origin: string) => boolean
 }
 
 /** Keys that don't exist, which an address may have looked up in a minute. */
@@ -56,11 +58,13 @@ export function createAuthentication({
   apiKeys,
   tokens,
   onLoopback,
+  isAllowedOrigin,
 }: AuthenticationOptions): Authenticate {
   const { adminKey, publicOrigin, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
+  const pages = { publicOrigin, onLoopback }
   const trusted = networksOf(trustedProxies)
   const exempt = exemptNetworks(trustedProxies)
   const limits = createRateLimits(() => performance.now())
@@ -84,7 +88,7 @@ export function createAuthentication({
       const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
       throw new HttpError(403, 'FORBIDDEN', message)
     }
-    const fault = pageFault(request, origins, publicOrigin)
+    const fault = pageFault(request, origins, pages)
     if (fault) throw fault
     return access(request, caller, perMinute ?? (origins ? browserPerMinute : undefined))
   }
@@ -105,6 +109,10 @@ export function createAuthentication({
 
   return (request, credential) => {
     if (!credential) {
+      const { origin } = request.headers
+      // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
+      if (origin !== undefined && !isAllowedOrigin(origin) && !isOwnPage(origin, request, pages))
+        throw foreignPage(origin)
       if (isOpen && isForwarded(request)) throw behindProxy()
       return access(request, nobody, anonymousPerMinute)
     }
@@ -152,6 +160,11 @@ function asHttpError(error: unknown): never {
 
 function isForwarded({ headers }: IncomingMessage): boolean {
   return Object.keys(headers).some((name) => FORWARDED.test(name))
+}
+
+function foreignPage(origin: string): HttpError {
+  const message = `Pages of ${origin} may not call without credentials. To allow it, add it to NTH_ALLOWED_ORIGINS.`
+  return new HttpError(403, 'FORBIDDEN', message)
 }
 
 function behindProxy(): HttpError {

@@ -43,31 +43,34 @@ export function createHostCheck(allowedOrigins: readonly string[], onLoopback: b
 }
 
 /**
- * Creates a function that returns the CORS headers of a response: without cookies, and without access for other origins
- * to requests without an API key. They are on every response of the server, so that its errors can be read as well.
+ * Creates the check of origins whose pages may call without credentials.
  *
  * @param allowedOrigins origins whose pages may call; `*` is any
  * @param onLoopback whether the server is reachable from this machine only; then pages of this machine may call, too
- * @param warn called once for each origin that was rejected
  */
-export function createCors(
-  allowedOrigins: readonly string[],
-  onLoopback: () => boolean,
-  warn: (message: string) => void,
-) {
-  const reported = new Set<string>()
-
-  function isAllowed(origin: string): boolean {
+export function createOriginCheck(allowedOrigins: readonly string[], onLoopback: () => boolean) {
+  return (origin: string): boolean => {
     if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return true
     const url = onLoopback() ? parsed(origin) : undefined
     return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
   }
+}
+
+/**
+ * Creates a function that returns the CORS headers of a response: without cookies, and without access for other origins
+ * to requests without an API key. They are on every response of the server, so that its errors can be read as well.
+ *
+ * @param isAllowed whether pages of an origin may call without credentials
+ * @param warn called once for each origin that was rejected
+ */
+export function createCors(isAllowed: (origin: string) => boolean, warn: (message: string) => void) {
+  const reported = new Set<string>()
 
   return ({ method, headers }: IncomingMessage, hasCredential = false): HeaderList => {
     const { origin, host, 'access-control-request-headers': requested = '' } = headers
     if (!origin) return VARY
     // Whether a page may use a key is decided by the key, which a preflight doesn't have; the page can read a refusal.
-    const isByKey = hasCredential || (method === 'OPTIONS' && /\bauthorization\b/i.test(requested))
+    const isByKey = hasCredential || (method === 'OPTIONS' && namesIn(requested).includes('authorization'))
     if (!isByKey && !isAllowed(origin)) {
       const url = parsed(origin)
       // The server's own pages are not rejected, and what is no origin isn't reported.
@@ -83,6 +86,11 @@ export function createCors(
     const methods = ['access-control-allow-methods', 'GET, POST', 'access-control-max-age', MAX_AGE_S]
     return [...allowed, ...methods, 'access-control-allow-headers', requested]
   }
+}
+
+/** The names in a list of headers, in lower case. */
+function namesIn(list: string): string[] {
+  return list.split(',').map((name) => name.trim().toLowerCase())
 }
 
 /** Sets headers for code that doesn't get them as a list. */
