@@ -1,9 +1,8 @@
 import { brandWithType } from '@pothos/core'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import type { Topic, Watched } from '../core/live/topics.ts'
-import { splitNames } from '../core/names.ts'
 import * as checks from './arguments/checks.ts'
-import { decodeId, keyOf } from './arguments/ids.ts'
+import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments/ids.ts'
 import { builder, type Context } from './builder.ts'
 import { Counter, type CounterSource, countersNamespace } from './counters/counter.ts'
 import { fieldsBelow } from './selections.ts'
@@ -94,8 +93,7 @@ function topicOf(id: string): Topic {
   const { typename, id: names } = decodeId(id)
   if (typename === 'Reservation') return { kind: 'reservation', key: { token: names } }
   if (typename === 'Counter') return { kind: 'counter', key: keyOf(names) }
-  const [namespace = '', sequence = '', group = ''] = splitNames(names)
-  return { kind: 'sequenceGroup', key: { namespace, sequence, group } }
+  return { kind: 'sequenceGroup', key: sequenceGroupKeyOf(names) }
 }
 
 function nodeOf({ topic, state }: Watched) {

@@ -22,13 +22,17 @@ it('believes no hop before the last untrusted one, nor what is no address', () =
   expect(addressOf('10.0.0.1', '9.9.9.9, 5.6.7.8, 10.0.0.2', proxies)).toBe('5.6.7.8')
   expect(addressOf('10.0.0.1', '10.9.9.9, 10.0.0.2', proxies)).toBe('10.9.9.9')
   expect(addressOf('10.0.0.1', '5.6.7.8, unknown', proxies)).toBe('10.0.0.1')
-  expect(addressOf('10.0.0.1', '5.6.7.8:4711', proxies)).toBe('10.0.0.1')
+  expect(addressOf('10.0.0.1', '5.6.7.8:4711', proxies)).toBe('5.6.7.8')
+  expect(addressOf('10.0.0.1', '"[2001:db8::1]"', proxies)).toBe('10.0.0.1')
+  expect(addressOf('10.0.0.1', '[2001:db8::1]:4711', proxies)).toBe('2001:db8::1')
+  expect(addressOf('10.0.0.1', '[2001:db8::1]', proxies)).toBe('2001:db8::1')
   expect(addressOf('10.0.0.1', ', ,', proxies)).toBe('10.0.0.1')
 })
 
 it('counts the addresses of a /64 network of IPv6 as one client', () => {
   expect(clientOf('1.2.3.4')).toBe('1.2.3.4')
   expect(clientOf('::ffff:1.2.3.4')).toBe('1.2.3.4')
+  expect(clientOf('::ffff:808:FF04')).toBe('8.8.255.4')
   expect(clientOf('2001:db8:1:2:3:4:5:6')).toBe('2001:db8:1:2')
   expect(clientOf('2001:DB8:1:2::6')).toBe('2001:db8:1:2')
   expect(clientOf('2001:db8::6')).toBe('2001:db8:0:0')

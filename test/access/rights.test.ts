@@ -306,3 +306,45 @@ it('rejects grants and keys that make no sense', async () => {
     argument: 'id',
   })
 })
+
+it('refuses long lists of names that are not granted at once, by one error or by their cost', async () => {
+  const { as, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], prefix: 'mine' }])
+  const names = Array.from({ length: 500 }, (_, index) => `n${index}`)
+  const aliases = Array.from({ length: 20 }, (_, index) => `a${index}: counters(names: $names) { value }`)
+  const query = `query ($names: [String!]!) { ${aliases.join(' ')} }`
+  const anonymous = await as(undefined).send(query, { names })
+  expect(codesOf(anonymous)).toEqual(aliases.map(() => 'UNAUTHENTICATED'))
+  const { errors = [] } = await as(secret).send(query, { names })
+  const costly = errors.filter(({ extensions }) => extensions.code === 'BAD_USER_INPUT')
+  expect(costly).toHaveLength(16)
+  expect(costly[0]?.extensions.limit).toBe(100_000)
+  const wrong = await as(secret).refusal('{ counters(names: ["other", "mine", ""]) { value } }')
+  expect(wrong).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'names.2' })
+  const long = await as(secret).refusal(`{ nodes(ids: [${'"x" '.repeat(9000)}]) { id } }`)
+  expect(long).toMatchObject({ code: 'BAD_USER_INPUT', limit: 500 })
+})
+
+it('does not let a repeated restart read what comes next', async () => {
+  const { admin, as, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['WRITE'], namespace: 'shop' }])
+  const restart = (key: string) =>
+    `mutation { restartSequence(name: "s", namespace: "shop", nextValue: 100${key}) { name nextValue } }`
+  expect(await as(secret).ask(restart(''))).toEqual({ restartSequence: { name: '', nextValue: 100 } })
+  await admin.ask('mutation { nextInSequence(name: "s", namespace: "shop") { value } }')
+  expect(await as(secret).refusal(restart(', idempotencyKey: "k"'))).toMatchObject({ code: 'FORBIDDEN' })
+})
+
+it('takes neither ids of keys nor expiries that are too large', async () => {
+  const { admin } = await startProtected()
+  const id = Buffer.from('ApiKey:9999999999999999').toString('base64url')
+  expect(await admin.refusal(`mutation { revokeApiKey(id: "${id}") { id } }`)).toMatchObject({
+    code: 'BAD_USER_INPUT',
+  })
+  const create = (at: string) =>
+    `mutation { createApiKey(label: "x", grants: [{ scopes: [READ] }], expiresAt: "${at}") { secret } }`
+  expect(await admin.refusal(create('9999-12-31T23:59:59.999-10:00'))).toMatchObject({
+    code: 'BAD_USER_INPUT',
+    argument: 'expiresAt',
+  })
+})

@@ -16,6 +16,7 @@ async function startIssuer() {
   const rsa = await generateKeyPair('RS256', { extractable: true })
   const ed = await generateKeyPair('EdDSA', { extractable: true })
   let isUp = true
+  let fetches = 0
   const published = await Promise.all(
     Object.entries({ es: keys, rsa, ed }).map(async ([kid, { publicKey }]) => ({
       ...(await exportJWK(publicKey)),
@@ -23,6 +24,7 @@ async function startIssuer() {
     })),
   )
   const server = createServer((_, response) => {
+    fetches += 1
     response.statusCode = isUp ? 200 : 500
     response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: published }))
   })
@@ -50,6 +52,7 @@ async function startIssuer() {
     rsa,
     ed,
     published,
+    fetches: () => fetches,
     fail: () => {
       isUp = false
     },
@@ -131,7 +134,7 @@ it('allows clocks to differ by half a minute', async () => {
 })
 
 it('keeps the keys of an issuer that does not answer, and says so if it has none', async () => {
-  const { settings, token, fail } = await startIssuer()
+  const { settings, token, fail, fetches } = await startIssuer()
   const { as } = await startProtected({ access: { tokens: settings } })
   await as(await token()).ask(BOUGHT)
   fail()
@@ -141,6 +144,10 @@ it('keeps the keys of an issuer that does not answer, and says so if it has none
   const fresh = await startProtected({ access: { tokens: settings } })
   const { status, errors } = await fresh.as(await token()).send(BOUGHT)
   expect([status, errors?.[0]?.extensions.code]).toEqual([503, 'UNAVAILABLE'])
+  const before = fetches()
+  for (let time = 0; time < 20; time++)
+    expect((await fresh.as(await token({}, { kid: `unknown ${time}` })).send(BOUGHT)).status).toBe(503)
+  expect(fetches()).toBe(before)
 })
 
 it('binds tokens to origins and a rate of their own, and keeps idempotency keys of subjects apart', async () => {

@@ -17,9 +17,30 @@ const SHORT_LIST = 1000
 
 let tick: { since: number; values: number } | undefined
 
+/** Work that waits for room, in order of arrival. */
+const waiting = new Set<{ values: number; start: () => void }>()
+let isStarting = false
+
 /** Waits for a tick with room for this many values, and takes it. Work that fits no tick gets one of its own. */
-export async function untilRoom(values: number): Promise<void> {
-  while (!hasRoom(values)) await nextTick()
+export function untilRoom(values: number): Promise<void> {
+  if (waiting.size === 0 && hasRoom(values)) return Promise.resolve()
+  return new Promise((start) => {
+    waiting.add({ values, start })
+    if (!isStarting) void startWaiting()
+  })
+}
+
+/** One loop for all that waits: if each waited by itself, n of them would ask n times in every tick. */
+async function startWaiting(): Promise<void> {
+  isStarting = true
+  for (const work of waiting) {
+    while (!hasRoom(work.values)) await nextTick()
+    waiting.delete(work)
+    work.start()
+    // Lets it run before the clock is checked again.
+    await undefined
+  }
+  isStarting = false
 }
 
 /** Takes room for this many values in the current tick. Returns whether there was enough. */

@@ -29,7 +29,7 @@ const TOKEN_BYTES = 16
 export type Sequences = ReturnType<typeof openSequences>
 
 export function openSequences({ store, groupCommit, retentionIn, now, deadline }: Means<SequenceStore>) {
-  const { read } = batchReads(keyText, store.readSequences, unused)
+  const { read, readMany } = batchReads(keyText, store.readSequences, unused)
   const { read: readSequenceGroup, readMany: readSequenceGroups } = batchReads(
     sequenceGroupKeyText,
     async (keys) => {
@@ -69,6 +69,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     read,
     readSequenceGroup,
     /** Results are in the order of the keys. */
+    readMany,
     readSequenceGroups,
     list: store.list,
 

@@ -1,12 +1,16 @@
 import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
-import { isUnrestricted } from '../../core/access/caller.ts'
+import { isAllowed, isUnrestricted, refusal } from '../../core/access/caller.ts'
 import { NthError } from '../../core/errors.ts'
 import type { Context } from '../builder.ts'
+import { spendValues } from '../valueBudget.ts'
 import { type Rule, rules } from './rules.ts'
 
 type Field = GraphQLField<unknown, Context>
 type Resolver = NonNullable<Field['resolve']>
 type Arguments = Record<string, unknown>
+
+/** What an element that is refused costs, in values: an error takes some 50 µs. */
+const VALUES_OF_A_REFUSAL = 50
 
 /**
  * Wraps the resolvers of all fields with a rule, so that they check the caller's rights first, and then the changes that
@@ -36,13 +40,21 @@ function whole(resolve: Resolver, { check }: Rule): Resolver {
 }
 
 /** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
-function elementwise(resolve: Resolver, { argument, check }: NonNullable<Rule['elements']>): Resolver {
+function elementwise(
+  resolve: Resolver,
+  { argument, check, validate }: NonNullable<Rule['elements']>,
+): Resolver {
   return async (parent, args, context, info) => {
-    if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
+    const { caller } = context
+    if (isUnrestricted(caller)) return resolve(parent, args, context, info)
+    if (!isAllowed(caller, 'READ')) throw refusal(caller, 'READ')
     // The schema requires a list of texts.
     const elements = (args as Arguments)[argument] as string[]
+    // The resolver rejects it, before it does anything.
+    if ('issues' in validate['~standard'].validate(elements)) return resolve(parent, args, context, info)
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
     const visible = elements.filter((_, index) => verdicts[index] === undefined)
+    spendValues(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)
     // An empty list may be refused for its length.
     const isResolved = visible.length > 0 || elements.length === 0
     const found = isResolved ? await resolve(parent, { ...args, [argument]: visible }, context, info) : []

@@ -11,6 +11,7 @@ import type { Scope, Target } from '../../core/access/grants.ts'
 import type { CounterDelta } from '../../core/counters/counters.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import { noSuchReservation } from '../../core/sequences/state.ts'
+import * as checks from '../arguments/checks.ts'
 import { decodeId, idFault } from '../arguments/ids.ts'
 import type { Context } from '../builder.ts'
 import { createMeasure, sumBelow } from '../selections.ts'
@@ -26,6 +27,8 @@ export interface Rule {
   /** For fields that return a list of what an argument lists: checks an element. */
   elements?: {
     argument: string
+    /** The check of the argument, which its resolver makes as well. */
+    validate: typeof checks.names | typeof checks.ids
     check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
   }
 }
@@ -50,7 +53,7 @@ type Arguments = any
  */
 export const rules: Record<string, Rule> = {
   'Query.node': reached('the names in the id; for a reservation, its sequence', ({ id }) => id),
-  'Query.nodes': readOfNodes(),
+  'Query.nodes': readOfNodes(checks.ids),
   'Query.counter': onName('READ'),
   'Query.counters': readOfCounters(),
   'Query.sequence': onName('READ'),
@@ -64,7 +67,7 @@ export const rules: Record<string, Rule> = {
   'Query.apiKeys': admin(),
 
   'Subscription.counters': readOfCounters(),
-  'Subscription.nodes': readOfNodes(),
+  'Subscription.nodes': readOfNodes(checks.topicIds),
 
   'Mutation.increment': {
     scope: 'ADD',
@@ -90,7 +93,7 @@ export const rules: Record<string, Rule> = {
     covers: 'the name and `count`',
     check: ({ caller }, { args: { namespace, name, count } }) => {
       const limit = maxCountFor(caller, { namespace, name })
-      if (count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
+      if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
     },
   },
   'Mutation.restartSequence': onName('WRITE'),
@@ -162,9 +165,10 @@ function onName(scope: Scope): Rule {
   return {
     scope,
     covers: 'the name',
-    check({ caller }, { args: { namespace, name }, info }) {
+    check({ caller, idempotencyKey }, { args: { namespace, name, ...args }, info }) {
       assertAllowed(caller, scope, { namespace, name })
-      if (scope !== 'READ' && selectsState(info)) assertAllowed(caller, 'READ', { namespace, name })
+      const hasKey = idempotencyKey !== undefined || args.idempotencyKey != null
+      if (scope !== 'READ' && selectsState(info, hasKey)) assertAllowed(caller, 'READ', { namespace, name })
     },
   }
 }
@@ -176,17 +180,18 @@ function readOfCounters(): Rule {
     check: () => undefined,
     elements: {
       argument: 'names',
+      validate: checks.names,
       check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
     },
   }
 }
 
-function readOfNodes(): Rule {
+function readOfNodes(validate: typeof checks.ids): Rule {
   return {
     scope: 'READ',
     covers: 'the names in each id',
     check: () => undefined,
-    elements: { argument: 'ids', check: (context, _, id) => checkId(context, id) },
+    elements: { argument: 'ids', validate, check: (context, _, id) => checkId(context, id) },
   }
 }
 
@@ -291,8 +296,12 @@ const selectsStateOf: Record<string, (info: GraphQLResolveInfo) => boolean> = {
   SequenceGroup: selectsAny('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
 }
 
-function selectsState(info: GraphQLResolveInfo): boolean {
-  return selectsStateOf[getNamedType(info.returnType).name]?.(info) ?? false
+/** What a mutation set; a repeat with the same key returns the present state instead. */
+const selectsWhatWasSet = selectsAny('nextValue', 'nextFormatted')
+
+function selectsState(info: GraphQLResolveInfo, hasKey: boolean): boolean {
+  const selects = selectsStateOf[getNamedType(info.returnType).name]?.(info) ?? false
+  return selects || (hasKey && selectsWhatWasSet(info))
 }
 
 function selectsAny(...names: string[]) {

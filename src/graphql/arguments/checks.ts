@@ -11,7 +11,7 @@ import { MAX_BUCKETS } from '../../core/counters/historyRange.ts'
 import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
 import type { SequenceDefinitionChange } from '../../core/sequences/definition.ts'
-import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
+import { LAST_INSTANT, PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
 import { decodeId, idFault } from './ids.ts'
 
 /**
@@ -98,7 +98,9 @@ export const grants = check((list: readonly (Omit<Grant, 'namespace' | 'names'> 
 export const origins = listOf(originFault, 1, MAX_ORIGINS, 'origins')
 export const perMinute = between(1, MAX_PER_MINUTE)
 export const future = check((at: Date) =>
-  at.getTime() > Date.now() ? undefined : { message: 'must be in the future' },
+  at.getTime() > Date.now() && at.getTime() < LAST_INSTANT
+    ? undefined
+    : { message: 'must be in the future, before the year 2100' },
 )
 
 export const count = between(1, MAX_BLOCK)

@@ -1,5 +1,6 @@
 import type { CounterKey } from '../../core/counters/state.ts'
 import { type Fault, nameFault, splitNames, textFault } from '../../core/names.ts'
+import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {
@@ -7,7 +8,7 @@ const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = 
   Counter: [nameFault, nameFault],
   Sequence: [nameFault, nameFault],
   SequenceGroup: [nameFault, nameFault, textFault],
-  ApiKey: [(id) => (/^[1-9]\d{0,15}$/.test(id) ? undefined : { message: 'is not a number' })],
+  ApiKey: [(id) => (/^[1-9]\d{0,14}$/.test(id) ? undefined : { message: 'is not a number' })],
   Reservation: [(token) => (/^[0-9a-f]{32}$/.test(token) ? undefined : { message: 'is not a token' })],
 }
 
@@ -27,6 +28,12 @@ export function decodeId(id: string): { typename: string; id: string } {
 export function keyOf(names: string): CounterKey {
   const [namespace = '', name = ''] = splitNames(names)
   return { namespace, name }
+}
+
+/** The key in the names of a sequence group's ID. */
+export function sequenceGroupKeyOf(names: string): SequenceGroupKey {
+  const [namespace = '', sequence = '', group = ''] = splitNames(names)
+  return { namespace, sequence, group }
 }
 
 /** Longer than any ID: three names of 191 characters of up to 4 bytes make about 3 100 characters. */

@@ -21,7 +21,7 @@ const ReservationStateRef = builder.enumType('ReservationState', {
 builder.node(ReservationRef, {
   description: 'A number held until it is confirmed, released, or expires.',
   id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
-  loadWithoutCache: (token, { nth }) => nth.sequences.reservation(token),
+  loadManyWithoutCache: (tokens, { nth }) => nth.sequences.reservations(tokens.map((token) => ({ token }))),
   fields: (t) => ({
     value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
     formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),

@@ -1,8 +1,8 @@
 import type { Page } from '../../core/counters/pages.ts'
-import { joinNames, splitNames } from '../../core/names.ts'
+import { joinNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
-import { keyOf } from '../arguments/ids.ts'
+import { keyOf, sequenceGroupKeyOf } from '../arguments/ids.ts'
 import { keyArguments, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import { connectionOf, listedByName } from '../connection.ts'
@@ -22,7 +22,7 @@ export const group = textArgument('Name of the sequence group; empty: the unname
 builder.node(Sequence, {
   description: 'Issues numbers: 1, 2, 3 … unless defined otherwise. Created on first use.',
   id: { resolve: ({ namespace, name }) => joinNames(namespace, name) },
-  loadWithoutCache: (id, { nth }) => nth.sequences.read(keyOf(id)),
+  loadManyWithoutCache: (ids, { nth }) => nth.sequences.readMany(ids.map(keyOf)),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
     startValue: t.field(
@@ -101,10 +101,7 @@ function part<Part extends keyof SequenceDefinition, Type extends 'SafeInt' | 'B
 builder.node(SequenceGroup, {
   description: "A separate series of numbers in a sequence: one board's tickets.",
   id: { resolve: ({ namespace, sequence, group }) => joinNames(namespace, sequence, group) },
-  loadWithoutCache(id, { nth }) {
-    const [namespace = '', sequence = '', group = ''] = splitNames(id)
-    return nth.sequences.readSequenceGroup({ namespace, sequence, group })
-  },
+  loadManyWithoutCache: (ids, { nth }) => nth.sequences.readSequenceGroups(ids.map(sequenceGroupKeyOf)),
   fields: (t) => ({
     name: t.exposeString('group', { description: 'Name of the sequence group.' }),
     sequence: t.field({

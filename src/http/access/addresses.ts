@@ -2,6 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
 const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
+const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
+/** As some proxies send addresses: with a port, and those of IPv6 in brackets. */
+const WITH_PORT = /^(?:\[(.*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 
 /** Adds networks, as CIDR blocks such as `10.0.0.0/8`, or single addresses. Throws a RangeError for what is neither. */
 export function networksOf(blocks: readonly string[]): BlockList {
@@ -38,7 +41,9 @@ export function clientAddress({ socket, headers }: IncomingMessage, trusted: Blo
   const forwarded = headers['x-forwarded-for']
   const hops = (Array.isArray(forwarded) ? forwarded.join(',') : (forwarded ?? '')).split(',')
   while (hops.length > 0 && isWithin(trusted, address)) {
-    const hop = (hops.pop() ?? '').trim()
+    const sent = (hops.pop() ?? '').trim()
+    const [, ipv6, ipv4] = WITH_PORT.exec(sent) ?? []
+    const hop = ipv6 ?? ipv4 ?? sent
     // What isn't an address can't be followed.
     if (!isIPv4(hop) && !isIPv6(hop)) break
     address = hop
@@ -61,5 +66,8 @@ export function clientOf(address: string): string {
 }
 
 function withoutMapping(address: string): string {
-  return IPV4_IN_IPV6.exec(address)?.[1] ?? address
+  const [, high, low] = IPV4_IN_HEXADECIMAL.exec(address) ?? []
+  if (high === undefined || low === undefined) return IPV4_IN_IPV6.exec(address)?.[1] ?? address
+  const parts = [high, low].map((part) => Number.parseInt(part, 16))
+  return parts.flatMap((part) => [part >> 8, part & 255]).join('.')
 }

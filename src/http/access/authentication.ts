@@ -95,14 +95,15 @@ export function createAuthentication({
 
   function findKey(request: IncomingMessage, secret: string, hashed: string) {
     const bucket = () => `unknown\n${clientOfRequest(request)}`
+    // Taken before the look-up, as many may be under way, and given back for a key that exists.
     const found = apiKeys.find(secret, hashed, () => {
-      const retryAfterMs = limits.pauseMs(bucket(), UNKNOWN_PER_MINUTE)
+      const retryAfterMs = limits.take(bucket(), UNKNOWN_PER_MINUTE)
       if (retryAfterMs === 0) return
       throw new HttpError(429, 'RATE_LIMITED', 'Too many unknown keys from this address.', { retryAfterMs })
     })
     if (!(found instanceof Promise)) return identified(found)
     return found.then((key) => {
-      if (!key) limits.take(bucket(), UNKNOWN_PER_MINUTE)
+      if (key) limits.take(bucket(), UNKNOWN_PER_MINUTE, -1)
       return identified(key)
     }, asHttpError)
   }

@@ -30,19 +30,13 @@ export function createRateLimits(now: () => number) {
   }
 
   return {
-    /** Takes some from a bucket. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
+    /** Takes some from a bucket, or gives them back if negative. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
     take(name: string, perMinute: number, count = 1): number {
       const { tokens, at } = filled(name, perMinute)
       const missing = Math.min(count, perMinute) - tokens
       if (missing > 0) return Math.ceil((missing * MINUTE_MS) / perMinute)
       buckets.set(name, { tokens: tokens - count, at })
       return 0
-    },
-
-    /** The pause until a bucket has one, in milliseconds. */
-    pauseMs(name: string, perMinute: number): number {
-      const missing = 1 - filled(name, perMinute).tokens
-      return missing > 0 ? Math.ceil((missing * MINUTE_MS) / perMinute) : 0
     },
   }
 }

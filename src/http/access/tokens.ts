@@ -1,4 +1,11 @@
-import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from 'jose'
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type FetchImplementation,
+  type JWTPayload,
+  jwtVerify,
+} from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { Caller } from '../../core/access/caller.ts'
@@ -13,6 +20,8 @@ const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
 const LEEWAY_S = 30
 /** How often the issuer's keys are fetched again, in milliseconds. */
 const REFRESH_MS = 600_000
+/** How long no other fetch is tried after one that failed, in milliseconds. */
+const RETRY_MS = 10_000
 /** How long a verified token is remembered, in milliseconds: as long as a key that the issuer has withdrawn still holds. */
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
@@ -48,7 +57,10 @@ export type Tokens = ReturnType<typeof createTokens>
 /** Verifies JSON Web Tokens of one issuer (RFC 7519), by its published keys (RFC 7517). */
 export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
   // Keys in memory hold while the issuer doesn't answer; they are fetched again here, and for an unknown `kid`.
-  const keys = createRemoteJWKSet(new URL(jwksUrl), { cacheMaxAge: Number.POSITIVE_INFINITY })
+  const keys = createRemoteJWKSet(new URL(jwksUrl), {
+    cacheMaxAge: Number.POSITIVE_INFINITY,
+    [customFetch]: patientFetch(),
+  })
   const remembered = new LRUCache<string, Identified & { expiresAtMs: number }>({
     max: MAX_REMEMBERED,
     ttl: REMEMBERED_MS,
@@ -88,6 +100,20 @@ export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
       remembered.set(text, found)
       return found
     },
+  }
+}
+
+/** A fetch that isn't tried again for a while after it has failed: forged tokens must not cause one each. */
+function patientFetch(): FetchImplementation {
+  let failedAt = Number.NEGATIVE_INFINITY
+  return async (...request) => {
+    if (performance.now() - failedAt < RETRY_MS) throw new Error("The issuer didn't answer a moment ago")
+    const response = await fetch(...request).catch(() => undefined)
+    if (response?.ok) return response
+    failedAt = performance.now()
+    throw new Error(
+      `The issuer's keys can't be fetched: ${response ? `status ${response.status}` : 'no answer'}`,
+    )
   }
 }
 

@@ -93,8 +93,8 @@ async function noteUse(connection: Connection, uses: readonly { id: number; at: 
   for (const { id, at } of uses.toSorted((a, b) => a.id - b.id)) {
     await connection.query(
       `update api_key
-          set last_used_at = greatest(coalesce(last_used_at, ${instant(0)}), ${instant(at)})
-        where id = ${integer(id)}`,
+          set last_used_at = ${instant(at)}
+        where id = ${integer(id)} and (last_used_at is null or last_used_at < ${instant(at)})`,
     )
   }
 }
