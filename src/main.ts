@@ -5,6 +5,7 @@ import type { App } from './app.ts'
 import { answerTo } from './process/commandLine.ts'
 import { readConfig } from './process/config.ts'
 import { keepRequestsYoung } from './process/heap.ts'
+import { openFilesWarning } from './process/openFiles.ts'
 
 const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
 const ending = new AbortController()
@@ -31,6 +32,8 @@ async function start(): Promise<App | undefined> {
   const answer = answerTo(process.argv.slice(2))
   if (answer !== undefined) return void process.stdout.write(answer)
   const config = readConfig()
+  const warning = openFilesWarning()
+  if (warning) operator.warn(warning)
   // Imported now: it takes a second, which a mistake in the configuration need not wait for.
   const { startApp } = await import('./app.ts')
   return startApp({ ...operator, config, signal: ending.signal })

@@ -17,6 +17,7 @@ Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables
   NTH_ANONYMOUS_PER_MINUTE   maximum changes a minute from an address without a key (unlimited)
   NTH_BROWSER_PER_MINUTE     the same for keys of pages without a limit of their own (300)
   NTH_MAX_CONNECTIONS_PER_ADDRESS  maximum connections from an address (1000)
+  NTH_MAX_STREAMS_PER_CLIENT  maximum subscriptions of a key from an address (100)
   NTH_TRUST_PROXY            networks of proxies whose X-Forwarded-For is believed (none)
   NTH_PUBLIC_URL             URL under which browsers reach this server's own pages (its own)
   NTH_JWT_ISSUER             accept tokens of this issuer (none), with

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { errorCodes } from '../../src/core/errors.ts'
 import { rules } from '../../src/graphql/access/rules.ts'
+import { subscribe } from '../support/events.ts'
 import { startService } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -64,12 +65,15 @@ it('shows what its examples print, in any file, also when they are run once more
 })
 
 it('shows no GraphQL that the server rejects, unless with its error', async () => {
-  const { ask } = await startService()
+  const { url, ask } = await startService()
   const operations = (await docs())
     .flatMap(({ text }) => blocksOf(text))
     .filter(({ language, next }) => language === 'graphql' && !(next && isResponse(next)))
   expect(operations.length).toBeGreaterThan(5)
-  for (const { text } of operations) await ask(text)
+  for (const { text } of operations) {
+    if (text.startsWith('subscription')) await (await subscribe(url, text)).data()
+    else await ask(text)
+  }
 })
 
 it('explains every error code, with a request that causes it and its response', async () => {

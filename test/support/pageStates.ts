@@ -28,7 +28,7 @@ export const states: Record<string, State> = {
     path: '/',
     async after(window) {
       await says(window, '0 of 100 copies sold')
-      await cutOff(window, 'query ')
+      await window.context().setOffline(true)
       await says(window, 'The numbers may be old')
     },
   },
@@ -69,7 +69,7 @@ export const states: Record<string, State> = {
     path: BOOK,
     async after(window) {
       await says(window, 'No sales yet')
-      await cutOff(window, 'query ')
+      await window.context().setOffline(true)
       await says(window, 'The numbers may be old')
       await holdBack(window, 'mutation')
       await press(window, 'Buy Bulldozer')
@@ -115,7 +115,7 @@ export const states: Record<string, State> = {
       await window.getByRole('textbox', { name: 'ROCK' }).fill('Roll')
       await press(window, 'New ticket on ROCK')
       await says(window, 'Taking a number…')
-      await cutOff(window, 'query Boards')
+      await window.context().setOffline(true)
       await says(window, 'The numbers may be old')
     },
   },
@@ -179,7 +179,7 @@ export const states: Record<string, State> = {
 function loading(path: string): State {
   return {
     path,
-    before: (window) => holdBack(window, 'query '),
+    before: (window) => holdBack(window, ''),
     after: (window) => says(window, 'Loading the numbers…'),
   }
 }
