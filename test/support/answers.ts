@@ -40,6 +40,25 @@ export async function cutOff(window: Page, text = ''): Promise<Held> {
   }
 }
 
+/** Lets `loseNumbers` end the streams of a page that is opened later. */
+export function recordStreams(window: Page): Promise<unknown> {
+  return window.addInitScript(`
+    window.streams = []
+    window.EventSource = class extends EventSource {
+      constructor(url) {
+        super(url)
+        streams.push(this)
+      }
+    }
+  `)
+}
+
+/** Ends the streams of a page as if the connection broke, and fails everything by which it reads its numbers. */
+export async function loseNumbers(window: Page): Promise<void> {
+  for (const kind of ['query ', 'subscription ']) await cutOff(window, kind)
+  await window.evaluate('for (const stream of streams) stream.dispatchEvent(new Event("error"))')
+}
+
 /** Lets the next such requests, `times` of them, reach the server, and loses their answers. */
 export async function loseAnswers(window: Page, text: string, times: number): Promise<{ count(): number }> {
   let count = 0

@@ -1,4 +1,4 @@
-import { cutOff, holdBack, refuseAll } from './answers.ts'
+import { cutOff, holdBack, loseNumbers, recordStreams, refuseAll } from './answers.ts'
 import type { Window } from './browser.ts'
 import { expireAll } from './invoices.ts'
 import type { Service } from './service.ts'
@@ -26,9 +26,10 @@ export const states: Record<string, State> = {
   'the shop without a server': withoutServer('/'),
   'the shop with old numbers': {
     path: '/',
+    before: recordStreams,
     async after(window) {
       await says(window, '0 of 100 copies sold')
-      await window.context().setOffline(true)
+      await loseNumbers(window)
       await says(window, 'The numbers may be old')
     },
   },
@@ -67,9 +68,10 @@ export const states: Record<string, State> = {
   'a book without a server': withoutServer(BOOK),
   'a book with old numbers, buying': {
     path: BOOK,
+    before: recordStreams,
     async after(window) {
       await says(window, 'No sales yet')
-      await window.context().setOffline(true)
+      await loseNumbers(window)
       await says(window, 'The numbers may be old')
       await holdBack(window, 'mutation')
       await press(window, 'Buy Bulldozer')
@@ -105,6 +107,7 @@ export const states: Record<string, State> = {
   'the boards without a server': withoutServer('/board'),
   'the boards with old numbers, a ticket under way and one refused': {
     path: '/board',
+    before: recordStreams,
     async after(window) {
       await says(window, '0 tickets')
       await refuseAll(window, 'NINJA"}', { code: 'UNAVAILABLE' })
@@ -115,7 +118,7 @@ export const states: Record<string, State> = {
       await window.getByRole('textbox', { name: 'ROCK' }).fill('Roll')
       await press(window, 'New ticket on ROCK')
       await says(window, 'Taking a number…')
-      await window.context().setOffline(true)
+      await loseNumbers(window)
       await says(window, 'The numbers may be old')
     },
   },
