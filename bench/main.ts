@@ -1,4 +1,5 @@
 import { bench } from './bench.ts'
+import { live } from './live.ts'
 import { million } from './million.ts'
 import { HELP, type Options, readOptions } from './options.ts'
 import { report } from './report.ts'
@@ -22,6 +23,10 @@ async function main(): Promise<number> {
 async function run(options: Options): Promise<void> {
   if (options.tickets) {
     console.log(await tickets({ rounds: options.rounds, say: console.error, signal: ending.signal }))
+    return
+  }
+  if (options.live) {
+    console.log(await live({ ...options, say: console.error, signal: ending.signal }))
     return
   }
   if (options.million) {

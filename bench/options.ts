@@ -12,6 +12,8 @@ export interface Options {
   workloads: Workload[]
   /** Whether only the million counters are measured. */
   million: boolean
+  /** Whether only subscribers are measured. */
+  live: boolean
   /** Whether only the tickets of two boards are measured, without HTTP. */
   tickets: boolean
 }
@@ -27,6 +29,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --distance <ms>  how far the database is away from all systems, each way (0)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
   --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
+  --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
   --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
@@ -51,6 +54,7 @@ export function readOptions(args: string[]): Options | undefined {
       distance: { type: 'string', default: '0' },
       only: { type: 'string', multiple: true, default: [] },
       tickets: { type: 'boolean', default: false },
+      live: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
@@ -62,6 +66,7 @@ export function readOptions(args: string[]): Options | undefined {
     distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
     million: values.only.includes(MILLION),
     tickets: values.tickets,
+    live: values.live,
     seconds: positive('--seconds', values.seconds),
     warmupSeconds: positive('--warmup', values.warmup),
     ...chosen(values.only.flatMap((ids) => ids.split(','))),

@@ -49,6 +49,7 @@ export const MILLION = 'million'
 const hot = ['hot']
 const many = numbered('counter', 10_000)
 const shown = numbered('shown', 100)
+const thousand = numbered('watched', 1000)
 const boards = ['MYBOARD', 'YOURBOARD']
 
 const durable: SystemId[] = ['nth', 'textbook', 'recipe', 'drizzle', 'redis']
@@ -85,6 +86,15 @@ export const workloads: readonly Workload[] = [
     names: hot,
     readShare: 0,
     systems: all,
+  },
+  {
+    id: 'thousand@64',
+    title: 'A thousand counters, 64 connections',
+    connections: 64,
+    kind: 'counter',
+    names: thousand,
+    readShare: 0,
+    systems: nthOnly,
   },
   {
     id: 'keyed@64',

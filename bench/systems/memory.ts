@@ -24,6 +24,7 @@ export function openMemoryNth(): Nth {
   return {
     apiKeys: {
       find: () => undefined,
+      isValid: notMeasured,
       create: notMeasured,
       revoke: notMeasured,
       read: notMeasured,
@@ -70,6 +71,12 @@ export function openMemoryNth(): Nth {
       valueIn: notMeasured,
     },
 
+    live: {
+      open() {
+        throw new Error('Not measured.')
+      },
+    },
+
     namespaces: {
       read: async (name) => ({ name, retention: DEFAULT_RETENTION }),
       list: notMeasured,
@@ -102,12 +109,15 @@ export function openMemoryNth(): Nth {
 
       readSequenceGroup: async (key) =>
         groups.get(`${key.namespace}\n${key.sequence}\n${key.group}`) ?? unused(key),
+      readSequenceGroups: notMeasured,
       read: async (key) => ({ ...key, definition: undefined, createdAt: null }),
+      readMany: notMeasured,
       restart: notMeasured,
       reserve: notMeasured,
       confirm: notMeasured,
       release: notMeasured,
       reservation: notMeasured,
+      reservations: notMeasured,
       sequenceGroupOfReservation: notMeasured,
       define: notMeasured,
       delete: notMeasured,

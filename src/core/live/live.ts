@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Retention } from '../counters/definition.ts'
 import { errorOf, NthError, unavailable } from '../errors.ts'
@@ -31,9 +32,13 @@ type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
 
 /** Minimum time from one tick to the next. */
 const TICK_MS = 100
-/** Pauses are this many times as long as the tick before, so that ticks take about a sixth of the time. */
-const PAUSE_FACTOR = 5
-const MAX_PAUSE_MS = 1000
+/** In a busy process, pauses are this many times as long as the tick before, so that ticks take a tenth of the time. */
+const PAUSE_FACTOR = 9
+/** Longest pause: so that there are two ticks a second, unless they themselves take long. */
+const MAX_PAUSE_MS = 400
+/** Utilisation of the event loop from which a process is busy, and how often it is measured. */
+const BUSY = 0.5
+const MEASURE_MS = 20
 /** Time from one read of everything that is watched to the next. */
 const POLL_MS = 300
 /** Maximum topics of a process. */
@@ -74,7 +79,8 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
   let isRunning = false
   let isClosed = false
   let lastPoll = 0
-  let nextTick = 0
+  /** When the next tick is allowed: at once then, or while the process is busy later. */
+  let next = { earliest: 0, latest: 0 }
   let wake: (() => void) | undefined
 
   function mark(entry: Entry): void {
@@ -91,20 +97,28 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
       const began = performance.now()
       await tick(began).catch(onFault)
       const ended = performance.now()
-      nextTick = Math.max(began + TICK_MS, ended + Math.min(PAUSE_FACTOR * (ended - began), MAX_PAUSE_MS))
+      const latest = ended + Math.min(PAUSE_FACTOR * (ended - began), MAX_PAUSE_MS)
+      next = { earliest: began + TICK_MS, latest }
     }
     isRunning = false
   }
 
   /** Waits until the next tick is allowed, and then until something is marked or the next poll is due. */
   async function untilDue(): Promise<void> {
-    await pause(Math.max(0, nextTick - performance.now()), undefined, { ref: false })
+    await pause(Math.max(0, next.earliest - performance.now()), undefined, { ref: false })
+    while (performance.now() < next.latest && (await isBusy()));
     if (marked.size > 0 || isClosed) return
     const timer = new AbortController()
     const untilPoll = Math.max(0, lastPoll + POLL_MS - performance.now())
     wake = () => timer.abort()
     await pause(untilPoll, undefined, { ref: false, signal: timer.signal }).catch(() => undefined)
     wake = undefined
+  }
+
+  async function isBusy(): Promise<boolean> {
+    const before = performance.eventLoopUtilization()
+    await pause(MEASURE_MS, undefined, { ref: false })
+    return performance.eventLoopUtilization(before).utilization > BUSY
   }
 
   async function tick(began: number): Promise<void> {

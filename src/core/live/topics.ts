@@ -29,8 +29,13 @@ export function topicText({ kind, key }: Topic): string {
  * and what was changed by hand may have the old one.
  */
 export function isChanged(before: TopicState, after: TopicState): boolean {
-  const others = Object.entries(after).filter(([name]) => name !== 'revision')
-  return others.some(([name, value]) => !isDeepStrictEqual(value, before[name as keyof TopicState]))
+  for (const key in after) {
+    // States of one topic have the same properties.
+    const name = key as keyof TopicState
+    if (key !== 'revision' && after[name] !== before[name] && !isDeepStrictEqual(after[name], before[name]))
+      return true
+  }
+  return false
 }
 
 /** Whether a state is older than one that was read before: it comes from a server that is behind. */
