@@ -98,6 +98,8 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
 
 /** Scripts, styles, images and docs are served by their names; pages by paths of their own. */
 async function filesByPath(): Promise<[path: string, file: URL][]> {
+  // Those of the console are in a folder of their own.
+  const scripts = (await readdir(SCRIPTS, { recursive: true })).filter((name) => name.endsWith('.js'))
   const others = (await readdir(PAGES)).filter((name) => /\.(css|svg|ico)$/.test(name))
   const docs = (await readdir(new URL('docs/', ROOT))).filter((name) => name.endsWith('.md'))
   const paths = [...BESIDE, ...docs.toSorted().map((name) => `docs/${name}`)]
@@ -105,11 +107,12 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
     (folder: URL) =>
     (path: string): [string, URL] => [`/${path}`, new URL(path, folder)]
   return [
-    ...(await readdir(SCRIPTS)).map(within(SCRIPTS)),
+    ...scripts.map(within(SCRIPTS)),
     ...others.map(within(PAGES)),
     ...paths.map(within(ROOT)),
     ['/board', new URL('board.html', PAGES)],
     ['/invoice', new URL('invoice.html', PAGES)],
+    ['/console', new URL('console.html', PAGES)],
     ['/uplot.js', library('uPlot.esm.js')],
     ['/uplot.css', library('uPlot.min.css')],
   ]

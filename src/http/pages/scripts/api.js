@@ -37,8 +37,8 @@ export function newKey() {
  * Sends a mutation of one field, and retries it when the answer is lost: with the same key it is applied once. Null: it
  * takes no key, and repeating it changes nothing.
  */
-export async function askOnce(query, variables, key = newKey()) {
-  const headers = key === null ? {} : { 'Idempotency-Key': key }
+export async function askOnce(query, variables, key = newKey(), others = {}) {
+  const headers = key === null ? others : { ...others, 'Idempotency-Key': key }
   const end = performance.now() + REPEAT_MS
   /** The first error that left open whether it was applied. A later UNAVAILABLE says nothing about that attempt. */
   let doubt

@@ -5,8 +5,15 @@ import uPlot from './uplot.js'
 
 const HEIGHT = 200
 
-/** Creates the chart of a figure; `labels` is the format of its buckets' names. */
-export function bars(figure, labels) {
+/** What the shop says of a total, and where there are none. */
+const SALES = {
+  amount: (value) => `${value.toLocaleString('en')} sold`,
+  none: 'No sales yet in this time.',
+  untracked: 'These sales are not recorded.',
+}
+
+/** Opens the chart of a figure; `labels` is the format of its buckets' names. */
+export function bars(figure, labels, texts = SALES) {
   const [element, empty, reading, slider] = ['.chart', '.empty', '.reading', '.slider'].map((selector) =>
     figure.querySelector(selector),
   )
@@ -40,7 +47,7 @@ export function bars(figure, labels) {
 
   function showReading() {
     const index = chosenIndex()
-    const text = `${nameAt(index)}: ${buckets[index].value.toLocaleString('en')} sold`
+    const text = `${nameAt(index)}: ${texts.amount(buckets[index].value)}`
     slider.max = buckets.length - 1
     slider.value = index
     slider.setAttribute('aria-valuetext', text)
@@ -56,13 +63,17 @@ export function bars(figure, labels) {
     return buckets[index] ? format.format(new Date(buckets[index].start)) : ''
   }
 
-  slider.addEventListener('input', () => {
+  const closing = new AbortController()
+  const { signal } = closing
+  const onInput = () => {
     choose(Number(slider.value))
     pointAtChosen()
-  })
-  new ResizeObserver(() => plot?.setSize({ width: element.clientWidth, height: HEIGHT })).observe(element)
+  }
+  slider.addEventListener('input', onInput, { signal })
+  const resizing = new ResizeObserver(() => plot?.setSize({ width: element.clientWidth, height: HEIGHT }))
+  resizing.observe(element)
   for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)']) {
-    matchMedia(query).addEventListener('change', draw)
+    matchMedia(query).addEventListener('change', draw, { signal })
   }
 
   return {
@@ -80,17 +91,24 @@ export function bars(figure, labels) {
       }
       const sold = buckets.flatMap(({ value }, index) => (value === 0 ? [] : `${nameAt(index)}: ${value}`))
       const isEmpty = sold.length === 0
-      setText(empty, isEmpty ? emptyText(read) : '')
+      setText(empty, isEmpty ? emptyText(read, texts) : '')
       for (const part of [reading, slider]) part.hidden = isEmpty
       if (!isEmpty) showReading()
       // The same as text.
       element.setAttribute('aria-label', isEmpty ? empty.textContent : sold.join('; '))
     },
+
+    /** Removes the chart, so that the figure can get another one. */
+    close() {
+      closing.abort()
+      resizing.disconnect()
+      plot?.destroy()
+    },
   }
 }
 
-function emptyText(read) {
-  return read ? 'No sales yet in this time.' : 'These sales are not recorded.'
+function emptyText(read, { none, untracked }) {
+  return read ? none : untracked
 }
 
 /** Bars are evenly spaced, whatever the length of an hour or a day: the x value is the bucket's index. */
