@@ -14,7 +14,7 @@ function pathsIn(html: string): string[] {
   return [...html.matchAll(/(?:href|src)="(\/[^"]*)"/g)].map(([, path]) => path ?? '')
 }
 
-it.each(['/book', '/board', '/invoice', '/graphql'])(
+it.each(['/book', '/board', '/invoice', '/console', '/graphql'])(
   'serves %s with and without a slash at its end',
   async (path) => {
     const { url } = await startService()
@@ -88,7 +88,7 @@ it('leads from its first page to the README, the docs, the schema and GraphiQL',
 
 it('leads nowhere where there is nothing', async () => {
   const { url } = await startService()
-  for (const page of ['/', '/book', '/board', '/invoice', '/nope']) {
+  for (const page of ['/', '/book', '/board', '/invoice', '/console', '/nope']) {
     const paths = pathsIn(await (await fetch(`${url}${page}`, { headers: BROWSER })).text())
     expect(paths.length).toBeGreaterThan(2)
     for (const path of paths) {

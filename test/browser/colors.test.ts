@@ -42,6 +42,19 @@ it.each(['light', 'dark'] as const)(
   },
 )
 
+it.each(['light', 'dark'] as const)(
+  'has fields and buttons in the console that can be seen in the %s',
+  async (colorScheme) => {
+    const { url } = await startService()
+    const { openWindow } = await openBrowser()
+    const window = await openWindow(`${url}/console?namespace=n&counter=visitors`, { colorScheme })
+    await window.getByText('Neither written nor defined yet').waitFor()
+    expect(await contrast(window, '#minValue', '::placeholder', 'color')).toBeGreaterThanOrEqual(4.5)
+    for (const selector of ['#minValue', '#overflow', '.danger', '.quiet'])
+      expect(await contrast(window, selector, '', 'borderTopColor')).toBeGreaterThanOrEqual(3)
+  },
+)
+
 it('shows where its buttons and fields are when colours are forced', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()

@@ -1,5 +1,6 @@
 import { cutOff, holdBack, loseNumbers, recordStreams, refuseAll } from './answers.ts'
 import type { Window } from './browser.ts'
+import { createCounters } from './console.ts'
 import { expireAll } from './invoices.ts'
 import type { Service } from './service.ts'
 
@@ -17,6 +18,7 @@ interface State {
   after: (window: Window, service: Service) => Promise<unknown>
 }
 
+const COUNTER = '/console?namespace=n&counter=visitors'
 const BOOK = '/book?title=Bulldozer'
 
 /** The states of all pages: empty, pending, failed, sold out and so on. */
@@ -174,6 +176,87 @@ export const states: Record<string, State> = {
       await expireAll(target)
       await press(window, 'Discard')
       await says(window, 'The time is over')
+    },
+  },
+  'the console without numbers': {
+    path: '/console',
+    after: (window) => says(window, 'Nothing has been counted'),
+  },
+  'the console, loading': {
+    path: '/console',
+    before: (window) => holdBack(window, 'query Namespaces'),
+    after: (window) => says(window, 'Loading…'),
+  },
+  'the console without a server': withoutServer('/console'),
+  'the console, asking for a key': {
+    path: '/console?namespace=n',
+    before: (window) => refuseAll(window, '', { code: 'UNAUTHENTICATED' }),
+    after: (window) => says(window, 'Enter an API key.'),
+  },
+  'the console with counters, which may be old': {
+    path: '/console?namespace=n',
+    async before(window, { ask }) {
+      await createCounters(ask, 'n', 60)
+      await cutOff(window, 'subscription ')
+    },
+    after: (window) => says(window, 'The numbers may be old'),
+  },
+  'a counter in the console, changed and refused': {
+    path: COUNTER,
+    async after(window) {
+      await press(window, 'Increment')
+      await says(window, '1: 1 added to 0.')
+      await window.getByRole('textbox', { name: 'Slots' }).fill('0')
+      await press(window, 'Save')
+      await says(window, 'must be from 1 to 1024')
+    },
+  },
+  'a counter in the console, before its reset': {
+    path: COUNTER,
+    async after(window) {
+      await press(window, 'Reset…')
+      await window.getByRole('dialog').waitFor()
+    },
+  },
+  'a sequence in the console with groups': {
+    path: '/console?namespace=n&sequence=ticket',
+    before: (_, { ask }) =>
+      ask('mutation { nextInSequence(name: "ticket", group: "NINJA", namespace: "n") { value } }'),
+    async after(window) {
+      await press(window, 'Issue')
+      await says(window, 'Issued: ')
+      await window.getByRole('link', { name: 'without a name' }).waitFor()
+    },
+  },
+  'a gapless sequence in the console with a reservation': {
+    path: '/console?namespace=n&sequence=invoice',
+    before: (_, { ask }) =>
+      ask(
+        'mutation { defineSequence(name: "invoice", namespace: "n", definition: { gapless: true }) { id } }',
+      ),
+    async after(window) {
+      await press(window, 'Reserve')
+      await says(window, 'Held until')
+    },
+  },
+  'the API keys in the console, one created': {
+    path: '/console?view=keys',
+    async after(window) {
+      await window.getByRole('textbox', { name: 'Label' }).fill('shop')
+      await window.getByRole('checkbox', { name: 'ADD' }).check()
+      await press(window, 'Create the key')
+      await says(window, 'Copy the key now')
+      await press(window, 'Revoke shop')
+      await press(window, 'Cancel')
+    },
+  },
+  'the API keys in the console, before one is revoked': {
+    path: '/console?view=keys',
+    before: (_, { ask }) =>
+      ask('mutation { createApiKey(label: "shop", grants: [{ scopes: [READ] }]) { secret } }'),
+    async after(window) {
+      await press(window, 'Revoke shop')
+      await window.getByRole('dialog').waitFor()
     },
   },
   'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },

@@ -14,7 +14,16 @@ const KEYED = ['increment', 'incrementBy', 'reset', 'nextInSequence', 'restartSe
  * A form that sends what `operation` returns: a field, its arguments and selection. `done` gets the field's data and
  * returns what to report of it. `sent` shows the text of the operation. It does one at a time.
  */
-export function mutationForm({ fields = [], submit, buttons = [], operation, done, sent, ...attributes }) {
+export function mutationForm({
+  fields = [],
+  submit,
+  isQuiet,
+  buttons = [],
+  operation,
+  done,
+  sent,
+  ...attributes
+}) {
   const result = element('p', { class: 'result', role: 'status' })
   const problem = element('p', { class: 'problem', role: 'alert' })
   let isBusy = false

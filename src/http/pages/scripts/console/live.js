@@ -22,6 +22,8 @@ export function keepLive(query, variables, show, signal) {
   let stream
   let timer
   let pauseMs = SHORTEST_PAUSE_MS
+  /** Whether the present stream has sent any. */
+  let hasNumbers = false
 
   function restart() {
     stream?.abort()
@@ -34,24 +36,32 @@ export function keepLive(query, variables, show, signal) {
   async function read() {
     const own = new AbortController()
     stream = own
+    hasNumbers = false
     try {
       await reported(readAll(own.signal))
     } catch (error) {
       if (own.signal.aborted) return
-      // Keeps the first reason: screen readers would announce each new text.
-      if (problem.textContent === '') setText(problem, `The numbers may be old: ${error.message}`)
+      showProblem(error)
       if (isRefusal(error)) return end()
-      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
     }
     if (own.signal.aborted) return
     state = 'waiting'
     timer = setTimeout(restart, pauseMs * (0.5 + Math.random()))
+    pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
+  }
+
+  /** Shows why the numbers may be old. A stream that breaks is opened again first: the server may have been restarted. */
+  function showProblem(error) {
+    if (hasNumbers && !isRefusal(error)) return
+    // Keeps the first reason: screen readers would announce each new text.
+    if (problem.textContent === '') setText(problem, `The numbers may be old: ${error.message}`)
   }
 
   async function readAll(signal) {
     for await (const { data, errors } of resultsOf(query, variables, signal)) {
       if (signal.aborted) return
       if (!data?.nodes) throw errorOf(errors)
+      hasNumbers = true
       pauseMs = SHORTEST_PAUSE_MS
       setText(problem, '')
       for (const node of data.nodes) if (node) show(node)

@@ -1,0 +1,354 @@
+import { expect, it } from 'vitest'
+import { cutOff, loseAnswers } from '../support/answers.ts'
+import { openBrowser, type Window } from '../support/browser.ts'
+import { cellsOf, consoleUrl, createCounters } from '../support/console.ts'
+import { startService } from '../support/service.ts'
+
+const names = async (window: Window) => (await cellsOf(window, 'Counters')).map(([name]) => name)
+
+const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
+
+/** The name of what has the focus. */
+const focused = (window: Window) =>
+  window.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent.trim()')
+
+/** Increments a counter of the namespace `n` as another client. */
+const increment = (name: string) => `mutation { increment(name: "${name}", namespace: "n") { value } }`
+
+it('leads from the shop to a namespace, its counters and one of them, and back', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(url)
+  await window.getByRole('link', { name: 'Console' }).click()
+  await window.getByRole('heading', { name: 'Namespaces' }).waitFor()
+  await window.getByRole('link', { name: 'n', exact: true }).click()
+  await window.getByRole('heading', { name: 'Counters of n' }).waitFor()
+  await window.getByRole('link', { name: 'visitors' }).click()
+  await window.getByRole('heading', { name: 'Counter visitors' }).waitFor()
+  expect(await window.title()).toBe('visitors · n · Console · Nth')
+  expect(await focused(window)).toBe('Counter visitors')
+  await window.reload()
+  await window.getByRole('heading', { name: 'Counter visitors' }).waitFor()
+  await window.goBack()
+  await window.getByRole('heading', { name: 'Counters of n' }).waitFor()
+  expect([window.outside, window.complaints]).toEqual([[], []])
+})
+
+it('says what to do where nothing was counted yet', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url))
+  await window.getByText('Nothing has been counted or numbered yet.').waitFor()
+  await button(window, 'Open').click()
+  await window.getByText('No counter was written or defined in this namespace.').waitFor()
+  await window.getByRole('textbox', { name: 'Counter' }).fill('visitors')
+  await window.keyboard.press('Enter')
+  await window.getByText('Neither written nor defined yet: it is created on first use.').waitFor()
+  await button(window, 'Increment').click()
+  await window.getByRole('status').getByText('1: 1 added to 0.').waitFor()
+  await window.getByText(/^Created /).waitFor()
+  expect(await window.locator('.value').textContent()).toBe('1')
+})
+
+it('loads only the page of counters that it shows', async () => {
+  const { url, ask } = await startService()
+  await createCounters(ask, 'n', 3000)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  const sizes: number[] = []
+  window.on('response', async (response) => {
+    if (!response.request().postData()?.includes('query Counters')) return
+    sizes.push((await response.json()).data.namespace.counters.nodes.length)
+  })
+  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('link', { name: 'name 0049' }).waitFor()
+  expect((await names(window)).length).toBe(50)
+  await window.getByRole('link', { name: 'Next' }).click()
+  await window.getByRole('link', { name: 'name 0099' }).waitFor()
+  expect((await names(window))[0]).toBe('name 0050')
+  await window.getByRole('link', { name: 'Previous' }).click()
+  await window.getByRole('link', { name: 'name 0000' }).waitFor()
+  await window.goBack()
+  await window.getByRole('link', { name: 'name 0099' }).waitFor()
+  await window.getByRole('link', { name: 'First' }).click()
+  await window.getByRole('link', { name: 'name 0000' }).waitFor()
+  expect(sizes).toEqual([50, 50, 50, 50, 50])
+})
+
+it('searches counters by the beginning of their names, and sorts them by value', async () => {
+  const { url, ask } = await startService()
+  await createCounters(ask, 'n', 120)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('searchbox', { name: 'Starts with' }).fill('name 011')
+  await window.keyboard.press('Enter')
+  await expect.poll(() => names(window)).toHaveLength(10)
+  // Searching again, and again, takes no way back to the field.
+  expect(await window.evaluate('document.activeElement.id')).toBe('prefix')
+  await window.getByRole('searchbox', { name: 'Starts with' }).fill('nobody')
+  await window.keyboard.press('Enter')
+  await window.getByText('Nothing starts with').waitFor()
+  await window.getByRole('searchbox', { name: 'Starts with' }).fill('')
+  // The order by value is about a second behind.
+  const highest = async () => {
+    await window.getByRole('combobox', { name: 'Order' }).selectOption('Name')
+    await window.getByRole('combobox', { name: 'Order' }).selectOption('Highest value first')
+    await expect.poll(() => names(window)).toHaveLength(50)
+    return (await cellsOf(window, 'Counters'))[0]?.slice(0, 2)
+  }
+  await expect.poll(highest, { timeout: 20_000 }).toEqual(['name 0119', '120'])
+  expect(window.url()).toContain('order=VALUE_DESC')
+})
+
+it('shows what others count, by one subscription for the page', async () => {
+  const { url, ask } = await startService()
+  await createCounters(ask, 'n', 60)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  let streams = 0
+  window.on('request', (request) => {
+    if (request.postData()?.includes('subscription ')) streams += 1
+  })
+  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('cell', { name: '50', exact: true }).waitFor()
+  await ask(`mutation { incrementBy(name: "name 0007", delta: 1000, namespace: "n") { value } }`)
+  await window.getByRole('cell', { name: '1,008', exact: true }).waitFor()
+  expect(streams).toBe(1)
+})
+
+it('closes its subscription while its tab is hidden, and catches up afterwards', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  await window.getByText(': 1 added').first().waitFor()
+  const closed = window.waitForEvent(
+    'requestfailed',
+    (request) => !!request.postData()?.includes('subscription '),
+  )
+  await setHidden(true)
+  await closed
+  await ask(increment('visitors'))
+  expect(await window.locator('.value').textContent()).toBe('1')
+  await setHidden(false)
+  await expect.poll(() => window.locator('.value').textContent()).toBe('2')
+
+  function setHidden(isHidden: boolean): Promise<unknown> {
+    return window.evaluate(`
+      Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))`)
+  }
+})
+
+it('says that its numbers may be old while there is no subscription, and no longer', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  const streams = await cutOff(window, 'subscription ')
+  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('alert').getByText("The numbers may be old: The server can't be reached.").waitFor()
+  await expect.poll(streams.count).toBeGreaterThan(1)
+  streams.release()
+  await expect.poll(() => window.getByText('may be old').count(), { timeout: 20_000 }).toBe(0)
+  await ask(increment('visitors'))
+  await window.getByRole('cell', { name: '2', exact: true }).waitFor()
+})
+
+it('shows the history of a counter by hour, day, week, month and year, live', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }')
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const chart = window.locator('.chart')
+  await window.getByText('Added in each of the last 30 days').waitFor()
+  for (const [period, text] of [
+    ['Hour', '48 hours'],
+    ['Week', '26 weeks'],
+    ['Month', '24 months'],
+    ['Year', '10 years'],
+  ] as const) {
+    await window.getByRole('combobox', { name: 'Totals of each' }).selectOption(period)
+    await window.getByText(`Added in each of the last ${text}`).waitFor()
+    await expect.poll(() => chart.getAttribute('aria-label')).toMatch(/: 20$/)
+    expect(await chart.locator('canvas').count()).toBe(1)
+  }
+  await ask(increment('visitors'))
+  await expect.poll(() => chart.getAttribute('aria-label')).toMatch(/: 21$/)
+  await window.reload()
+  await window.getByText('Added in each of the last 10 years').waitFor()
+  expect(window.complaints).toEqual([])
+})
+
+it('counts by its buttons, and shows the GraphQL that it sent, to be copied', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }), {
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  await button(window, 'Increment').click()
+  await window.getByText('1: 1 added to 0.').waitFor()
+  await window.getByRole('textbox', { name: 'Add' }).fill('-12')
+  await button(window, 'Add').click()
+  await window.getByText('-11: -12 added to 1.').waitFor()
+  await button(window, 'Copy GraphQL').click()
+  await window.getByText('Copied.').waitFor()
+  const copied = await window.evaluate(() => navigator.clipboard.readText())
+  expect(copied).toContain('incrementBy(name: "visitors", delta: -12, namespace: "n")')
+  expect((await ask(copied)).incrementBy.value).toBe(-23)
+})
+
+it('counts once when an answer is lost', async () => {
+  const { url, ask } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const lost = await loseAnswers(window, 'mutation', 1)
+  await button(window, 'Increment').click()
+  await window.getByText('1: 1 added to 0.').waitFor()
+  expect(lost.count()).toBe(1)
+  expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(1)
+})
+
+it('changes a definition, and nothing but what was changed in the form', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { slots: 1 }) { id } }')
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  await window.getByRole('textbox', { name: 'Highest value' }).fill('100')
+  await window.getByRole('checkbox', { name: 'WEEK' }).check()
+  // Meanwhile, by somebody else.
+  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { minValue: -5 }) { id } }')
+  await button(window, 'Save').click()
+  await window.getByRole('status').getByText('Saved.').waitFor()
+  expect(await window.getByRole('textbox', { name: 'Lowest value' }).inputValue()).toBe('-5')
+  const { counter } = await ask(
+    '{ counter(name: "seats", namespace: "n") { minValue maxValue slots timeZone periods { period keepDays } } }',
+  )
+  expect(counter).toEqual({
+    minValue: -5,
+    maxValue: 100,
+    slots: 1,
+    timeZone: 'UTC',
+    periods: [
+      { period: 'HOUR', keepDays: 90 },
+      { period: 'DAY', keepDays: null },
+      { period: 'WEEK', keepDays: null },
+      { period: 'MONTH', keepDays: null },
+    ],
+  })
+})
+
+it('shows beside a field what the API says is wrong with it', async () => {
+  const { url } = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  for (const [label, value, message] of [
+    ['Lowest value', 'many', 'SafeInt must be a JSON number, not a string'],
+    ['Lowest value', '5', 'The current value 0 is below minValue 5.'],
+    ['Slots', '0', 'Argument "definition.slots" must be from 1 to 1024; it is 0.'],
+    ['Time zone', 'Atlantis', 'must be the name of an IANA time zone'],
+  ] as const) {
+    const field = window.getByRole('textbox', { name: label })
+    const before = await field.inputValue()
+    await field.fill(value)
+    await button(window, 'Save').click()
+    await window.locator('.field', { has: field }).getByRole('alert').getByText(message).waitFor()
+    expect(await field.getAttribute('aria-invalid')).toBe('true')
+    await field.fill(before)
+  }
+  await window.getByRole('textbox', { name: 'Add' }).fill('1.5')
+  await button(window, 'Add').click()
+  await window.getByRole('alert').getByText('SafeInt must be').waitFor()
+})
+
+it('resets a counter after a question, and returns the focus to the button', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { defineCounter(name: "seats", namespace: "n", definition: { maxValue: 9 }) { id } }')
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'seats' }))
+  await button(window, 'Reset…').click()
+  await window.getByRole('dialog', { name: 'Reset' }).waitFor()
+  await button(window, 'Cancel').click()
+  expect([await window.getByRole('dialog').count(), await focused(window)]).toEqual([0, 'Reset…'])
+  await button(window, 'Reset…').click()
+  await window.getByRole('dialog').getByRole('textbox', { name: 'New value' }).fill('10')
+  await button(window, 'Reset').click()
+  await window.getByRole('dialog').getByRole('alert').getByText('above').waitFor()
+  await window.getByRole('dialog').getByRole('textbox', { name: 'New value' }).fill('7')
+  await window.keyboard.press('Enter')
+  await window.getByRole('status').getByText('Set to 7; it was 0.').waitFor()
+  expect([await window.getByRole('dialog').count(), await focused(window)]).toEqual([0, 'Reset…'])
+  await expect.poll(() => window.locator('.value').textContent()).toBe('7')
+})
+
+it('deletes a counter after a question, and shows the others', async () => {
+  const { url, ask } = await startService()
+  await createCounters(ask, 'n', 2)
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'name 0000' }))
+  await button(window, 'Delete…').click()
+  await window.keyboard.press('Escape')
+  await expect.poll(() => window.getByRole('dialog').count()).toBe(0)
+  await button(window, 'Delete…').click()
+  await button(window, 'Delete').click()
+  await window.getByRole('heading', { name: 'Counters of n' }).waitFor()
+  await expect.poll(() => names(window)).toEqual(['name 0001'])
+  expect(await focused(window)).toBe('Counters of n')
+})
+
+it('is used by keyboard only', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url))
+  await window.getByRole('heading', { name: 'Namespaces' }).waitFor()
+  await tabTo('n')
+  await window.keyboard.press('Enter')
+  await window.getByRole('heading', { name: 'Counters of n' }).waitFor()
+  await tabTo('visitors')
+  await window.keyboard.press('Enter')
+  await window.getByRole('heading', { name: 'Counter visitors' }).waitFor()
+  await tabTo('Increment')
+  await window.keyboard.press('Enter')
+  await window.getByText('2: 1 added to 1.').waitFor()
+  await tabTo('Delete…')
+  await window.keyboard.press('Space')
+  await tabTo('Delete')
+  await window.keyboard.press('Enter')
+  await window.getByText('No counter was written or defined in this namespace.').waitFor()
+
+  async function tabTo(name: string): Promise<void> {
+    for (let step = 0; step < 50 && (await focused(window)) !== name; step += 1)
+      await window.keyboard.press('Tab')
+    expect(await focused(window)).toBe(name)
+  }
+})
+
+it.each([
+  '<img src=x onerror="alert(1)"><b>bold</b>',
+  `${'0'.repeat(190)}😀`,
+  '\u202eright to left\u2066 עברית',
+  '  "quotes\\" and & spaces  ',
+])('shows the name %s as it is', async (name) => {
+  const { url, ask } = await startService()
+  const namespace = `of ${name}`.slice(0, 191)
+  await ask('mutation ($n: String!, $s: String!) { increment(name: $n, namespace: $s) { value } }', {
+    n: name,
+    s: namespace,
+  })
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url), { viewport: { width: 360, height: 740 } })
+  await window.getByRole('table').getByRole('link').click()
+  await window.getByRole('heading', { name: 'Counters of' }).waitFor()
+  expect(await names(window)).toEqual([name])
+  await window.getByRole('table').getByRole('link').click()
+  await window.getByRole('heading', { name: 'Counter ', exact: false }).first().waitFor()
+  await button(window, 'Increment').click()
+  await window.getByText('2: 1 added to 1.').waitFor()
+  expect(await window.locator('h2').textContent()).toBe(`Counter ${name}`)
+  await button(window, 'Delete…').click()
+  expect(await window.locator('dialog h2').textContent()).toContain(name)
+  expect(await window.evaluate('document.documentElement.scrollWidth')).toBe(360)
+  expect(window.complaints).toEqual([])
+})

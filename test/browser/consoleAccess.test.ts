@@ -1,0 +1,110 @@
+import { expect, it } from 'vitest'
+import { openBrowser, type Window } from '../support/browser.ts'
+import { consoleUrl } from '../support/console.ts'
+import { ADMIN_KEY, as, startProtected } from '../support/keys.ts'
+import { startService } from '../support/service.ts'
+
+const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
+
+async function enterKey(window: Window, key: string): Promise<void> {
+  await window.getByLabel('API key, kept for this tab only').fill(key)
+  await button(window, 'Use this key').click()
+}
+
+it('asks for a key on a protected server, keeps it for the tab, and forgets it', async () => {
+  const { url, admin } = await startProtected()
+  await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('alert').getByText('Enter an API key.').waitFor()
+  await enterKey(window, 'nth_wrong')
+  await window.getByRole('alert').getByText('Enter another API key.').waitFor()
+  await enterKey(window, ADMIN_KEY)
+  await window.getByText("You use the administrator's key.").waitFor()
+  await window.getByRole('cell', { name: '1', exact: true }).waitFor()
+  expect(await window.locator('#access .problem').textContent()).toBe('')
+  await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
+  await window.getByRole('cell', { name: '2', exact: true }).waitFor()
+  await window.reload()
+  await window.getByText("You use the administrator's key.").waitFor()
+  expect(await window.evaluate(() => localStorage.length)).toBe(0)
+  const other = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  await other.getByRole('alert').getByText('Enter an API key.').waitFor()
+  await window.locator('summary').click()
+  await button(window, 'Forget the key').click()
+  await window.getByText('You use no API key.').waitFor()
+  expect(await window.getByRole('table').count()).toBe(0)
+})
+
+it('shows what a key may do, and says what it may not', async () => {
+  const { url, admin, createKey } = await startProtected()
+  await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n' }])
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  await enterKey(window, secret)
+  await window.getByText('You use the API key test').waitFor()
+  await window.getByText('READ on every name in').waitFor()
+  expect(await window.getByRole('link', { name: 'API keys' }).count()).toBe(0)
+  await button(window, 'Increment').click()
+  await window.locator('#access').getByRole('alert').getByText('Enter another API key.').waitFor()
+})
+
+it('stops showing values once its key is revoked, and asks for another', async () => {
+  const { url, admin, createKey } = await startProtected()
+  await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
+  const { secret, id } = await createKey([{ scopes: ['READ'], namespace: 'n' }])
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  await enterKey(window, secret)
+  await window.getByRole('cell', { name: '1', exact: true }).waitFor()
+  await admin.ask(`mutation { revokeApiKey(id: "${id}") { id } }`)
+  await window.locator('#access').getByRole('alert').getByText('Enter another API key.').waitFor()
+  await window.getByText('The numbers may be old').waitFor()
+})
+
+it('creates a key that is shown once and works, and revokes it', async () => {
+  const service = await startService()
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(service.url), {
+    permissions: ['clipboard-read', 'clipboard-write'],
+  })
+  await window.getByRole('link', { name: 'API keys' }).click()
+  await window.getByText('There are no API keys.').waitFor()
+  await button(window, 'Create the key').click()
+  await window.getByRole('alert').getByText('Argument "label" must not be empty.').waitFor()
+  await window.getByRole('textbox', { name: 'Label' }).fill('<i>shop</i>')
+  await button(window, 'Create the key').click()
+  await window
+    .getByRole('group', { name: 'Scopes' })
+    .getByRole('alert')
+    .getByText('must not be empty')
+    .waitFor()
+  await window.getByRole('checkbox', { name: 'ADD' }).check()
+  await window.getByRole('textbox', { name: 'Namespace' }).fill('n')
+  await window.getByRole('textbox', { name: 'Or exactly these names' }).fill('visitors\nreaders')
+  await window.getByRole('textbox', { name: 'Limit of ADD' }).fill('5')
+  await window.getByRole('textbox', { name: 'Changes a minute' }).fill('60')
+  await window.getByLabel('Valid until').fill('2099-12-31T23:59')
+  await button(window, 'Create the key').click()
+  await window.getByText('Copy the key now: it is not shown again.').waitFor()
+  await button(window, 'Copy the key').click()
+  await window.getByText('Copied.').waitFor()
+  const secret = await window.evaluate(() => navigator.clipboard.readText())
+  const { key } = (await as(service, secret).ask('{ viewer { key { label grants { names maxDelta } } } }'))
+    .viewer
+  expect(key).toEqual({ label: '<i>shop</i>', grants: [{ names: ['visitors', 'readers'], maxDelta: 5 }] })
+  const item = window.getByRole('listitem').filter({ hasText: '<i>shop</i>' })
+  await item.getByText('ADD (up to 5) on').waitFor()
+  await window.reload()
+  await item.waitFor()
+  expect(await window.getByText(secret).count()).toBe(0)
+  await item.getByRole('button', { name: 'Revoke' }).click()
+  await button(window, 'Cancel').click()
+  await item.getByRole('button', { name: 'Revoke' }).click()
+  await button(window, 'Revoke').click()
+  await item.getByText(/^Revoked Nov|^Revoked \w+ /).waitFor()
+  const { status } = await as(service, secret).send('{ viewer { kind } }')
+  expect(status).toBe(401)
+  expect(window.complaints).toEqual([])
+})
