@@ -156,6 +156,21 @@ it('says that its numbers may be old while there is no subscription, and no long
   await window.getByRole('cell', { name: '2', exact: true }).waitFor()
 })
 
+it('shows by itself what could not be read, once the server is there again', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow('about:blank')
+  const answers = await cutOff(window)
+  await window.goto(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
+  const before = answers.count()
+  await expect.poll(answers.count, { timeout: 20_000 }).toBeGreaterThan(before)
+  answers.release()
+  await window.getByRole('cell', { name: '1', exact: true }).waitFor()
+  await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)
+})
+
 it('shows the history of a counter by hour, day, week, month and year, live', async () => {
   const { url, ask } = await startService()
   await ask('mutation { incrementBy(name: "visitors", delta: 20, namespace: "n") { value } }')

@@ -50,6 +50,20 @@ it('shows what a key may do, and says what it may not', async () => {
   await window.locator('#access').getByRole('alert').getByText('Enter another API key.').waitFor()
 })
 
+it('lets a key for a prefix search, and open a counter by its name', async () => {
+  const { url, admin, createKey } = await startProtected()
+  await admin.ask('mutation { increment(name: "a1", namespace: "n") { value } }')
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n', prefix: 'a' }])
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  await enterKey(window, secret)
+  await window.getByText('You use the API key test').waitFor()
+  await window.getByRole('searchbox', { name: 'Starts with' }).fill('a')
+  await window.keyboard.press('Enter')
+  await window.getByRole('cell', { name: '1', exact: true }).waitFor()
+  expect(await window.locator('#summary').textContent()).toBe('1 shown.')
+})
+
 it('stops showing values once its key is revoked, and asks for another', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')

@@ -40,7 +40,7 @@ export function openAccess(onChange) {
     details.open = true
     setText(problem, `${message} Enter ${readKey() === '' ? 'an' : 'another'} API key.`)
   })
-  return showViewer()
+  showViewer()
 }
 
 const KINDS = {

@@ -4,7 +4,7 @@ import { setText } from '../messages.js'
 import { button, element, nameOf, section } from './elements.js'
 import { grantText, quoted, timeText } from './formats.js'
 import { createForm } from './newApiKey.js'
-import { PAGE_ARGUMENTS, PAGE_INFO, PAGE_VARIABLES, pageIn, pager } from './paging.js'
+import { fromEnd, PAGE_ARGUMENTS, PAGE_INFO, PAGE_VARIABLES, pageFromEnd, pager } from './paging.js'
 import { question } from './question.js'
 import { ask } from './request.js'
 
@@ -16,14 +16,16 @@ export async function keysView(address, signal) {
   async function showList() {
     const { apiKeys } = await ask(
       `query ApiKeys(${PAGE_VARIABLES}) { apiKeys(${PAGE_ARGUMENTS}) { nodes { ${KEY} } ${PAGE_INFO} } }`,
-      pageIn(address),
+      pageFromEnd(address),
     )
     if (signal.aborted) return
     const none = element('p', { class: 'none' }, 'There are no API keys.')
-    const items = apiKeys.nodes.map(itemOf)
+    // The newest first.
+    const { nodes, pageInfo } = fromEnd(apiKeys)
+    const items = nodes.map(itemOf)
     list.replaceChildren(
       items.length === 0 ? none : element('ul', { 'aria-label': 'API keys' }, items),
-      pager(address, apiKeys.pageInfo),
+      pager(address, pageInfo),
     )
   }
   await showList()

@@ -4,7 +4,7 @@ import { setText } from '../messages.js'
 import { linkTo } from './address.js'
 import { element, nameOf } from './elements.js'
 import { numberText, timeText } from './formats.js'
-import { listOf, openForm, searchForm } from './lists.js'
+import { listOf, openForm, readList, searchForm, summaryOf } from './lists.js'
 import { keepLive } from './live.js'
 import { PAGE_ARGUMENTS, PAGE_INFO, PAGE_VARIABLES, pageIn } from './paging.js'
 import { ask } from './request.js'
@@ -22,8 +22,9 @@ const LIVE = `subscription LiveCounters($ids: [ID!]!) {
 
 export async function countersView(address, signal) {
   const { namespace: name, prefix = '', order = 'NAME_ASC' } = address
-  const { namespace } = await ask(
-    `query Counters($name: String!, $prefix: String!, $order: CounterOrder!, ${PAGE_VARIABLES}) {
+  const { namespace, refusal } = await readList(
+    ask(
+      `query Counters($name: String!, $prefix: String!, $order: CounterOrder!, ${PAGE_VARIABLES}) {
       namespace(name: $name) {
         counters(prefix: $prefix, orderBy: $order, ${PAGE_ARGUMENTS}) {
           nodes { id name revision value updatedAt }
@@ -31,14 +32,16 @@ export async function countersView(address, signal) {
         }
       }
     }`,
-    { name, prefix, order, ...pageIn(address) },
+      { name, prefix, order, ...pageIn(address) },
+    ),
   )
-  const { counters } = namespace
-  const rows = new Map(counters.nodes.map((counter) => [counter.id, openRow(name, counter)]))
+  const connection = namespace?.counters
+  const rows = new Map(connection?.nodes.map((counter) => [counter.id, openRow(name, counter)]))
   const list = listOf(address, {
     caption: 'Counters',
-    columns: ['Counter', ['Value', 'number'], 'Last change'],
-    connection: counters,
+    columns: ['Counter', ['Value', 'amount'], 'Last change'],
+    connection,
+    refusal,
     rowOf: ({ id }) => rows.get(id).row,
     empty: 'No counter was written or defined in this namespace.',
   })
@@ -47,13 +50,14 @@ export async function countersView(address, signal) {
   return {
     title: ['Counters of ', nameOf(name)],
     names: [name],
+    summary: summaryOf(connection),
     content: [searchForm(address, ORDERS), ...list, open],
     start: () => keepLive(LIVE, { ids: [...rows.keys()] }, (node) => rows.get(node.id)?.show(node), signal),
   }
 }
 
 function openRow(namespace, counter) {
-  const [value, updatedAt] = [element('td', { class: 'number' }), element('td', { class: 'time' })]
+  const [value, updatedAt] = [element('td', { class: 'amount' }), element('td', { class: 'time' })]
   let revision = 0
   /** Shows a state unless a newer one is shown. */
   function show(state) {

@@ -5,6 +5,7 @@ import { element, table } from './elements.js'
 import { choiceField, clearProblems, controlIn, textField } from './fields.js'
 import { quoted } from './formats.js'
 import { pager } from './paging.js'
+import { isRefusal } from './request.js'
 
 /** A form that searches by the beginning of names, and may sort: `orders` are pairs of value and text. */
 export function searchForm(address, orders = []) {
@@ -56,8 +57,26 @@ export function openForm(label, hint, partsOf, value = '') {
   return form
 }
 
+/**
+ * Reads a list, or why the caller may not: the forms beside it stay, as a key may allow single names, or a prefix only.
+ */
+export async function readList(promise) {
+  try {
+    return await promise
+  } catch (error) {
+    if (isRefusal(error)) return { refusal: error.message }
+    throw error
+  }
+}
+
+/** What a screen reader says once a page of a list is shown. */
+export function summaryOf({ nodes, pageInfo } = { nodes: [], pageInfo: {} }) {
+  return `${nodes.length} shown${pageInfo.hasNextPage ? ', more on the next page' : ''}.`
+}
+
 /** A table of a page of a list with links to the others; `empty` says what it means that there is nothing. */
-export function listOf(address, { caption, columns, connection, rowOf, empty }) {
+export function listOf(address, { caption, columns, connection, refusal, rowOf, empty }) {
+  if (refusal !== undefined) return [element('p', { class: 'none' }, refusal)]
   const { nodes, pageInfo } = connection
   const { prefix = '', after, before } = address
   if (nodes.length > 0) return [table(caption, columns, nodes.map(rowOf)), pager(address, pageInfo)]

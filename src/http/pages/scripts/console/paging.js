@@ -15,15 +15,34 @@ export function pageIn({ after, before }) {
   return before === undefined ? { first: SIZE, after } : { last: SIZE, before }
 }
 
+/** The same for a list that is shown from its end: what is after something is before it in the API's order. */
+export function pageFromEnd({ after, before }) {
+  return before === undefined ? { last: SIZE, before: after } : { first: SIZE, after: before }
+}
+
+/** A page of such a list in the order in which it is shown. */
+export function fromEnd({ nodes, pageInfo }) {
+  const { hasNextPage, hasPreviousPage, startCursor, endCursor } = pageInfo
+  return {
+    nodes: nodes.toReversed(),
+    pageInfo: {
+      hasNextPage: hasPreviousPage,
+      hasPreviousPage: hasNextPage,
+      startCursor: endCursor,
+      endCursor: startCursor,
+    },
+  }
+}
+
 /** Links to the pages beside one, where there are any. */
 export function pager(address, { hasNextPage, hasPreviousPage, startCursor, endCursor }) {
-  const to = (id, text, cursors) =>
-    linkTo({ ...address, after: undefined, before: undefined, ...cursors }, { id }, text)
+  const to = (text, cursors) =>
+    linkTo({ ...address, after: undefined, before: undefined, ...cursors }, {}, text)
   return element(
     'nav',
     { class: 'pager', 'aria-label': 'Pages of the list' },
-    hasPreviousPage ? to('first', 'First', {}) : null,
-    hasPreviousPage ? to('previous', 'Previous', { before: startCursor }) : null,
-    hasNextPage ? to('next', 'Next', { after: endCursor }) : null,
+    hasPreviousPage ? to('First', {}) : null,
+    hasPreviousPage ? to('Previous', { before: startCursor }) : null,
+    hasNextPage ? to('Next', { after: endCursor }) : null,
   )
 }

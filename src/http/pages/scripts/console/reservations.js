@@ -70,7 +70,7 @@ function openRow({ id, formatted, ...first }, sent) {
       sent,
     })
   const buttons = element(
-    'td',
+    'div',
     { class: 'choices' },
     settle('confirmReservation', 'Confirm'),
     settle('releaseReservation', 'Release', true),
@@ -80,5 +80,14 @@ function openRow({ id, formatted, ...first }, sent) {
     for (const form of buttons.children) form.hidden = reservation.state !== 'RESERVED'
   }
   show(first)
-  return { row: element('tr', {}, element('th', { scope: 'row' }, nameOf(formatted)), state, buttons), show }
+  return {
+    row: element(
+      'tr',
+      {},
+      element('th', { scope: 'row' }, nameOf(formatted)),
+      state,
+      element('td', {}, buttons),
+    ),
+    show,
+  }
 }

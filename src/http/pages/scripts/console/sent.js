@@ -9,7 +9,7 @@ export function sentPanel() {
   const panel = element(
     'div',
     { class: 'sent', hidden: true },
-    element('h4', {}, 'GraphQL that was sent'),
+    element('h3', {}, 'GraphQL that was sent'),
     element('pre', { tabindex: 0, 'aria-label': 'GraphQL that was sent' }, text),
     copyButton(text, 'Copy GraphQL'),
   )

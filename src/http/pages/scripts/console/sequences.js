@@ -3,24 +3,27 @@
 import { linkTo } from './address.js'
 import { element, nameOf } from './elements.js'
 import { timeText } from './formats.js'
-import { listOf, openForm, searchForm } from './lists.js'
+import { listOf, openForm, readList, searchForm, summaryOf } from './lists.js'
 import { PAGE_ARGUMENTS, PAGE_INFO, PAGE_VARIABLES, pageIn } from './paging.js'
 import { ask } from './request.js'
 
 export async function sequencesView(address) {
   const { namespace: name, prefix = '' } = address
-  const { namespace } = await ask(
-    `query Sequences($name: String!, $prefix: String!, ${PAGE_VARIABLES}) {
+  const { namespace, refusal } = await readList(
+    ask(
+      `query Sequences($name: String!, $prefix: String!, ${PAGE_VARIABLES}) {
       namespace(name: $name) {
         sequences(prefix: $prefix, ${PAGE_ARGUMENTS}) { nodes { name format gapless createdAt } ${PAGE_INFO} }
       }
     }`,
-    { name, prefix, ...pageIn(address) },
+      { name, prefix, ...pageIn(address) },
+    ),
   )
   const list = listOf(address, {
     caption: 'Sequences',
     columns: ['Sequence', 'Format', 'Created'],
-    connection: namespace.sequences,
+    connection: namespace?.sequences,
+    refusal,
     rowOf: (sequence) => rowOf(name, sequence),
     empty: 'No sequence was used or defined in this namespace.',
   })
@@ -29,6 +32,7 @@ export async function sequencesView(address) {
   return {
     title: ['Sequences of ', nameOf(name)],
     names: [name],
+    summary: summaryOf(namespace?.sequences),
     content: [searchForm(address), ...list, open],
   }
 }
