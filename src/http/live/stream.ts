@@ -37,9 +37,9 @@ export class Stream {
     response.on('close', () => this.close())
     // A client that has ended its side reads no more events. The server's sockets stay open then, for other responses.
     response.socket?.once('end', () => this.break())
-    // Closed before it was started.
+    // Closed before it was started, such as by a revocation of its key. The client connects again, and is told why not.
     if (this.state === 'closed' || response.destroyed) {
-      this.close()
+      this.break()
       return
     }
     response.writeHead(200, [...headers, ...STREAM_HEADERS])

@@ -1,0 +1,26 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, it, onTestFinished } from 'vitest'
+import { Stream } from '../../src/http/live/stream.ts'
+
+/** The caller plays no part here. */
+const caller = {} as Stream['caller']
+
+it.each([
+  ['complete', (stream: Stream) => stream.complete('')],
+  ['break', (stream: Stream) => stream.break()],
+])('lets no client wait whose stream ended by `%s` while its first event was read', async (_, end) => {
+  const server = createServer((_request, response) => {
+    const stream = new Stream(caller, () => undefined)
+    end(stream)
+    stream.start(response, [])
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const answer = fetch(`http://127.0.0.1:${port}`, { signal: AbortSignal.timeout(5000) })
+  await expect(answer).rejects.toThrow('fetch failed')
+})
