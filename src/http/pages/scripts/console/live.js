@@ -53,8 +53,8 @@ export function keepLive(query, variables, show, signal) {
   /** Shows why the numbers may be old. A stream that breaks is opened again first: the server may have been restarted. */
   function showProblem(error) {
     if (hasNumbers && !isRefusal(error)) return
-    // Keeps the first reason: screen readers would announce each new text.
-    if (problem.textContent === '') setText(problem, `The numbers may be old: ${error.message}`)
+    // Keeps the first reason, as screen readers would announce each new text; but a refusal is final.
+    if (problem.textContent === '' || isRefusal(error)) setText(problem, `The numbers may be old: ${error.message}`)
   }
 
   async function readAll(signal) {
