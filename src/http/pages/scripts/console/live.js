@@ -54,7 +54,8 @@ export function keepLive(query, variables, show, signal) {
   function showProblem(error) {
     if (hasNumbers && !isRefusal(error)) return
     // Keeps the first reason, as screen readers would announce each new text; but a refusal is final.
-    if (problem.textContent === '' || isRefusal(error)) setText(problem, `The numbers may be old: ${error.message}`)
+    if (problem.textContent === '' || isRefusal(error))
+      setText(problem, `The numbers may be old: ${error.message}`)
   }
 
   async function readAll(signal) {
