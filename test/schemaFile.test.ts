@@ -9,9 +9,14 @@ import {
 import { expect, it } from 'vitest'
 import { errorCodes } from '../src/core/errors.ts'
 import { schema } from '../src/graphql/schema.ts'
+import { introspectionTypes } from './support/clientsPage.ts'
 
 it('is written down in schema/schema.graphql (npm run schema)', async () => {
   await expect(`${printSchema(schema)}\n`).toMatchFileSnapshot('../schema/schema.graphql')
+})
+
+it('has types for the example with gql.tada (npm run schema)', async () => {
+  await expect(await introspectionTypes()).toMatchFileSnapshot('../examples/react-urql/graphql-env.d.ts')
 })
 
 it('describes every type, field, argument and enum value', () => {

@@ -87,7 +87,7 @@ async function tsc(folder: string): Promise<void> {
 }
 
 /** What `gql.tada generate output` writes, whose command line doesn't run on TypeScript 7. */
-async function introspectionTypes(): Promise<string> {
+export async function introspectionTypes(): Promise<string> {
   const schema = buildSchema(await readFile(join(ROOT, 'schema/schema.graphql'), 'utf8'))
   const introspection = minifyIntrospection(introspectionFromSchema(schema))
   return outputIntrospectionFile(introspection, { fileType: '.d.ts', shouldPreprocess: true })

@@ -30,7 +30,7 @@ export const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
-const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
+const BESIDE = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'examples/README.md']
 
 /** The library that draws the shop's charts, as published. */
 const library = (name: string) => new URL(`./dist/${name}`, import.meta.resolve('uplot/package.json'))
