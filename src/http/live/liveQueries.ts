@@ -132,7 +132,10 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
       try {
         // Created in `yoga.ts`.
         const { query, stream } = openStream(args, compiled, args.contextValue as Context & Partial<Access>)
-        const { isWatching, ...first } = await query.join(stream)
+        const { isWatching, ...first } = await query.join(stream).catch((error) => {
+          stream.close()
+          throw error
+        })
         if (isWatching || !first.errors) return { ...first, stream, serve: () => query.serve(stream, first) }
         stream.close()
         return refused(first.errors)
