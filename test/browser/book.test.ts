@@ -151,18 +151,19 @@ it('keeps the selected bar when the next hour begins', async () => {
   await plot.hover({ position: { x: (width * 45.5) / 48, y: height / 2 } })
   await reading.getByText(': 4 sold').waitFor()
 
-  // As the page gets them when the next hour has begun, for the stream that it opens then.
-  await window.route(/graphql\?query=subscription/, async (route) => {
-    const { query, variables } = Object.fromEntries(new URL(route.request().url()).searchParams)
-    const { counters } = await ask(
-      String(query).replace('subscription', 'query'),
-      JSON.parse(String(variables)),
-    )
-    const { hours } = counters[0]
+  // As the page gets them when the next hour has begun: by the stream that it opens then, and by the query after that.
+  await window.route(/\/graphql/, async (route) => {
+    const sent =
+      route.request().postDataJSON() ?? Object.fromEntries(new URL(route.request().url()).searchParams)
+    const isStream = sent.query.startsWith('subscription')
+    const variables = isStream ? JSON.parse(sent.variables) : sent.variables
+    const data = await ask(sent.query.replace('subscription', 'query'), variables)
+    const { hours } = data.counters[0]
     const start = Date.parse(hours.at(-1)?.start ?? '') + HOUR_MS
     hours.splice(0, 48, ...hours.slice(1), { start: new Date(start).toISOString(), value: 7 })
-    const body = `event: next\ndata: ${JSON.stringify({ data: { counters } })}\n\n`
-    await route.fulfill({ contentType: 'text/event-stream', body })
+    if (!isStream) return route.fulfill({ json: { data } })
+    const body = `event: next\ndata: ${JSON.stringify({ data })}\n\n`
+    return route.fulfill({ contentType: 'text/event-stream', body })
   })
   relay.cut()
   relay.restore()
