@@ -312,6 +312,20 @@ it('deletes a counter after a question, and shows the others', async () => {
   expect(await focused(window)).toBe('Counters of n')
 })
 
+it('closes a question when the person goes back', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n' }))
+  await window.getByRole('link', { name: 'visitors' }).click()
+  await button(window, 'Delete…').click()
+  await window.getByRole('dialog').waitFor()
+  await window.goBack()
+  await window.getByRole('heading', { name: 'Counters of n' }).waitFor()
+  expect(await window.getByRole('dialog').count()).toBe(0)
+  expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(1)
+})
+
 it('is used by keyboard only', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))

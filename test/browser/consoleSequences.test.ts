@@ -112,6 +112,7 @@ it('reserves, confirms and releases numbers of a gapless sequence', async () => 
       .first()
   await row(1).getByRole('button', { name: 'Release' }).click()
   await row(1).getByText('Released').waitFor()
+  expect(await window.evaluate('document.activeElement.textContent')).toContain('Released')
   await row(2).getByRole('button', { name: 'Confirm' }).click()
   await row(2).getByText('Confirmed').waitFor()
   await expect.poll(() => groups(window)).toEqual([['without a name', 'INV-002', 'INV-001']])

@@ -1,7 +1,7 @@
 // Who the caller is, and the field for an API key.
 
 import { setText } from '../messages.js'
-import { grantText } from './formats.js'
+import { grantText, quoted } from './formats.js'
 import { ask, listenForRefusals, readKey, storeKey } from './request.js'
 
 const find = (selector) => document.querySelector(`#access ${selector}`)
@@ -13,6 +13,9 @@ const [who, rights, details, form, field, problem] = [
   'input',
   '.problem',
 ].map(find)
+
+/** How many grants are written out, and names of each: a key may have a hundred. */
+const SHOWN = 3
 
 const keysLink = document.querySelector('#keys-link')
 
@@ -45,7 +48,7 @@ export function openAccess(onChange) {
 
 const KINDS = {
   ANONYMOUS: () => 'You use no API key.',
-  KEY: ({ key }) => `You use the API key ${key.label} (${key.prefix}…).`,
+  KEY: ({ key }) => `You use the API key ${quoted(key.label)} (${key.prefix}…).`,
   TOKEN: () => 'You use a token.',
   ADMIN: () => "You use the administrator's key.",
 }
@@ -69,5 +72,7 @@ async function showViewer() {
 
 function rightsText(grants) {
   if (grants.length === 0) return 'Without a key you may do nothing here.'
-  return `Allowed: ${grants.map(grantText).join('; ')}.`
+  const texts = grants.slice(0, SHOWN).map((grant) => grantText(grant, SHOWN))
+  if (grants.length > SHOWN) texts.push(`${grants.length - SHOWN} more`)
+  return `Allowed: ${texts.join('; ')}.`
 }

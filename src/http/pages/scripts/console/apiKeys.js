@@ -61,7 +61,7 @@ function itemOf(key) {
   show(key)
   const facts = [
     ['Key', `${key.prefix}…`],
-    ['Allows', key.grants.map(grantText).join('; ')],
+    ['Allows', key.grants.map((grant) => grantText(grant)).join('; ')],
     ['Pages', key.origins === null ? 'none: for servers' : key.origins.join(', ')],
     ['Changes a minute', key.perMinute === null ? 'the server’s default' : key.perMinute],
     ['Created', timeText(key.createdAt)],

@@ -34,6 +34,8 @@ async function show() {
   shown = new AbortController()
   const { signal } = shown
   const address = readAddress()
+  // A question about what was shown.
+  document.querySelector('dialog')?.close()
   const focused = document.activeElement
   let view = await withProgress(progress, 'Loading…', () => read(address, signal))
   if (signal.aborted) return

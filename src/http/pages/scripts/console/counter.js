@@ -1,15 +1,13 @@
 // One counter: its value, its history, its definition, and what can be done to it.
 
 import { setText } from '../messages.js'
-import { go, readAddress } from './address.js'
+import { dangers } from './counterDangers.js'
 import { definitionForm } from './counterDefinition.js'
-import { button, element, nameOf, section } from './elements.js'
-import { controlIn, numberIn, textField } from './fields.js'
-import { numberText, quoted, timeText } from './formats.js'
-import { mutationForm } from './forms.js'
+import { tryForms } from './counterTries.js'
+import { element, nameOf, section } from './elements.js'
+import { numberText, timeText } from './formats.js'
 import { openHistory } from './history.js'
 import { keepLive } from './live.js'
-import { question } from './question.js'
 import { ask } from './request.js'
 import { sentPanel } from './sent.js'
 
@@ -75,63 +73,4 @@ export async function counterView({ namespace, counter: name, period }, signal) 
 function timesText({ createdAt, updatedAt }) {
   if (createdAt === null) return 'Neither written nor defined yet: it is created on first use.'
   return `Created ${timeText(createdAt)}, last change ${timeText(updatedAt)}.`
-}
-
-const CHANGE = 'value previousValue appliedDelta'
-
-function tryForms(namespace, name, sent) {
-  const by = mutationForm({
-    class: 'line',
-    fields: [textField('delta', 'Add', 'delta', { value: '10', inputmode: 'numeric', maxlength: 17 })],
-    submit: 'Add',
-    operation: () => {
-      const delta = numberIn(controlIn(by, 'delta'))
-      return ['incrementBy', { name, delta, namespace }, CHANGE]
-    },
-    done: changeText,
-    sent,
-  })
-  const one = mutationForm({
-    submit: 'Increment',
-    operation: () => ['increment', { name, namespace }, CHANGE],
-    done: changeText,
-    sent,
-  })
-  return element('div', { class: 'tries' }, one, by)
-}
-
-function changeText({ value, previousValue, appliedDelta }) {
-  return `${numberText(value)}: ${numberText(appliedDelta)} added to ${numberText(previousValue)}.`
-}
-
-function dangers(namespace, name, sent) {
-  const result = element('p', { class: 'result', role: 'status' })
-  function askReset() {
-    setText(result, '')
-    const fields = [textField('to', 'New value', 'to', { value: '0', inputmode: 'numeric', maxlength: 17 })]
-    const valueTo = () => numberIn(fields[0].querySelector('input'))
-    question(`Reset ${quoted(name)}?`, 'Its value is set. Its history and its definition stay as they are.', {
-      fields,
-      submit: 'Reset',
-      operation: () => ['reset', { name, to: valueTo(), namespace }, 'value previousValue'],
-      done: (change) =>
-        setText(result, `Set to ${numberText(change.value)}; it was ${numberText(change.previousValue)}.`),
-      sent,
-    })
-  }
-  function askDelete() {
-    question(
-      `Delete ${quoted(name)}?`,
-      'Its value, its definition and its history are deleted, and can’t be restored.',
-      {
-        submit: 'Delete',
-        operation: () => ['deleteCounter', { name, namespace }, 'value'],
-        // Unless the person has gone elsewhere meanwhile.
-        done: () => readAddress().counter === name && go({ namespace }),
-        sent,
-      },
-    )
-  }
-  const buttons = [button('Reset…', askReset), button('Delete…', askDelete, { class: 'quiet danger' })]
-  return [element('p', { class: 'buttons' }, buttons), result]
 }

@@ -13,17 +13,20 @@ export function timeText(time, never = 'never') {
   return time === null ? never : times.format(new Date(time))
 }
 
-/** What a grant allows: "READ, ADD (up to 5) on names that start with “a” in “shop”". */
-export function grantText({ scopes, namespace, names, prefix, maxDelta, maxCount }) {
+/** What a grant allows: "READ, ADD (up to 5) on names that start with “a” in “shop”", with so many names at most. */
+export function grantText({ scopes, namespace, names, prefix, maxDelta, maxCount }, maxNames = 100) {
   const limits = { ADD: maxDelta, NUMBER: maxCount }
   const rights = scopes.map((scope) => (limits[scope] > 1 ? `${scope} (up to ${limits[scope]})` : scope))
-  return `${rights.join(', ')} on ${namesText(names, prefix)} in ${
+  return `${rights.join(', ')} on ${namesText(names, prefix, maxNames)} in ${
     namespace === null ? 'every namespace' : quoted(namespace)
   }`
 }
 
-function namesText(names, prefix) {
-  if (names) return names.map(quoted).join(', ')
+function namesText(names, prefix, maxNames) {
+  if (names) {
+    const more = names.length > maxNames ? ` and ${names.length - maxNames} more` : ''
+    return names.slice(0, maxNames).map(quoted).join(', ') + more
+  }
   return prefix === '' ? 'every name' : `names that start with ${quoted(prefix)}`
 }
 

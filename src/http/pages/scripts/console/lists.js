@@ -14,7 +14,7 @@ export function searchForm(address, orders = []) {
     textField('prefix', 'Starts with', 'prefix', { value: prefix, maxlength: 191, type: 'search' }),
   ]
   if (orders.length > 0) {
-    const hint = 'What is searched is in the order of names.'
+    const hint = 'Search results are in the order of names.'
     fields.push(choiceField('order', 'Order', 'orderBy', orders, { value: order, hint, change: submit }))
   }
   function submit(event) {

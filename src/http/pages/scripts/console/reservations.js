@@ -11,8 +11,8 @@ const KEPT = 50
 const STATES = {
   RESERVED: ({ expiresAt }) => `Held until ${timeText(expiresAt)}`,
   CONFIRMED: () => 'Confirmed: its number is final',
-  RELEASED: () => 'Released: its number is free again',
-  EXPIRED: () => 'Expired: its number is free again',
+  RELEASED: () => 'Released: another reservation may get its number',
+  EXPIRED: () => 'Expired: another reservation may get its number',
 }
 
 /** Shows them. `onChange` is called when their ids have changed. */
@@ -60,13 +60,13 @@ export function openReservations(sequenceId, { sent, onChange }) {
 }
 
 function openRow({ id, formatted, ...first }, sent) {
-  const state = element('td')
+  const state = element('td', { tabindex: -1 })
   const settle = (field, submit, isQuiet = false) =>
     mutationForm({
       submit,
       isQuiet,
       operation: () => [field, { id }, 'id state expiresAt'],
-      done: show,
+      done: settled,
       sent,
     })
   const buttons = element(
@@ -79,6 +79,14 @@ function openRow({ id, formatted, ...first }, sent) {
     setText(state, STATES[reservation.state](reservation))
     for (const form of buttons.children) form.hidden = reservation.state !== 'RESERVED'
   }
+
+  function settled(reservation) {
+    const hadFocus = buttons.contains(document.activeElement)
+    show(reservation)
+    // Its button is gone.
+    if (hadFocus) state.focus()
+  }
+
   show(first)
   return {
     row: element(
