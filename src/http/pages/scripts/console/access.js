@@ -55,11 +55,14 @@ const KINDS = {
 
 /** Shows who the caller is, and the link to the API keys to those who may manage them. */
 async function showViewer() {
+  const key = readKey()
   keysLink.hidden = true
   try {
     const { viewer } = await ask(`{
       viewer { kind key { label prefix } grants { scopes namespace names prefix maxDelta maxCount } }
     }`)
+    // The key was changed meanwhile.
+    if (key !== readKey()) return
     setText(who, KINDS[viewer.kind](viewer))
     setText(rights, rightsText(viewer.grants))
     keysLink.hidden = !viewer.grants.some(({ scopes }) => scopes.includes('ADMIN'))
