@@ -1,6 +1,9 @@
 import { openNth } from './core/nth.ts'
 import { isUnprotected } from './http/access/settings.ts'
+import { openMetricsServer, type ReadMetrics } from './http/metricsPage.ts'
 import { listen } from './http/server.ts'
+import { createAggregate } from './metrics/aggregate.ts'
+import { openMetrics } from './metrics/metrics.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
 import { describeTarget, type Target } from './mysql/connections/target.ts'
 import { holdDirectory } from './mysql/privateServer/dataDirectory.ts'
@@ -9,6 +12,7 @@ import { migrate } from './mysql/startup/migrate.ts'
 import { untilReady } from './mysql/startup/ready.ts'
 import { openStore } from './mysql/store.ts'
 import type { Config } from './process/config.ts'
+import { version } from './process/version.ts'
 import { openWorkers } from './process/workers.ts'
 
 export interface ServerOptions {
@@ -19,6 +23,8 @@ export interface ServerOptions {
   warn: (message: string) => void
   /** Called with unexpected errors, with their cause. */
   onFault: (error: unknown) => void
+  /** Returns the metrics of all workers. Default: those of this process. */
+  readMetrics?: ReadMetrics
   /** Whether it also runs the scheduled jobs. Default: true. */
   runsJobs?: boolean
 }
@@ -41,9 +47,19 @@ export async function startApp(options: AppOptions) {
     if (!config.target) closers.push(await holdDirectory(config.dataDir))
     const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
     closers.push(front.close)
+    if (config.metricsPort !== undefined) {
+      const { close, port } = await openMetricsServer(
+        config.metricsHost,
+        config.metricsPort,
+        front.readMetrics,
+      )
+      closers.push(close)
+      say(`Metrics: http://${config.metricsHost}:${port}/metrics`)
+    }
 
     const { target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
+    front.migrate()
     await migrate(target)
 
     // It was opened first, so it would be closed last. Once it serves, it must be closed before the database.
@@ -51,8 +67,8 @@ export async function startApp(options: AppOptions) {
     await front.serve(target)
     signal.throwIfAborted()
     if (isUnprotected(config.access)) say(OPEN)
-    /** `data` is where the data is, for display. */
-    return { url: front.url, workers, data, close }
+    /** `data` is where the data is, for display. `drain` fails `/ready`, so that proxies use other processes. */
+    return { url: front.url, workers, data, drain: front.drain, close }
   } catch (error) {
     await close()
     throw error
@@ -60,8 +76,10 @@ export async function startApp(options: AppOptions) {
 }
 
 /** Opens the HTTP server of this process, which listens from the start, and serves once it has a database. */
-export async function openServer({ config, warn, onFault, runsJobs }: ServerOptions) {
-  const server = await listen({ ...config, warn })
+export async function openServer({ config, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
+  const metrics = openMetrics(version)
+  const readOwn = async () => createAggregate().text([await metrics.read()])
+  const server = await listen({ ...config, drainMs: config.shutdownTimeoutMs / 2, version, warn })
   const closers: Closer[] = []
 
   async function serve(target: Target): Promise<void> {
@@ -79,14 +97,23 @@ export async function openServer({ config, warn, onFault, runsJobs }: ServerOpti
     const random = Math.random
     const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, onFault })
     closers.push(nth.close)
-    await server.serve({ nth, onFault })
+    metrics.observe({ nth: nth.state, database: store.state, subscribers: server.subscribers })
+    await server.serve({ nth, onFault, readMetrics: readMetrics ?? readOwn })
   }
 
   return {
     url: server.url,
+    metrics,
+    readMetrics: readOwn,
+    migrate: server.migrate,
     serve,
+    drain: server.drain,
+
     /** Accepts no more requests, and waits until those in flight are answered. */
-    close: () => closeAll([...closers.splice(0), server.close]),
+    async close(): Promise<void> {
+      await closeAll([...closers.splice(0), server.close])
+      metrics.close()
+    },
   }
 }
 

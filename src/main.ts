@@ -1,89 +1,60 @@
+// What `bin/nth.js` runs: one of the commands of `nth`, or one of its workers.
 import cluster from 'node:cluster'
-import { once } from 'node:events'
-import pino from 'pino'
-import type { App } from './app.ts'
-import { answerTo } from './process/commandLine.ts'
-import { readConfig } from './process/config.ts'
-import { keepRequestsYoung } from './process/heap.ts'
-import { openFilesWarning } from './process/openFiles.ts'
+import { version } from './process/version.ts'
 
-const log = pino({ name: 'nth' }, pino.destination({ dest: 2, sync: true }))
-const ending = new AbortController()
-
-const prefix = cluster.isPrimary ? '' : `Worker ${process.pid}: `
-const operator = {
-  say: (message: string) => console.log(prefix + message),
-  warn: (message: string) => console.error(prefix + message),
-  onFault: (error: unknown) => log.error(error),
+/** A command. It ends the process, or leaves nothing that keeps it alive. */
+interface Command {
+  /** What it does, for `nth --help`. */
+  summary: string
+  /** Imported only when it runs, as that takes time. Throws an error whose message is for the operator. */
+  load(): Promise<{ run(args: string[]): Promise<void> }>
 }
 
-async function main(): Promise<void> {
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal)
-  const app = await start().catch(reportFailure)
-  if (!app) return
-  console.log(greeting(app))
-  if (!ending.signal.aborted) await once(ending.signal, 'abort')
-  await app.close()
-  // A connection that node:cluster has lost track of must not keep the process alive.
-  process.exit()
+const commands: Record<string, Command> = {
+  start: {
+    summary: 'runs the service, with its private database unless DATABASE_URL is set',
+    load: () => import('./commands/start.ts'),
+  },
+  check: {
+    summary: 'says what is wrong with the configuration, the database or its settings',
+    load: () => import('./commands/check.ts'),
+  },
+  keys: { summary: 'creates, lists and revokes API keys', load: () => import('./commands/keys.ts') },
+  export: {
+    summary: 'writes all counters and sequences to a file',
+    load: () => import('./commands/export.ts'),
+  },
+  import: {
+    summary: 'reads counters and sequences from a file or another database',
+    load: () => import('./commands/import.ts'),
+  },
 }
 
-async function start(): Promise<App | undefined> {
-  const answer = answerTo(process.argv.slice(2))
-  if (answer !== undefined) return void process.stdout.write(answer)
-  const config = readConfig()
-  const warning = openFilesWarning()
-  if (warning) operator.warn(warning)
-  // Imported now: it takes a second, which a mistake in the configuration need not wait for.
-  const { startApp } = await import('./app.ts')
-  return startApp({ ...operator, config, signal: ending.signal })
-}
+function usage(): string {
+  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(8)} ${summary}\n`)
+  return `Usage: nth <command> [options]
+       nth --version
 
-/** Reports why the start failed, with advice on system errors. */
-function reportFailure(error: unknown): void {
-  if (ending.signal.aborted) return
-  process.exitCode = 1
-  const { code, message, syscall = '' } = error as NodeJS.ErrnoException
-  if (code === 'EADDRINUSE') {
-    console.error(`${message}: the port is in use. Choose another with PORT, or 0 for any free port.`)
-  } else {
-    const isAddress = ['listen', 'bind', 'getaddrinfo'].includes(syscall)
-    console.error(isAddress ? `${message}. Choose another HOST or PORT.` : message)
-  }
-}
+Nth ${version}: counters and sequences over GraphQL and MySQL.
 
-/** Time in which a second signal counts as the first: npm forwards a Ctrl-C that the process also received itself. */
-const SAME_SIGNAL_MS = 500
-let signalledAt = 0
-
-/** The first signal shuts down in order. Another one ends the process at once; the kernel then ends its database. */
-function onSignal(): void {
-  if (!ending.signal.aborted) {
-    signalledAt = performance.now()
-    ending.abort()
-  } else if (performance.now() - signalledAt > SAME_SIGNAL_MS) {
-    process.exit(1)
-  }
-}
-
-function greeting({ url, workers, data }: App): string {
-  return `
-Nth is running.
-  GraphQL   ${url}/graphql
-  GraphiQL  ${url}/graphql in a browser
-  Shop      ${url}/
-  Data      ${data}${workers > 1 ? `\n  Workers   ${workers} processes` : ''}
-
-Try it:
-  curl ${url}/graphql -H 'content-type: application/json' -d '{"query":"mutation { increment(name: \\"hello\\") { value } }"}'
+${lines.join('')}
+Each command has --help.
 `
 }
 
-keepRequestsYoung()
-if (cluster.isPrimary) {
-  await main()
-} else {
-  const { runWorker } = await import('./process/worker.ts')
-  // The primary has validated the configuration.
-  await runWorker({ ...operator, config: readConfig() })
+async function main([name, ...args]: string[]): Promise<void> {
+  if (name === undefined || name === '--help' || name === '-h') return void process.stdout.write(usage())
+  if (name === '--version' || name === '-v') return void process.stdout.write(`${version}\n`)
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (!command) throw new Error(`Unknown command "${name}"; see nth --help.`)
+  const { run } = await command.load()
+  await run(args)
+}
+
+try {
+  if (cluster.isPrimary) await main(process.argv.slice(2))
+  else await (await import('./commands/start.ts')).runAsWorker()
+} catch (error) {
+  console.error((error as Error).message)
+  process.exitCode = 1
 }

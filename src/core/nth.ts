@@ -9,7 +9,7 @@ import { openSequences } from './sequences/sequences.ts'
 import type { SequenceStore } from './sequences/store.ts'
 
 /** The operations of Nth, independent of storage and API. */
-export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live'> & {
+export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live' | 'state'> & {
   apiKeys: Omit<ApiKeys, 'close'>
   live: Pick<Live, 'open'>
 }
@@ -19,6 +19,8 @@ export interface Store {
   counters: CounterStore
   namespaces: NamespaceStore
   sequences: SequenceStore
+  /** Throws UNAVAILABLE if the database can't be used. */
+  check(): Promise<void>
   openWriter(): Writer
 }
 
@@ -45,10 +47,13 @@ export function openNth(store: Store, { now = () => new Date(), ...options }: Nt
   const sequences = openSequences({ ...means, store: store.sequences })
   return {
     apiKeys,
+    checkDatabase: store.check,
     counters,
     live,
     namespaces,
     sequences,
+    /** Its state, for metrics. */
+    state: () => ({ pending: groupCommit.pending, watched: live.size }),
     async close(): Promise<void> {
       live.close()
       await Promise.all([apiKeys.close(), groupCommit.close()])

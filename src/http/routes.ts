@@ -7,17 +7,17 @@ import { type Pages, sendPage } from './pages/pages.ts'
 
 type CheckHost = (host: string) => HttpError | undefined
 
-/**
- * Routes requests to the API, to GraphiQL at the same path, or to a page.
- *
- * @param isReadable whether callers without credentials may read counters
- */
-export function createRouter(
-  pages: Pages,
-  checkHost: CheckHost,
-  graphql: Handler,
-  isReadable: boolean,
-): Handler {
+interface RouterOptions {
+  pages: Pages
+  checkHost: CheckHost
+  graphql: Handler
+  metrics: Handler
+  /** Whether callers without credentials may read counters. */
+  isReadable: boolean
+}
+
+/** Routes requests to the API, to GraphiQL at the same path, to the metrics, or to a page. */
+export function createRouter({ pages, checkHost, graphql, metrics, isReadable }: RouterOptions): Handler {
   return async (request, response, headers, credential) => {
     const path = pathOf(request)
     const isGet = request.method === 'GET' || request.method === 'HEAD'
@@ -26,6 +26,7 @@ export function createRouter(
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = checkHost(request.headers.host ?? 'localhost')
     if (isGraphql && !isPage && !hostError) return graphql(request, response, headers, credential)
+    if (path === '/metrics' && !hostError) return metrics(request, response, headers, credential)
     withHeaders(response, headers)
     const reject = (status: number, message: string) =>
       sendError(response, new HttpError(status, 'BAD_REQUEST', message))

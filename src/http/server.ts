@@ -18,12 +18,12 @@ import { openConnections } from './connections/connections.ts'
 import { HttpError, overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
+import { createHealth, NOT_READY } from './health.ts'
 import { type LiveQueries, openLiveQueries } from './live/liveQueries.ts'
+import { createMetricsPage, type ReadMetrics } from './metricsPage.ts'
 import { readPages } from './pages/pages.ts'
 import { createRouter } from './routes.ts'
 
-/** How long requests in flight may take when the server closes, in milliseconds. */
-const DRAIN_MS = 10_000
 const IDLE_CHECK_MS = 20
 
 /** Longer than proxies keep idle connections: one that the server closes first fails the request being sent on it. */
@@ -53,8 +53,12 @@ export interface ListenOptions {
   arrivalMs?: number
   /** How long a client may read nothing of its response; then its connection is closed. */
   stallMs?: number
+  /** How long requests in flight may take when the server closes, in milliseconds. */
+  drainMs?: number
   /** Heap limit of this process, in bytes: other limits are derived from it. */
   heapBytes?: number
+  /** Of Nth, for `/health`. */
+  version?: string
   /** Called with messages for an operator. */
   warn?: (message: string) => void
 }
@@ -72,7 +76,9 @@ export async function listen({
   // Long enough for 1 MB over a slow connection.
   arrivalMs = 60_000,
   stallMs = 30_000,
+  drainMs = 10_000,
   heapBytes = getHeapStatistics().heap_size_limit,
+  version = '',
   warn = () => undefined,
 }: ListenOptions) {
   const server = createServer({
@@ -91,6 +97,13 @@ export async function listen({
   let liveQueries: LiveQueries | undefined
   let handle = rejectWith('Nth is starting; try again in a moment.')
   let onFault: ApiOptions['onFault'] = () => undefined
+  let notReady: string | undefined = NOT_READY.starting
+  let checkDatabase: () => Promise<void> = async () => undefined
+  const handleHealth = createHealth({
+    version,
+    notReady: () => notReady,
+    checkDatabase: () => checkDatabase(),
+  })
   const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
   const corsHeaders = createCors(isAllowedOrigin, warn)
   const { reserve, release, closeUnused } = openConnections(server, {
@@ -99,6 +112,7 @@ export async function listen({
     stallMs,
     refuse: createConnectionLimit(maxConnectionsPerAddress, access.trustedProxies ?? []),
     handle(request, response, hasMemory) {
+      if (handleHealth(request, response)) return
       const credential = takeCredential(request)
       const headers = corsHeaders(request, credential !== undefined)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
@@ -118,7 +132,15 @@ export async function listen({
     /** Where it can be reached: `http://127.0.0.1:4000`. */
     url: urlOf(address()),
 
-    async serve(options: ApiOptions): Promise<void> {
+    /** Its database is reachable, and being migrated. */
+    migrate(): void {
+      notReady = NOT_READY.migrating
+    },
+
+    /** Its open subscriptions. */
+    subscribers: () => liveQueries?.size ?? 0,
+
+    async serve(options: ApiOptions & { readMetrics?: ReadMetrics }): Promise<void> {
       const pages = await readPages(options.nth)
       onFault = options.onFault
       const { tokens: issuer } = access
@@ -133,11 +155,22 @@ export async function listen({
       const api = createApi({ ...options, liveQueries, reserve })
       const graphql = createGraphqlHandler({ api, reserve, release, authenticate })
       const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback()), 'READ')
-      handle = createRouter(pages, createHostCheck(allowedOrigins, onLoopback()), graphql, isReadable)
+      const { readMetrics = async () => '' } = options
+      const metrics = createMetricsPage(authenticate, readMetrics)
+      const checkHost = createHostCheck(allowedOrigins, onLoopback())
+      handle = createRouter({ pages, checkHost, graphql, metrics, isReadable })
+      checkDatabase = options.nth.checkDatabase
+      if (notReady !== NOT_READY.draining) notReady = undefined
+    },
+
+    /** Reports that it isn't ready, but still accepts requests: until proxies have noticed. */
+    drain(): void {
+      notReady = NOT_READY.draining
     },
 
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */
     async close(): Promise<void> {
+      notReady = NOT_READY.draining
       handle = rejectWith('Nth is shutting down; try again in a moment.')
       liveQueries?.close()
       const closed = new Promise((resolve) => server.close(resolve))
@@ -145,7 +178,7 @@ export async function listen({
         server.closeIdleConnections()
         closeUnused()
       }, IDLE_CHECK_MS)
-      const patience = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+      const patience = setTimeout(() => server.closeAllConnections(), drainMs)
       await closed
       clearInterval(idleCheck)
       clearTimeout(patience)

@@ -6,6 +6,7 @@ import { createHealth } from './connections/health.ts'
 import type { Target } from './connections/target.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
 import { openCounterStore } from './counters/store.ts'
+import { writeFence } from './flush/fence.ts'
 import { openWriter } from './flush/writer.ts'
 import { openJobs, scheduledJobs } from './jobs.ts'
 import { openLeaderboardSync } from './leaderboard/leaderboardSync.ts'
@@ -15,6 +16,8 @@ import { openSequenceStore } from './sequences/store.ts'
 const IDLE_LIMIT_S = 3
 /** Time limit of a round trip: twice the longest lock wait, as InnoDB checks its waiters once a second. */
 const TRIP_LIMIT_MS = 4000
+/** Time limit of a check, in milliseconds: shorter than probes usually wait. */
+const CHECK_LIMIT_MS = 800
 
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
   /** Called with a reason when the database becomes unreachable, and without one when it is back. */
@@ -27,11 +30,18 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   runsJobs?: boolean | undefined
 }
 
+/** `open`, `busy`: connections, besides those of the writers. */
+export interface DatabaseState {
+  isAvailable: boolean
+  open: number
+  busy: number
+}
+
 /** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(
   target: Target,
   { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
-): Store & { close(): Promise<void> } {
+): Store & { close(): Promise<void>; state(): DatabaseState } {
   const health = createHealth(onReachable)
   const failover = createFailoverDetector(onFault)
   const shared = { ...limits, health, failover }
@@ -55,6 +65,19 @@ export function openStore(
         onChanged: leaderboardSync.mark,
         onFault,
       }),
+    check() {
+      const deadline = performance.now() + CHECK_LIMIT_MS
+      // A database that could be read all the time, such as a full or read-only one, must be written to.
+      if (health.isFailing()) return definitions.withRetry(writeFence, deadline)
+      return database.withRetry(async (connection) => void (await connection.query('do 0')), deadline)
+    },
+
+    state() {
+      const pools = [database.state(), definitions.state()]
+      const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)
+      return { isAvailable: !health.isFailing(), open: sum('open'), busy: sum('busy') }
+    },
+
     async close() {
       await jobs?.close()
       await leaderboardSync.close()

@@ -7,14 +7,17 @@ import { networksOf } from '../http/access/addresses.ts'
 import { type AccessSettings, isUnprotected, type TokenSettings } from '../http/access/settings.ts'
 import { isLoopback } from '../http/connections/access.ts'
 import { parseTarget } from '../mysql/connections/target.ts'
+import { LOG_LEVELS } from './logLevels.ts'
 
 const JWT_VARIABLES = ['NTH_JWT_ISSUER', 'NTH_JWT_AUDIENCE', 'NTH_JWT_JWKS_URL'] as const
 
 const MIN_ADMIN_KEY = 32
 
+const PORT_RULE = 'must be a port from 0 to 65535; 0 for any free port'
+
 const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
-  PORT: whole(0, 65_535, 'must be a port from 0 to 65535; 0 for any free port', /^\d{1,5}$/).default(4000),
+  PORT: whole(0, 65_535, PORT_RULE, /^\d{1,5}$/).default(4000),
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
   NTH_DATA_DIR: z.string().default('.nth'),
@@ -22,6 +25,11 @@ const variables = z.object({
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
   NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
   NTH_IDEMPOTENCY_TTL_HOURS: whole(1, 8_760).default(24),
+  NTH_LOG_LEVEL: z.string().transform(tried(parseLogLevel)).default('info'),
+  NTH_METRICS_HOST: z.string().default('127.0.0.1'),
+  NTH_METRICS_PORT: whole(0, 65_535, PORT_RULE, /^\d{1,5}$/).optional(),
+  NTH_DRAIN_DELAY_MS: whole(0, 600_000).default(0),
+  NTH_SHUTDOWN_TIMEOUT_MS: whole(1000, 3_600_000).default(20_000),
   NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
   NTH_ADMIN_KEY: z.string().transform(tried(parseAdminKey)).optional(),
   NTH_ANONYMOUS: z.string().transform(tried(parseScopes)).optional(),
@@ -64,6 +72,14 @@ const config = consistent.transform((set) => ({
   maxPending: set.NTH_MAX_PENDING,
   /** How long idempotency keys are valid, in milliseconds. */
   keyTtlMs: set.NTH_IDEMPOTENCY_TTL_HOURS * 3_600_000,
+  logLevel: set.NTH_LOG_LEVEL,
+  metricsHost: set.NTH_METRICS_HOST,
+  /** Port of a server for the metrics alone; undefined: there is none. */
+  metricsPort: set.NTH_METRICS_PORT,
+  /** How long a process that shuts down still accepts requests, in milliseconds. */
+  drainDelayMs: set.NTH_DRAIN_DELAY_MS,
+  /** Maximum time of a shutdown after that, in milliseconds. */
+  shutdownTimeoutMs: set.NTH_SHUTDOWN_TIMEOUT_MS,
   maxConnectionsPerAddress: set.NTH_MAX_CONNECTIONS_PER_ADDRESS,
   /** Maximum streams of one caller from one address. */
   maxStreams: set.NTH_MAX_STREAMS_PER_CLIENT,
@@ -127,6 +143,12 @@ function parseScopes(text: string): Scope[] {
     if (scope) return scope
     throw new Error(`must be a comma-separated list of ${SCOPES.join(', ')}; "${item}" is none of them`)
   })
+}
+
+function parseLogLevel(text: string) {
+  const level = LOG_LEVELS.find((name) => name === text)
+  if (level) return level
+  throw new Error(`must be one of ${LOG_LEVELS.join(', ')}`)
 }
 
 function parseUrl(text: string): string {

@@ -1,25 +1,56 @@
 import { openServer, type ServerOptions } from '../app.ts'
 import type { Command, Report } from './workerProcess.ts'
 
+/** How often its metrics are reported: of a worker that is killed, what it counted since is not known. */
+const REPORT_EVERY_MS = 1000
+
 /** Serves as one of several processes until the primary orders it to end. If the primary dies, node:cluster ends it. */
 export async function runWorker(options: ServerOptions): Promise<void> {
   // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
   let server: Awaited<ReturnType<typeof openServer>> | undefined
+  const asked = new Map<number, (text: string) => void>()
+  let lastAsked = 0
+
+  /** The metrics of all workers, which the primary adds up. */
+  function readMetrics(): Promise<string> {
+    lastAsked += 1
+    const id = lastAsked
+    void report({ state: 'asks for metrics', id })
+    return new Promise((resolve) => asked.set(id, resolve))
+  }
+
+  async function measure(): Promise<void> {
+    if (server) await report({ state: 'measured', metrics: await server.metrics.read() })
+  }
 
   async function execute(command: Command): Promise<void> {
-    if (command.to === 'end') {
-      await server?.close().catch(options.onFault)
-      process.exit()
+    switch (command.to) {
+      case 'serve':
+        await server?.serve(command.target)
+        if (server) await report({ state: 'serving', url: server.url })
+        return
+      case 'receive metrics':
+        asked.get(command.id)?.(command.text)
+        asked.delete(command.id)
+        return
+      case 'measure':
+        return measure()
+      case 'migrate':
+      case 'drain':
+        return server?.[command.to]()
+      case 'end':
+        await server?.close().catch(options.onFault)
+        await measure()
+        process.exit()
     }
-    await server?.serve(command.target)
-    if (server) report({ state: 'serving', url: server.url })
   }
 
   process.on('message', (command: Command) => void execute(command).catch(reportFailure))
   try {
-    server = await openServer(options)
-    report({ state: 'listening', url: server.url })
+    server = await openServer({ ...options, readMetrics })
+    setInterval(() => void measure().catch(options.onFault), REPORT_EVERY_MS).unref()
+    await report({ state: 'listening', url: server.url })
   } catch (error) {
     reportFailure(error)
   }
@@ -28,10 +59,13 @@ export async function runWorker(options: ServerOptions): Promise<void> {
 /** Reports why the worker can't continue. The primary then ends it. */
 function reportFailure(error: unknown): void {
   const { message, code, syscall } = error as NodeJS.ErrnoException
-  report({ state: 'failed', message, code, syscall })
+  void report({ state: 'failed', message, code, syscall })
 }
 
-function report(report: Report): void {
-  // If it can't be delivered, the primary has ended, and this process is about to end.
-  process.send?.(report, () => undefined)
+/** Returns when it was sent. If it can't be delivered, the primary has ended, and this process is about to end. */
+function report(report: Report): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.send) process.send(report, () => resolve())
+    else resolve()
+  })
 }

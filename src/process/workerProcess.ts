@@ -1,30 +1,52 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { MetricObject } from 'prom-client'
 import type { Target } from '../mysql/connections/target.ts'
 
 /** A message from a worker to the primary. */
 export type Report =
   | { state: 'listening' | 'serving'; url: string }
+  | { state: 'measured'; metrics: MetricObject[] }
+  | { state: 'asks for metrics'; id: number }
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
 /** A message from the primary to a worker. */
-export type Command = { to: 'serve'; target: Target } | { to: 'end' }
+export type Command =
+  | { to: 'serve'; target: Target }
+  | { to: 'receive metrics'; id: number; text: string }
+  | { to: 'migrate' | 'drain' | 'measure' | 'end' }
 
 /** A worker, seen from the primary. */
 export type Worker = ReturnType<typeof forkWorker>
 
-/** Time until an ending worker is killed: longer than a closing server waits for requests in flight. */
-const ENDED_WITHIN_MS = 15_000
+/** A worker that does not answer is measured by its last report. */
+const MEASURED_WITHIN_MS = 1000
 
-/** Forks a worker of this program, with variables in addition to the primary's own. */
-export function forkWorker(environment: Record<string, string>) {
+/**
+ * Forks a worker of this program, with variables in addition to the primary's own.
+ *
+ * @param endedWithinMs time until an ending worker is killed
+ * @param readMetrics returns the metrics of all workers
+ */
+export function forkWorker(
+  environment: Record<string, string>,
+  endedWithinMs: number,
+  readMetrics: () => Promise<string>,
+) {
   const beganAt = performance.now()
   const worker = cluster.fork(environment)
   closeOnExit(worker)
   const { pid } = worker.process
   let failure: string | undefined
+  let metrics: MetricObject[] = []
+  let onMeasured: () => void = () => undefined
   worker.on('message', (report: Report) => {
     if (report.state === 'failed') failure = report.message
+    if (report.state === 'asks for metrics') void sendMetrics(report.id)
+    if (report.state !== 'measured') return
+    metrics = report.metrics
+    onMeasured()
   })
   /** Resolves with the reason when it has ended. */
   const ended = new Promise<string>((resolve) => {
@@ -45,6 +67,10 @@ export function forkWorker(environment: Record<string, string>) {
 
   const kill = () => worker.process.kill('SIGKILL')
 
+  async function sendMetrics(id: number): Promise<void> {
+    send({ to: 'receive metrics', id, text: await readMetrics() })
+  }
+
   function send(command: Command): void {
     // A worker that has just ended gets no command. Its end is handled elsewhere.
     if (worker.isConnected()) worker.send(command, () => undefined)
@@ -57,6 +83,21 @@ export function forkWorker(environment: Record<string, string>) {
     kill,
     ageMs: () => performance.now() - beganAt,
 
+    /** Its metrics as last reported: each second, when it ended, and after `measure`. */
+    metrics: () => metrics,
+
+    /** Makes it report its metrics. Waits for that, but not long. */
+    async measure(): Promise<void> {
+      const measured = new Promise<void>((resolve) => {
+        onMeasured = resolve
+      })
+      send({ to: 'measure' })
+      await Promise.race([measured, ended, pause(MEASURED_WITHIN_MS, undefined, { ref: false })])
+    },
+
+    /** Tells it why it isn't ready. */
+    notReady: (to: 'migrate' | 'drain') => send({ to }),
+
     async serve(target: Target): Promise<void> {
       send({ to: 'serve', target })
       await reported('serving')
@@ -68,7 +109,7 @@ export function forkWorker(environment: Record<string, string>) {
       // From here on it is assigned no connections. It would return those that arrive after the command, and
       // node:cluster keeps what the last worker returns, open and unanswered.
       worker.disconnect()
-      const force = setTimeout(kill, ENDED_WITHIN_MS)
+      const force = setTimeout(kill, endedWithinMs)
       await ended
       clearTimeout(force)
     },

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
+import { createAggregate } from '../metrics/aggregate.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
@@ -15,8 +16,10 @@ import { forkWorker, type Worker } from './workerProcess.ts'
  *
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
-export async function openWorkers({ workers: count, host, port }: Config, say: (message: string) => void) {
+export async function openWorkers(config: Config, say: (message: string) => void) {
+  const { workers: count, host, port, shutdownTimeoutMs } = config
   const living = new Set<Worker>()
+  const aggregate = createAggregate()
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
   // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 simultaneous ones, two idle workers took
@@ -29,10 +32,25 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
   })
 
   function fork(): Worker {
-    const worker = forkWorker(environment)
+    // Longer than a closing server waits for requests in flight.
+    const worker = forkWorker(environment, shutdownTimeoutMs * 0.75, readMetrics)
     living.add(worker)
-    worker.ended.then(() => living.delete(worker))
+    worker.ended.then(() => {
+      living.delete(worker)
+      return aggregate.keep(worker.metrics())
+    })
     return worker
+  }
+
+  async function readMetrics(): Promise<string> {
+    const measured = [...living]
+    await Promise.all(measured.map((worker) => worker.measure()))
+    // One that has ended meanwhile is among those that ended.
+    return aggregate.text(measured.filter((worker) => living.has(worker)).map((worker) => worker.metrics()))
+  }
+
+  const notReady = (reason: 'migrate' | 'drain') => () => {
+    for (const worker of living) worker.notReady(reason)
   }
 
   async function replaceForEver(first: Worker, target: Target): Promise<void> {
@@ -66,6 +84,9 @@ export async function openWorkers({ workers: count, host, port }: Config, say: (
     const [url = ''] = await Promise.all(workers.map((worker) => worker.reported('listening')))
     return {
       url,
+      readMetrics,
+      migrate: notReady('migrate'),
+      drain: notReady('drain'),
       close,
 
       /** Until then they respond that Nth is starting. */

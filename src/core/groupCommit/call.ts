@@ -1,4 +1,5 @@
 import { NthError, unavailable } from '../errors.ts'
+import { waitMeasure } from '../measures.ts'
 import { isOf } from '../rows.ts'
 import type { Applied, Request, RowOperation } from './request.ts'
 
@@ -25,6 +26,7 @@ export class Call {
   readonly request: Request
   /** On the clock of `performance.now()`, in milliseconds. */
   readonly deadline: number
+  readonly #arrivedAt = performance.now()
   /** Settles when it is answered. */
   readonly answer: Promise<Applied>
   /** Its operations and their rows; empty while they are resolved for the first time. */
@@ -85,6 +87,7 @@ export class Call {
     this.#enter(ANSWERED)
     if (state.name === 'flushing' || state.name === 'committing') state.flight.land()
     this.#onAnswered(this)
+    if (waitMeasure.hasSubscribers) waitMeasure.publish(performance.now() - this.#arrivedAt)
     if (answer instanceof Error) this.#reject(answer)
     else this.#resolve(answer)
   }

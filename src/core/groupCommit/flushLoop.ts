@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
+import { flushMeasure, retryMeasure } from '../measures.ts'
 import { isOf } from '../rows.ts'
 import { applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf } from './batch.ts'
@@ -42,6 +43,7 @@ const LOCKED: Failure = {
 export async function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext) {
   const { pending, now, random, resolveAgain, quarantine, onApplied } = context
   const at = now()
+  const began = performance.now()
   const precautions = openPrecautions(random)
   let isImpatient = false
   let failures = 0
@@ -62,6 +64,7 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
           onApplied(call.request.operations)
           call.settle(result)
         }
+        flushMeasure.publish({ operations: operationsOf(batch), durationMs: performance.now() - began })
         return true
       case 'unknown': {
         const reason = 'The connection to the database ended before it answered'
@@ -97,7 +100,14 @@ export async function flushAll(writer: Writer, calls: readonly Call[], context: 
         }
       }
     }
+    retryMeasure.publish(undefined)
   }
+}
+
+function operationsOf({ calls }: Batch): number {
+  let count = 0
+  for (const { operations } of calls) count += operations.length
+  return count
 }
 
 /** Tries to lock one row or claim of a call, and holds nothing else meanwhile. Returns the failure. */

@@ -89,6 +89,11 @@ export function openGroupCommit(options: GroupCommitOptions) {
       )
     },
 
+    /** Operations that wait for their answer. */
+    get pending() {
+      return pending.operations
+    },
+
     /** Closes the writers. To be called when no call waits any more. */
     async close() {
       await Promise.all([main, ...quarantineWriters].map(({ writer }) => writer.close()))

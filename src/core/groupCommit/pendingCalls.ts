@@ -1,4 +1,5 @@
 import { unavailable } from '../errors.ts'
+import { refusalMeasure } from '../measures.ts'
 import { Call, expired } from './call.ts'
 import type { Request } from './request.ts'
 
@@ -42,7 +43,13 @@ export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions)
     /** The error of a call that arrives now; undefined: there is room for it. */
     refusal() {
       if (operations < maxPending) return undefined
+      refusalMeasure.publish('pending changes')
       return unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
+    },
+
+    /** How many operations wait. */
+    get operations() {
+      return operations
     },
 
     /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */

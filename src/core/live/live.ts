@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Retention } from '../counters/definition.ts'
 import { errorOf, NthError, unavailable } from '../errors.ts'
 import type { NamedOperation } from '../groupCommit/request.ts'
+import { refusalMeasure } from '../measures.ts'
 import type { Period } from '../time/calendar.ts'
 import { isChanged, isOlder, type Topic, type TopicState, topicText, type Watched } from './topics.ts'
 import { createTurns, type Turns } from './turns.ts'
@@ -32,8 +33,8 @@ type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
 
 /** Minimum time from one tick to the next. */
 const TICK_MS = 100
-/** In a busy process, pauses are this many times as long as the tick before, so that ticks take a tenth of the time. */
-const PAUSE_FACTOR = 9
+/** In a busy process, pauses are this many times as long as the tick before, so that ticks take a small part of the time. */
+const PAUSE_FACTOR = 24
 /** Longest pause: so that there are two ticks a second, unless they themselves take long. */
 const MAX_PAUSE_MS = 400
 /** Utilisation of the event loop from which a process is busy, and how often it is measured. */
@@ -227,8 +228,10 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
         async watch(topics: readonly Topic[]): Promise<Watched[]> {
           const texts = topics.map(topicText)
           const added = texts.filter((text) => !entries.has(text)).length
-          if (entries.size + added > MAX_TOPICS)
+          if (entries.size + added > MAX_TOPICS) {
+            refusalMeasure.publish('watched names')
             throw unavailable(`This process already watches ${entries.size} of at most ${MAX_TOPICS} names.`)
+          }
           const watched = topics.map((topic, index) => {
             const text = texts[index] ?? ''
             const entry = entries.get(text) ?? { topic, text, state: undefined, feeds: new Set() }
@@ -253,6 +256,11 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
           for (const entry of feed.entries) remove(entry, feed)
         },
       }
+    },
+
+    /** How many different topics are watched. */
+    get size() {
+      return entries.size
     },
 
     close(): void {

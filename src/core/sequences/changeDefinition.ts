@@ -108,7 +108,8 @@ function faultInFormat(
   return refused(change, [blamed], message)
 }
 
-function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
+/** A definition as a past format: how its numbers look. */
+export function formatInUse(definition: SequenceDefinition, groups: UsedSequenceGroups): PastFormat {
   const { format, restartEvery, cycle, allowRepeats } = definition
   const direction = { isDescending: isDescending(definition), isSigned: isSigning(definition) }
   return { format, restartEvery, ...direction, groups, isMixed: cycle || allowRepeats }

@@ -1,6 +1,7 @@
 import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
 import { isAllowed, isUnrestricted, refusal } from '../../core/access/caller.ts'
 import { NthError } from '../../core/errors.ts'
+import { refusalMeasure } from '../../core/measures.ts'
 import type { Context } from '../builder.ts'
 import { spendValues } from '../valueBudget.ts'
 import { type Rule, rules } from './rules.ts'
@@ -93,6 +94,7 @@ function limited(resolve: Resolver): Resolver {
     const retryAfterMs = takeChanges?.(args.changes?.length ?? 1) ?? 0
     if (retryAfterMs === 0) return resolve(parent, args, context, info)
     const message = 'Too many changes in a minute. Nothing was changed; wait before the next one.'
+    refusalMeasure.publish('rate')
     throw new NthError('RATE_LIMITED', message, { retryAfterMs })
   }
 }

@@ -4,6 +4,7 @@ import type { ApiKey, ApiKeys } from '../../core/access/apiKeys.ts'
 import { anonymous, type Caller, UNRESTRICTED } from '../../core/access/caller.ts'
 import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
 import { NthError } from '../../core/errors.ts'
+import { refusalMeasure } from '../../core/measures.ts'
 import { HttpError } from '../connections/httpError.ts'
 import { clientAddress, clientOf, exemptNetworks, isWithin, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
@@ -99,6 +100,7 @@ export function createAuthentication({
     const found = apiKeys.find(secret, hashed, () => {
       const retryAfterMs = limits.take(bucket(), UNKNOWN_PER_MINUTE)
       if (retryAfterMs === 0) return
+      refusalMeasure.publish('unknown keys')
       throw new HttpError(429, 'RATE_LIMITED', 'Too many unknown keys from this address.', { retryAfterMs })
     })
     if (!(found instanceof Promise)) return identified(found)

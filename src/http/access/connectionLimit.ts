@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { refusalMeasure } from '../../core/measures.ts'
 import { HttpError } from '../connections/httpError.ts'
 import { clientOf, exemptNetworks, isWithin } from './addresses.ts'
 
@@ -18,7 +19,10 @@ export function createConnectionLimit(max: number, trustedProxies: readonly stri
     if (isWithin(exempt, remoteAddress)) return undefined
     const client = clientOf(remoteAddress)
     const count = (counts.get(client) ?? 0) + 1
-    if (count > max) return tooMany(max)
+    if (count > max) {
+      refusalMeasure.publish('connections')
+      return tooMany(max)
+    }
     counts.set(client, count)
     socket.once('close', () => {
       const left = (counts.get(client) ?? 1) - 1

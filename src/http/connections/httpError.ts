@@ -1,5 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { NthError, unavailable } from '../../core/errors.ts'
+import { refusalMeasure } from '../../core/measures.ts'
 
 /** Why a request is rejected before GraphQL, and the HTTP status. */
 export class HttpError extends NthError {
@@ -19,6 +20,7 @@ export function serviceUnavailable(message: string): HttpError {
 
 /** The error for a request that arrives when those in flight use all the memory they may. */
 export function overloaded(): HttpError {
+  refusalMeasure.publish('memory')
   return serviceUnavailable(
     'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
   )

@@ -85,6 +85,10 @@ export function compiledOperations(
       if (operation.isSubscription) return
       // Whether the header is allowed depends on the document.
       if (operation.isMutation && idempotencyKeyIn(context, request) !== undefined) return
+      if (context.note) {
+        context.note.operation = operation.isMutation ? 'mutation' : 'query'
+        context.note.operationName = operation.name
+      }
       setParamsHandler((input) => {
         const finish = (result: ExecutionResult) => {
           if (!result.errors) return result

@@ -5,6 +5,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
+import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
@@ -16,6 +17,7 @@ import { EVENT_STREAM, sendAsEvents } from '../live/events.ts'
 import type { StreamResult } from '../live/liveQueries.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documentLimits.ts'
 import { maskError } from './errors.ts'
+import { codeOf, ID_HEADER, RequestNote } from './requestNote.ts'
 import type { Api } from './yoga.ts'
 
 const JSON_TYPE = 'application/json'
@@ -49,6 +51,7 @@ interface Answerable {
   response: ServerResponse
   headers: HeaderList
   access: Access
+  note: RequestNote
   /** If it isn't answered by events. */
   type: JsonType
 }
@@ -100,7 +103,7 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
     response.end(body)
   }
 
-  async function resultOf(params: GraphQLParams, req: IncomingMessage, res: ServerResponse, access: Access) {
+  async function resultOf({ params, request: req, response: res, access, note }: Answerable) {
     const { host = 'localhost', accept } = req.headers
     const acceptsEvents = accept === undefined || accept === '*/*' || accept.includes(EVENT_STREAM)
     const request = new fetchAPI.Request(`http://${host}${req.url}`, {
@@ -109,7 +112,9 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       headers: req.headers as Record<string, string>,
     })
     try {
-      return (await getResultForParams({ params, request }, { req, res, ...access, acceptsEvents })) ?? {}
+      return (
+        (await getResultForParams({ params, request }, { req, res, ...access, acceptsEvents, note })) ?? {}
+      )
     } catch (error) {
       // Rejected before it reached GraphQL.
       logger.error(error)
@@ -117,8 +122,11 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
     }
   }
 
-  async function answer({ params, request, response, headers, access, type }: Answerable) {
-    const result = await resultOf(params, request, response, access)
+  async function answer(answerable: Answerable) {
+    const { params, request, response, headers, note, type } = answerable
+    const result = await resultOf(answerable)
+    note.code = codeOf(result as ExecutionResult)
+    note.measure()
     if ('stream' in result) {
       // A short document costs little beside its stream.
       if ((params.query?.length ?? 0) <= SHORT_DOCUMENT) release(request)
@@ -139,17 +147,30 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
     }
     const processed = processRegularResult(result, fetchAPI, type)
     const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
-    return send(response, processed.status, [...headers, ...own], await processed.text())
+    return send(response, processed.status, [...headers, ...own, ID_HEADER, note.id], await processed.text())
   }
 
   return async (request, response, headers, credential) => {
-    const reject = (error: HttpError, type?: string) => sendError(withHeaders(response, headers), error, type)
+    const note = new RequestNote(request)
+    const reject = (error: HttpError, type?: string) => {
+      note.code = error.code
+      note.measure()
+      response.setHeader(ID_HEADER, note.id)
+      return sendError(withHeaders(response, headers), error, type)
+    }
+    /** Passes it on to Yoga's own request and response. */
+    const passOn = () => {
+      response.once('close', () => note.measure())
+      response.setHeader(ID_HEADER, note.id)
+      return api(request, withHeaders(response, headers), { ...access, note })
+    }
     const hasMemoryFor = (document: string | Buffer) =>
       reserve(request, document.length * HEAP_BYTES_A_CHARACTER)
     let access: Access
     try {
       const established = authenticate(request, credential)
       access = established instanceof Promise ? await established : established
+      note.caller = access.caller
     } catch (error) {
       if (error instanceof HttpError) return reject(error, responseTypes.get(request.headers.accept))
       throw error
@@ -160,11 +181,11 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       const params = paramsInAddress(request)
       return params instanceof HttpError
         ? reject(params)
-        : answer({ params, request, response, headers, access, type: RESPONSE_TYPE })
+        : answer({ params, request, response, headers, access, note, type: RESPONSE_TYPE })
     }
     if (request.method !== 'POST') {
       if (!hasMemoryFor(request.url ?? '')) return reject(overloaded())
-      return api(request, withHeaders(response, headers), access)
+      return passOn()
     }
     const type = typeFor(accept)
     const body = await readBody(request, reserve)
@@ -179,13 +200,10 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       const media = request.headers['content-type']?.replace(/^[^;]*/, (part) => part.trim().toLowerCase())
       if (media) request.headers['content-type'] = media
       // Yoga looks here for a body that was already read.
-      return api(
-        Object.assign(request, { body: Readable.from([body]) }),
-        withHeaders(response, headers),
-        access,
-      )
+      Object.assign(request, { body: Readable.from([body]) })
+      return passOn()
     }
-    return answer({ params, request, response, headers, access, type })
+    return answer({ params, request, response, headers, access, note, type })
   }
 }
 

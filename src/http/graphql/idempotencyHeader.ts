@@ -4,6 +4,7 @@ import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
 import { fragmentsOf, responseName, rootFields } from '../../graphql/selections.ts'
 import type { Access } from '../access/authentication.ts'
+import type { RequestNote } from './requestNote.ts'
 import { requestError } from './requests.ts'
 
 const HEADER = 'idempotency-key'
@@ -18,6 +19,7 @@ export interface ServerContext extends Partial<Access> {
   res?: ServerResponse
   /** Whether the response may be a stream of events. */
   acceptsEvents?: boolean
+  note?: RequestNote
 }
 
 /** The key in a request's header, without the quotes of a structured field. */

@@ -12,6 +12,7 @@ import { inputErrors } from './inputErrors.ts'
 import { introspectionRight } from './introspectionRight.ts'
 import { persistedQueries } from './persistedQueries.ts'
 import { rateLimited } from './rateLimited.ts'
+import { requestNotes } from './requestNotes.ts'
 import { requests } from './requests.ts'
 import { responses } from './responses.ts'
 import { type Subscriber, subscriptions } from './subscriptions.ts'
@@ -38,6 +39,7 @@ export function createApi({ nth, onFault, liveQueries, reserve = () => true }: A
     }),
     plugins: [
       persistedQueries(cache, reserve),
+      requestNotes,
       requests,
       cachedDocuments(cache),
       compiledOperations(schema, cache, (server): Context => ({ nth, ...accessIn(server) })),

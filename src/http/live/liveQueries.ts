@@ -1,6 +1,7 @@
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql'
 import type { Caller } from '../../core/access/caller.ts'
 import { type ErrorCode, NthError } from '../../core/errors.ts'
+import { refusalMeasure } from '../../core/measures.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import type { Access } from '../access/authentication.ts'
@@ -88,7 +89,10 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
     if (client === undefined) return () => undefined
     const name = `${identity}\n${client}`
     const count = (counts.get(name) ?? 0) + 1
-    if (count > maxStreams) throw tooMany(maxStreams)
+    if (count > maxStreams) {
+      refusalMeasure.publish('streams')
+      throw tooMany(maxStreams)
+    }
     counts.set(name, count)
     return () => {
       const left = (counts.get(name) ?? 1) - 1
@@ -143,6 +147,11 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
         if (error instanceof NthError) return refused([errorFor(error)])
         throw error
       }
+    },
+
+    /** How many streams there are. */
+    get size() {
+      return streams.size
     },
 
     /** Breaks all streams, within two seconds. Their clients connect again, to another server or the next one. */

@@ -37,7 +37,7 @@ export class Stream {
     response.on('close', () => this.close())
     // A client that has ended its side reads no more events. The server's sockets stay open then, for other responses.
     response.socket?.once('end', () => this.break())
-    // Closed before it was started, such as by a revocation of its key. The client connects again, and is told why not.
+    // Closed before it was started, such as by a revocation of its key. The client connects again, and gets the reason.
     if (this.state === 'closed' || response.destroyed) {
       this.break()
       return

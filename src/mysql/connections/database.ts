@@ -95,6 +95,7 @@ export function openDatabase(target: Target, options: DatabaseOptions) {
       return run(work, deadline).finally(() => pending--)
     },
     deadline: deadlineNow,
+    state: pool.state,
     close: pool.close,
   }
 }

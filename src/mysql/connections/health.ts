@@ -4,20 +4,27 @@ import { isSwitchover } from './errors.ts'
 type HealthReport = (isHealthy: boolean, reason?: unknown) => void
 
 /** Two reports: a read-only or full database is reachable, and only a change shows that it can be written again. */
-export type Health = Record<'connecting' | 'writing', HealthReport>
+export type Health = Record<'connecting' | 'writing', HealthReport> & {
+  /** Whether one of the last reports was bad. */
+  isFailing(): boolean
+}
 
 /** @param onChange called when the database becomes unavailable, with a reason, and when it is available again */
 export function createHealth(onChange: (reason?: unknown) => void): Health {
-  const failing = new Set<keyof Health>()
+  const failing = new Set<'connecting' | 'writing'>()
 
-  function report(what: keyof Health, isHealthy: boolean, reason?: unknown): void {
+  function report(what: 'connecting' | 'writing', isHealthy: boolean, reason?: unknown): void {
     const wasHealthy = failing.size === 0
     if (isHealthy) failing.delete(what)
     else failing.add(what)
     if (wasHealthy !== (failing.size === 0)) onChange(isHealthy ? undefined : reason)
   }
 
-  return { connecting: report.bind(null, 'connecting'), writing: report.bind(null, 'writing') }
+  return {
+    connecting: report.bind(null, 'connecting'),
+    writing: report.bind(null, 'writing'),
+    isFailing: () => failing.size > 0,
+  }
 }
 
 /**

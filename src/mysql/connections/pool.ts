@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import { createPool } from 'mysql2'
 import type { PoolConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
@@ -31,8 +32,16 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
   /** When a connection last failed. Those that have been idle since then are not reused. */
   let failedAt = Number.NEGATIVE_INFINITY
   let succeededAt = Number.NEGATIVE_INFINITY
+  let open = 0
+  let busy = 0
   // Queued before the first user's statements.
   pool.on('connection', (connection) => {
+    open += 1
+    // Not in its types. It has no event of its own for each way in which it ends.
+    const { stream } = connection as unknown as { stream: Duplex }
+    stream.once('close', () => {
+      open -= 1
+    })
     answeredAt.set(connection, performance.now())
     openedIn.set(connection, failover.incarnation)
     for (const statement of sessionSettings({ lockWaitS: 2 })) {
@@ -74,13 +83,17 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     async acquire(deadline: number): Promise<Connection> {
       while (true) {
         const connection = await acquireAny(deadline)
-        if (await isLive(connection, deadline)) return connection
+        if (await isLive(connection, deadline)) {
+          busy += 1
+          return connection
+        }
         connection.destroy()
       }
     },
 
     /** Takes a connection back, with the error of its work if that failed. Closes it unless it is still usable. */
     release(connection: Connection, error?: unknown): void {
+      busy -= 1
       if (error === undefined) {
         succeededAt = performance.now()
         answeredAt.set(connection.connection, succeededAt)
@@ -92,6 +105,9 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
       if (isUsable) connection.release()
       else connection.destroy()
     },
+
+    /** How many connections there are, and how many of them are in use. */
+    state: () => ({ open, busy }),
 
     /** A connection that is lost meanwhile is closed, too. */
     close: () => promised.end().catch(() => undefined),

@@ -1,8 +1,10 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
+import { fenceReadMeasure } from '../../core/measures.ts'
 import { DAY_MS } from '../../core/time/calendar.ts'
 import { ER } from '../connections/errors.ts'
 import { isSameDatabase } from '../connections/identity.ts'
+import type { Connection } from '../connections/pool.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { type Answer, rowsOf, type Session, unlessLost } from '../connections/session.ts'
 import type { Target } from '../connections/target.ts'
@@ -83,6 +85,7 @@ export function openFencedConnection(
         let session: Session | undefined
         try {
           session = await reconnecting.session()
+          fenceReadMeasure.publish(undefined)
           const found = await fenceAndRead(session, used.fence)
           if (found) used.fence.epoch = found.epoch
           if (found?.seq === seq + 1) return { isCommitted: true, kept: found.kept }
@@ -200,6 +203,15 @@ async function fenceAndRead(session: Session, { id }: Fence) {
 /** Fails with "more than one row" unless a condition is true. A select *from* the row would pass if it is missing. */
 function failUnless(condition: string): string {
   return `select if(${condition}, 0, (select 1 union select 2))`
+}
+
+/** Writes a row of no writer: shows that the database can be written. */
+export async function writeFence(connection: Connection): Promise<void> {
+  await connection.query(`
+    insert into fence (id, touched_at)
+    values (0, utc_timestamp())
+    on duplicate key update seq = seq + 1, touched_at = utc_timestamp()
+  `)
 }
 
 /** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */

@@ -11,7 +11,7 @@ const PAGE = 10_000
 export async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
   const ordered = ids.toSorted((a, b) => a - b)
   for (let from = 0; from < ordered.length; from += BATCH) {
-    await database.withRetry((connection) => copy(connection, ordered.slice(from, from + BATCH)))
+    await database.withRetry((connection) => copyRows(connection, ordered.slice(from, from + BATCH)))
   }
 }
 
@@ -38,7 +38,7 @@ async function scanPage(database: Database, from: number, to: number): Promise<v
  * Copies counters' rows. If two copies run at once, the newer state wins; for equal states the later `updated_at`, as a
  * change by 0 does not raise the revision.
  */
-async function copy(connection: Connection, ids: readonly number[]): Promise<void> {
+export async function copyRows(connection: Connection, ids: readonly number[]): Promise<void> {
   await connection.query(
     `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
      select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${EPOCH}), ${REVISION}

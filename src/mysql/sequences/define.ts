@@ -60,11 +60,7 @@ export function defineSequence(
     const { definition, formatHistory } = change({
       definition: before,
       formatHistory: past,
-      used: {
-        isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
-        isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
-      },
-      isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(row.version)}`),
+      ...(await useOf(connection, id, row.version)),
     })
     const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
     if (isChanged || row.is_defined !== 1) {
@@ -143,6 +139,17 @@ async function isApplied(connection: Connection, claim: Claim): Promise<boolean>
   return (await select(connection, readResults([claim]))).length > 0
 }
 
+/** Which groups of a locked sequence have issued numbers. */
+export async function useOf(connection: Connection, id: number, version: number) {
+  return {
+    used: {
+      isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
+      isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
+    },
+    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(version)}`),
+  }
+}
+
 /** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
 async function hasIssued(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
   // Without `force index`, a server may scan, and lock, all of a small table.
@@ -164,7 +171,7 @@ const MOST_GROUPS = 10_000
  * Makes a change of a definition conflict with flushes on other nodes of a cluster, where this node's locks have no
  * effect: writes the rows in which they issue numbers.
  */
-async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
+export async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
   const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
   if (clustered?.Value !== 'ON') return
   const beyond = await select(

@@ -19,16 +19,10 @@ const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
  * @throws {Error} before anything is changed, if the database has a migration that is not among the files
  */
 export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
-  const migrations = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  const migrations = await migrationsIn(folder)
   const connection = await openMigrationSession(target)
   try {
-    const known = await appliedTo(connection)
-    const unknown = known.find((name) => !migrations.includes(name))
-    if (unknown !== undefined) {
-      throw new Error(
-        `The database ${target.database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
-      )
-    }
+    const known = await knownIn(connection, migrations, target)
     // Then the user needs no right to create tables.
     if (known.length === migrations.length) return []
     return await withMigrationLock(target, async () => {
@@ -47,6 +41,32 @@ export async function migrate(target: Target, folder = MIGRATIONS): Promise<stri
   } finally {
     await connection.end()
   }
+}
+
+/** The names of the files that `migrate` would apply. It throws the same error. */
+export async function missingMigrations(target: Target, folder = MIGRATIONS): Promise<string[]> {
+  const migrations = await migrationsIn(folder)
+  const connection = await openMigrationSession(target)
+  try {
+    const known = await knownIn(connection, migrations, target)
+    return migrations.filter((name) => !known.includes(name))
+  } finally {
+    await connection.end()
+  }
+}
+
+async function migrationsIn(folder: URL): Promise<string[]> {
+  return (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+}
+
+/** Those that a database has, which must be among the files. */
+async function knownIn(connection: Connection, migrations: readonly string[], { database }: Target) {
+  const known = await appliedTo(connection)
+  const unknown = known.find((name) => !migrations.includes(name))
+  if (unknown === undefined) return known
+  throw new Error(
+    `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+  )
 }
 
 async function appliedTo(connection: Connection): Promise<string[]> {

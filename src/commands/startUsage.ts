@@ -1,9 +1,6 @@
-import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+export const USAGE = `Usage: nth start [--help]
 
-const USAGE = `Usage: node dist/main.js [--help | --version]
-
-Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables, with defaults in parentheses:
+Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, with defaults in parentheses:
 
   HOST                       address to listen on (127.0.0.1)
   PORT                       port to listen on; 0 for any free port (4000)
@@ -25,17 +22,10 @@ Starts Nth: counters and sequences over GraphQL and MySQL. Environment variables
   NTH_JWT_JWKS_URL           the keys that are published here
   NTH_WRITE_TIMEOUT_MS       maximum wait of a call, in milliseconds (10000)
   NTH_MAX_PENDING            maximum waiting changes per process (10000)
+  NTH_LOG_LEVEL              silent, error, warn, info (failed requests) or debug (all requests) (info)
+  NTH_METRICS_PORT           port on which /metrics needs no key; 0 for any free port (none)
+  NTH_METRICS_HOST           address of that port (127.0.0.1)
+  NTH_DRAIN_DELAY_MS         how long /ready fails before a shutdown, in milliseconds (0)
+  NTH_SHUTDOWN_TIMEOUT_MS    maximum time of a shutdown after that, in milliseconds (20000)
   NTH_IDEMPOTENCY_TTL_HOURS  how long idempotency keys are valid, in hours (24)
 `
-
-/** The text to print instead of starting the service; undefined: start it. Throws for an unknown argument. */
-export function answerTo(args: string[]): string | undefined {
-  const { values } = parseArgs({
-    args,
-    options: { help: { type: 'boolean', short: 'h' }, version: { type: 'boolean', short: 'v' } },
-  })
-  if (values.help) return USAGE
-  if (!values.version) return undefined
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  return `${version}\n`
-}

@@ -4,9 +4,9 @@ import { type Grant, grantFault, SCOPES, type Scope } from '../core/access/grant
 import { originFault } from '../core/access/origins.ts'
 import { nameFault } from '../core/names.ts'
 
-export const USAGE = `Usage: npm run keys -- create --label <text> --allow <scopes> [options]
-       npm run keys -- list
-       npm run keys -- revoke <the first characters of a key>
+export const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
+       nth keys list
+       nth keys revoke <the first characters of a key>
 
 Creates, lists and revokes API keys: in the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, also while
 Nth runs.
@@ -31,7 +31,7 @@ export type KeysCommand =
   | { name: 'revoke'; prefix: string }
 
 /**
- * Parses the arguments of `npm run keys`.
+ * Parses the arguments of `nth keys`.
  *
  * @throws {Error} saying what is wrong with them
  */

@@ -1,0 +1,3 @@
+#!/usr/bin/env -S node --enable-source-maps --max-semi-space-size=32 --initial-old-space-size=128
+// The executable. What these options do is said in src/process/heap.ts.
+import '../dist/main.js'

@@ -1,0 +1,37 @@
+import { parseArgs } from 'node:util'
+import { type Finding, inspect } from '../mysql/startup/inspect.ts'
+import { readConfig } from '../process/config.ts'
+import { openFilesWarning } from '../process/openFiles.ts'
+import { withDatabase } from './database.ts'
+
+const USAGE = `Usage: nth check [--help]
+
+Checks the configuration, this machine and the database that nth start would use, also while Nth runs: prints what is
+right and what is wrong, with what to do. Ends with 1 if Nth could not start, or could not work. In the database it
+creates the table nth_check and drops it again.
+`
+
+/** `nth check`. */
+export async function run(args: string[]): Promise<void> {
+  const { values } = parseArgs({ args, options: { help: { type: 'boolean', short: 'h' } } })
+  if (values.help) return void process.stdout.write(USAGE)
+  // Throws an error with a line for each invalid variable.
+  const { workers } = readConfig()
+  report({ subject: 'configuration', level: 'ok', message: 'all variables are valid' })
+  const fewFiles = openFilesWarning()
+  if (fewFiles) report({ subject: 'open files', level: 'warning', message: fewFiles })
+  await withDatabase(
+    async (target) => {
+      for await (const finding of inspect(target, workers, AbortSignal.timeout(CHECKED_WITHIN_MS)))
+        report(finding)
+    },
+    { isPrepared: false },
+  )
+}
+
+const CHECKED_WITHIN_MS = 60_000
+
+function report({ subject, level, message }: Finding): void {
+  if (level === 'error') process.exitCode = 1
+  console.log(`${level.padEnd(8)} ${subject.padEnd(14)} ${message}`)
+}

@@ -1,0 +1,37 @@
+import { subscribe } from 'node:diagnostics_channel'
+import pino, { type Level, type Logger } from 'pino'
+import pretty from 'pino-pretty'
+import type { ErrorCode } from '../core/errors.ts'
+import type { RequestMeasure } from '../core/measures.ts'
+import type { LOG_LEVELS } from './logLevels.ts'
+
+/** Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. */
+export function openLog(level: (typeof LOG_LEVELS)[number]): Logger {
+  // Synchronous, so that the last lines before the end of the process are not lost.
+  const isTerminal = process.stderr.isTTY
+  const destination = isTerminal
+    ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' })
+    : pino.destination({ dest: 2, sync: true })
+  const log = pino({ name: 'nth', level }, destination)
+  subscribe('nth:request', (message) => logRequest(log, message as RequestMeasure))
+  return log
+}
+
+/** Levels of requests that failed through no mistake of the caller. */
+const LEVELS: Partial<Record<ErrorCode, Level>> = {
+  INTERNAL_SERVER_ERROR: 'error',
+  UNAVAILABLE: 'warn',
+  OUTCOME_UNKNOWN: 'warn',
+}
+
+/** Neither the text of an operation nor its variables, which may be secret. */
+function logRequest(
+  log: Logger,
+  { operation, operationName, code, key, durationMs, id }: RequestMeasure,
+): void {
+  const level = code === undefined ? 'debug' : (LEVELS[code as ErrorCode] ?? 'info')
+  if (!log.isLevelEnabled(level)) return
+  const outcome = code === undefined ? 'Request answered' : 'Request failed'
+  const ms = Math.round(durationMs * 10) / 10
+  log[level]({ requestId: id(), code, operation, operationName, key, durationMs: ms }, outcome)
+}
