@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose'
 import { expect, it, onTestFinished } from 'vitest'
+import { subscribe } from '../support/events.ts'
 import { startProtected } from '../support/keys.ts'
 
 const ISSUER = 'https://issuer.example'
@@ -164,4 +165,16 @@ it('binds tokens to origins and a rate of their own, and keeps idempotency keys 
   for (const sub of ['one', 'two', 'one'])
     values.push((await as(await token({ sub })).ask(once)).increment.value)
   expect(values).toEqual([2, 3, 2])
+})
+
+it('ends the streams of a token that expires', async () => {
+  const { settings, token } = await startIssuer()
+  const { url } = await startProtected({ access: { tokens: settings } })
+  const grants = [{ scopes: ['READ'], names: ['book'] }]
+  const text = await token({ exp: Math.ceil(Date.now() / 1000) + 1, nth: { grants } })
+  const headers = { authorization: `Bearer ${text}` }
+  const stream = await subscribe(url, 'subscription { counters(names: ["book"]) { value } }', { headers })
+  expect(await stream.data()).toEqual({ counters: [{ value: 0 }] })
+  expect(await stream.next()).toMatchObject({ errors: [{ extensions: { code: 'UNAUTHENTICATED' } }] })
+  expect(await stream.next()).toBe('complete')
 })

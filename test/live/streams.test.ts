@@ -1,5 +1,7 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { freshDatabase, urlOf } from '../support/database.ts'
 import { type Sent, subscribe } from '../support/events.ts'
 import { startFront } from '../support/front.ts'
@@ -7,6 +9,7 @@ import { ADMIN_KEY, startProtected } from '../support/keys.ts'
 import { dataDirectory, startNth } from '../support/nthProcess.ts'
 import { PATIENCE, privateServer } from '../support/privateServer.ts'
 import { startService } from '../support/service.ts'
+import { soon } from '../support/soon.ts'
 import { collectStatements } from '../support/statements.ts'
 import { openSwitchboard } from '../support/switchboard.ts'
 
@@ -179,13 +182,30 @@ it('sends heartbeats while nothing changes', async () => {
   expect(new Set(stream.comments)).toEqual(new Set([':']))
 })
 
+it('closes the stream of a client that ends its side of the connection', async () => {
+  const { url } = await startFront()
+  const { port } = new URL(url)
+  const socket = connect({ port: Number(port), host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  const query = encodeURIComponent('subscription { counters(names: ["a"]) { value } }')
+  socket.write(`GET /graphql?query=${query} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n`)
+  const [first] = await once(socket, 'data')
+  expect(String(first)).toMatch(/^HTTP\/1.1 200 /)
+  const closed = once(socket, 'close')
+  socket.end()
+  await soon('the end of the connection', closed)
+})
+
 it('breaks its streams without an end when it stops, so that their clients come back', async () => {
   const { url, close } = await startFront()
   const streams = await Promise.all(Array.from({ length: 5 }, () => subscribe(url, VALUES, a)))
   for (const stream of streams) await stream.data()
+  const began = performance.now()
   const closed = close()
   for (const stream of streams) expect(await stream.next()).toBe('broken')
   await closed
+  // By itself: what is still open after ten seconds is broken in any case.
+  expect(performance.now() - began).toBeLessThan(9000)
 })
 
 it('goes on after its database was away, and says so to new subscribers', async () => {

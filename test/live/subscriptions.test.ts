@@ -1,8 +1,12 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { freshDatabase, query as queryDatabase } from '../support/database.ts'
 import { subscribe } from '../support/events.ts'
+import { startFront } from '../support/front.ts'
+import { turnedClock } from '../support/periods.ts'
 import { startService } from '../support/service.ts'
 import { soon } from '../support/soon.ts'
+
+type Row = { name: string; value: number }
 
 const COUNTERS =
   'subscription ($names: [String!]!) { counters(names: $names) { ...F } } fragment F on Counter { name value }'
@@ -81,6 +85,24 @@ it('sends what other processes change, and what is changed by hand', async () =>
   expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 40 }] })
 })
 
+it('sends no state from a server that is behind', async () => {
+  const { url, ask, target } = await startService()
+  for (const name of ['a', 'b']) await ask(increment(name))
+  const stream = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
+  await stream.data()
+  const change = (name: string, value: number, raise: number) =>
+    queryDatabase(
+      target,
+      `update counter_value v join counter c on c.id = v.counter_id set v.value = ${value}, v.revision = v.revision + ${raise} where c.name = '${name}'`,
+    )
+  await change('a', 40, -1)
+  // Whoever finds this change by hand has read the other.
+  await change('b', 50, 1)
+  expect(await stream.data()).toEqual({ counters: [{ name: 'b', value: 50 }] })
+  await change('a', 41, 1)
+  expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 41 }] })
+})
+
 it('sends definitions, deletions and resets', async () => {
   const { url, ask } = await startService()
   await ask(increment('a'))
@@ -145,6 +167,62 @@ it('serves a whole page in one stream: counters, sequence groups and reservation
   expect(changed).toHaveLength(2)
   expect(changed).toContainEqual({ ...invoices, nextFormatted: 'I-1' })
   expect(changed).toContainEqual({ __typename: 'Reservation', formatted: 'I-1', state: 'RELEASED' })
+})
+
+it.each(['valueIn(period: HOUR)', 'history(period: HOUR, last: 1) { value }'])(
+  'sends counters in which a selected period has ended, though nobody changed them: %s',
+  async (field) => {
+    const clock = turnedClock('2026-03-01T09:59:00Z')
+    const { url, ask } = await startFront({ now: clock.now })
+    await ask(increment('a'))
+    const selecting = (fields: string) =>
+      subscribe(url, `subscription { counters(names: ["a", "b"]) { name value ${fields} } }`)
+    const [other, stream] = [await selecting('valueIn(period: DAY)'), await selecting(`turned: ${field}`)]
+    const [first] = (await stream.data()).counters
+    expect(await other.data()).toMatchObject({ counters: [{ valueIn: 1 }, { valueIn: 0 }] })
+    clock.at += 60_000
+    const { counters } = await stream.data()
+    expect(counters.map(({ name, value }: Row) => [name, value])).toEqual([
+      ['a', 1],
+      ['b', 0],
+    ])
+    expect(JSON.stringify([first.turned, counters[0].turned])).toMatch(/1.*0/)
+    // Of the stream whose day goes on, the next event is this change.
+    await ask(increment('a'))
+    expect(await other.data()).toEqual({ counters: [{ name: 'a', value: 2, valueIn: 2 }] })
+  },
+)
+
+it('sends the next number of a sequence that restarts with a period', async () => {
+  const clock = turnedClock('2026-12-31T23:59:00Z')
+  const { url, ask } = await startFront({ now: clock.now })
+  await ask(
+    'mutation { defineSequence(name: "s", definition: { restartEvery: YEAR, format: "{yyyy}-{value}" }) { name } nextInSequence(name: "s") { value } }',
+  )
+  const ids = [encoded('SequenceGroup', 'default', 's', '')]
+  const query =
+    'subscription ($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { lastFormatted nextFormatted } } }'
+  const stream = await subscribe(url, query, { variables: { ids } })
+  expect(await stream.data()).toEqual({ nodes: [{ lastFormatted: '2026-1', nextFormatted: '2026-2' }] })
+  clock.at += 60_000
+  expect(await stream.data()).toEqual({ nodes: [{ lastFormatted: '2026-1', nextFormatted: '2027-1' }] })
+})
+
+it('sends no event of what no longer exists', async () => {
+  const { url, ask } = await startService()
+  await ask('mutation { defineSequence(name: "s", definition: { gapless: true }) { name } }')
+  const { reserveInSequence } = await ask('mutation { reserveInSequence(name: "s") { id } }')
+  const ids = [reserveInSequence.id, encoded('Counter', 'default', 'a')]
+  const query =
+    'subscription ($ids: [ID!]!) { nodes(ids: $ids) { ... on Reservation { state } ... on Counter { value } } }'
+  const stream = await subscribe(url, query, { variables: { ids } })
+  expect(await stream.data()).toEqual({ nodes: [{ state: 'RESERVED' }, { value: 0 }] })
+  await ask('mutation { deleteSequence(name: "s") { name } }')
+  // For another one it is read again, without what was deleted.
+  const other = await subscribe(url, query.replace('value }', 'name }'), { variables: { ids } })
+  expect(await other.data()).toEqual({ nodes: [null, { name: 'a' }] })
+  await ask(increment('a'))
+  expect(await stream.data()).toEqual({ nodes: [{ value: 1 }] })
 })
 
 it('sends that a reservation has expired', async () => {
@@ -273,4 +351,40 @@ it('sends the same to all streams of one subscription, from whenever they join',
     expect(last).toEqual({ counters: [{ name: 'a', value: 2 }] })
   }
   await soon('all closed', Promise.all(streams.map((stream) => stream.close())))
+})
+
+it('does not let a stream wait for the first event of another one', async () => {
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  onTestFinished(() => release())
+  let begin = () => {}
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  let calls = 0
+  const { url, ask } = await startFront({
+    around: (nth) => ({
+      ...nth,
+      counters: {
+        ...nth.counters,
+        async valueIn(...call) {
+          calls += 1
+          begin()
+          if (calls === 1) await released
+          return nth.counters.valueIn(...call)
+        },
+      },
+    }),
+  })
+  const open = () => subscribe(url, 'subscription { counters(names: ["a"]) { value valueIn(period: DAY) } }')
+  const first = open()
+  await begun
+  await ask(increment('a'))
+  const second = await open()
+  expect(await second.data()).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
+  release()
+  const [last] = (await (await first).until(({ counters }) => counters[0].value === 1)).slice(-1)
+  expect(last).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
 })

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/process/config.ts'
@@ -20,10 +20,22 @@ function run(...args: string[]): Promise<Ended> {
   })
 }
 
-it.each(['--help', '-h'])('says with %s how it is configured, and starts nothing', async (option) => {
-  const { code, output, errors } = await run(option)
+it.each([[], ['--help'], ['-h']])('lists its commands: nth %s', async (...option) => {
+  const { code, output, errors } = await run(...option)
   expect([code, errors]).toEqual([0, ''])
-  expect(output).toMatch(/^Usage: /)
+  expect(output).toMatch(/^Usage: nth /)
+  const files = await readdir(join(ROOT, 'src/commands'))
+  const names = [...output.matchAll(/^ {2}(\w+) {2,}\w/gm)].map(([, name]) => name)
+  expect(names.length).toBeGreaterThan(1)
+  for (const name of names) {
+    expect(files).toContain(`${name}.ts`)
+    expect((await run(name ?? '', '--help')).output).toMatch(new RegExp(`^Usage: nth ${name} `))
+  }
+})
+
+it.each(['--help', '-h'])('says with start %s how it is configured, and starts nothing', async (option) => {
+  const { code, output, errors } = await run('start', option)
+  expect([code, errors]).toEqual([0, ''])
   const source = await readFile(join(ROOT, 'src/process/config.ts'), 'utf8')
   const settings = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   expect(settings.length).toBeGreaterThan(8)
@@ -36,9 +48,12 @@ it.each(['--version', '-v'])('says its version with %s', async (option) => {
   expect(await run(option)).toEqual({ code: 0, output: `${version}\n`, errors: '' })
 })
 
-it.each([['--port'], ['serve']])('refuses %s with one line', async (argument) => {
-  const { code, output, errors } = await run(argument)
-  expect([code, output]).toEqual([1, ''])
-  expect(errors).toContain(`'${argument}'`)
-  expect(errors.trim().split('\n')).toHaveLength(1)
-})
+it.each([['serve'], ['constructor'], ['--port'], ['start', '--port'], ['start', 'now'], ['keys', '--port']])(
+  'refuses %s %s with one line',
+  async (...args) => {
+    const { code, output, errors } = await run(...args)
+    expect([code, output]).toEqual([1, ''])
+    expect(errors).toContain(args.at(-1))
+    expect(errors.trim().split('\n')).toHaveLength(1)
+  },
+)

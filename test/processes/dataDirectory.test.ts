@@ -10,7 +10,7 @@ async function refusal(directory: string): Promise<string> {
   const nth = spawnNth({ NTH_DATA_DIR: directory })
   expect(await nth.exited).toBe(1)
   expect(nth.output()).not.toMatch(/\n {4}at /)
-  return nth.output()
+  return nth.errors()
 }
 
 it.each(['/proc/nth', '/proc/nth/deep/below', '/dev/null/nth'])(

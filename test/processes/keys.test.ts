@@ -24,8 +24,11 @@ function runKeys(environment: Record<string, string>, ...args: string[]): Promis
     ...environment,
   }
   return new Promise((resolve) => {
-    execFile(process.execPath, ['dist/keys.js', ...args], { cwd: ROOT, env }, (error, stdout, stderr) =>
-      resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    execFile(
+      process.execPath,
+      ['dist/main.js', 'keys', ...args],
+      { cwd: ROOT, env },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
     )
   })
 }
@@ -89,8 +92,7 @@ it.each([
 })
 
 it('shows its usage', async () => {
-  for (const args of [[], ['--help']])
-    expect((await runKeys({}, ...args)).stdout).toMatch(/^Usage: npm run keys/)
+  for (const args of [[], ['--help']]) expect((await runKeys({}, ...args)).stdout).toMatch(/^Usage: nth keys/)
 })
 
 it('says at the start that it is open, and is not with an administrator’s key', async () => {

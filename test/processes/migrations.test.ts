@@ -80,9 +80,9 @@ it('refuses a database with a migration that it does not have, and changes nothi
     /doesn't have its migration 0001_namespace.sql. Nothing was changed/,
   )
   expect(await tablesOf(target)).toEqual(tables)
-  const { exited, output } = spawnNth({ DATABASE_URL: urlOf(target) })
+  const { exited, errors } = spawnNth({ DATABASE_URL: urlOf(target) })
   expect(await exited).toBe(1)
-  expect(output().trim().split('\n')).toEqual([expect.stringContaining('set DATABASE_URL or NTH_DATA_DIR')])
+  expect(errors().trim().split('\n')).toEqual([expect.stringContaining('set DATABASE_URL or NTH_DATA_DIR')])
 })
 
 it('migrates on a cluster that denies GET_LOCK', async () => {

@@ -70,7 +70,7 @@ it('says once that its address can not be had, before a database is made', async
   ] as const) {
     const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), WORKERS: '3', ...environment })
     expect(await nth.exited).toBe(1)
-    expect(nth.output().trim().split('\n')).toEqual([expect.stringContaining(line)])
+    expect(nth.errors().trim().split('\n')).toEqual([expect.stringContaining(line)])
     expect(await readdir(join(directory, 'data'))).toEqual([])
   }
 })

@@ -37,7 +37,7 @@ export async function freshDatabase(
 
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
-  const health = { connecting: () => undefined, writing: () => undefined }
+  const health = { connecting: () => undefined, writing: () => undefined, isFailing: () => false }
   const failover = createFailoverDetector(() => undefined)
   const database = openDatabase(target, {
     timeLimitMs: 10_000,

@@ -22,7 +22,7 @@ export interface NthProcess extends Client {
 
 /** Starts the built service as `npm start` does, ended by force when the test has finished. */
 export function spawnNth(environment: Record<string, string>): Omit<NthProcess, keyof Client> {
-  const child = spawn(process.execPath, ['dist/main.js'], {
+  const child = spawn(process.execPath, ['dist/main.js', 'start'], {
     cwd: ROOT,
     env: {
       PATH: process.env.PATH,

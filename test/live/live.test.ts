@@ -1,0 +1,61 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import type { CounterKey } from '../../src/core/counters/state.ts'
+import { openLive } from '../../src/core/live/live.ts'
+import type { Topic, Watched } from '../../src/core/live/topics.ts'
+
+const keyOf = (name: string): CounterKey => ({ namespace: 'n', name })
+const topicOf = (name: string): Topic => ({ kind: 'counter', key: keyOf(name) })
+
+/** What is watched changes with each read. Collects the names of each read, and of each notification. */
+function openCounters(names: readonly string[]) {
+  let value = 0
+  const reads: string[][] = []
+  const notified: string[][] = []
+  const nothing = async () => []
+  const live = openLive({
+    read: {
+      counter: async (keys) => {
+        reads.push(keys.map(({ name }) => name))
+        value += 1
+        return keys.map((key) => ({ ...key, value, definition: undefined, revision: value }) as never)
+      },
+      sequenceGroup: nothing,
+      reservation: nothing,
+    },
+    retentionIn: async () => ({ timeZone: 'UTC', periods: {} }) as never,
+    now: () => new Date(),
+    onFault: (error) => {
+      throw error
+    },
+  })
+  onTestFinished(live.close)
+  const feed = live.open({
+    periods: [],
+    async onChanged(changed: ReadonlySet<Watched>) {
+      notified.push([...changed].map(({ topic }) => (topic as { key: CounterKey }).key.name))
+    },
+  })
+  return { live, reads, notified, watched: feed.watch(names.map(topicOf)) }
+}
+
+it('reads what is changed at once, at most ten times a second, and all of it now and then', async () => {
+  const { live, reads, notified, watched } = openCounters(['a', 'b'])
+  await watched
+  const began = performance.now()
+  while (performance.now() - began < 1000) {
+    live.mark([{ kind: 'counter', name: keyOf('a') } as never])
+    await pause(5)
+  }
+  // One that began before, and one that is due at the end.
+  expect(notified.length).toBeLessThanOrEqual(12)
+  expect(reads).toContainEqual(['a'])
+  expect(notified).toContainEqual(['a'])
+  expect(notified).toContainEqual(['a', 'b'])
+})
+
+it('watches at most 20 000 names', async () => {
+  const names = Array.from({ length: 20_001 }, (_, index) => String(index))
+  await expect(openCounters(names).watched).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(openCounters(names.slice(1)).watched).resolves.toHaveLength(20_000)
+})

@@ -1,0 +1,128 @@
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { expect, it, onTestFinished } from 'vitest'
+import { listen } from '../../src/http/server.ts'
+import { version } from '../../src/process/version.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { startProtected } from '../support/keys.ts'
+import { openTestNth } from '../support/nth.ts'
+import { dataDirectory, startNth } from '../support/nthProcess.ts'
+import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { startService } from '../support/service.ts'
+import { openSwitchboard } from '../support/switchboard.ts'
+
+const increment = 'mutation { increment(name: "a") { value } }'
+
+async function ask(url: string, path: string, options: RequestInit = {}) {
+  const response = await fetch(url + path, options)
+  const text = await response.text()
+  const { errors: [error] = [], ...rest } = text ? JSON.parse(text) : {}
+  return { status: response.status, ...rest, ...(error && { message: error.message }) }
+}
+
+it('says that it lives and is ready, to anyone', async () => {
+  const { url } = await startProtected()
+  const foreign = { headers: { origin: 'https://other.example', authorization: 'Bearer nth_wrong' } }
+  for (const options of [{}, foreign]) {
+    expect(await ask(url, '/health', options)).toMatchObject({ status: 'ok', version })
+    expect(await ask(url, '/ready', options)).toMatchObject({ status: 'ready', version })
+  }
+  expect(await ask(url, '/ready?probe=1')).toMatchObject({ status: 'ready' })
+  expect(await ask(url, '/metrics', { method: 'POST' })).toMatchObject({ status: 405 })
+  expect(await ask(url, '/ready', { method: 'HEAD' })).toEqual({ status: 200 })
+  expect(await ask(url, '/ready', { method: 'POST' })).toMatchObject({ status: 405 })
+  const sent = request(`${url}/ready`, { headers: { host: 'other.example' } }).end()
+  const [response] = await once(sent, 'response')
+  expect(response.statusCode).toBe(200)
+  response.resume()
+})
+
+it('says why it is not ready while it starts and while it shuts down', async () => {
+  const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], version })
+  onTestFinished(server.close)
+  const { url } = server
+  expect(await ask(url, '/ready')).toMatchObject({
+    status: 503,
+    message: expect.stringContaining('database'),
+  })
+  server.migrate()
+  expect(await ask(url, '/ready')).toMatchObject({ status: 503, message: expect.stringContaining('tables') })
+  expect(await ask(url, '/health')).toMatchObject({ status: 'ok' })
+  const nth = openTestNth(await freshDatabase())
+  await server.serve({ nth, onFault: () => undefined })
+  expect(await ask(url, '/ready')).toMatchObject({ status: 'ready' })
+  server.drain()
+  expect(await ask(url, '/ready')).toMatchObject({
+    status: 503,
+    message: expect.stringContaining('shutting'),
+  })
+  // It still counts.
+  const body = JSON.stringify({ query: increment })
+  const counted = await ask(url, '/graphql', {
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/json' },
+  })
+  expect(counted).toMatchObject({ status: 200, data: { increment: { value: 1 } } })
+})
+
+it('is not ready without its database, and again with it, without a request in between', async () => {
+  const database = await privateServer(await dataDirectory())
+  const switchboard = await openSwitchboard(database.target)
+  const { url } = await startService({ target: switchboard.target })
+  const { socketPath: _, ...nowhere } = database.target
+  switchboard.switchTo({ ...nowhere, host: '127.0.0.1', port: 1 })
+  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 503 })
+  expect(await ask(url, '/health')).toMatchObject({ status: 'ok' })
+  switchboard.switchTo(database.target)
+  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 'ready' })
+})
+
+it('is not ready once its database has refused a change, until that can be written again', async () => {
+  const database = await privateServer(await dataDirectory())
+  const root = { ...database.target, user: 'root' }
+  await query(
+    root,
+    "create user if not exists 'app'@'%'",
+    `grant all on ${database.target.database}.* to 'app'@'%'`,
+  )
+  const { url, send } = await startService({
+    target: { ...database.target, user: 'app' },
+    writeTimeoutMs: 500,
+  })
+  await send(increment)
+  await query(root, 'set global read_only = 1')
+  expect((await send(increment)).errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
+  expect((await send(increment)).errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
+  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 503 })
+  await query(root, 'set global read_only = 0')
+  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 'ready' })
+})
+
+it('fails its check of readiness for a while before it shuts down, with all workers', async () => {
+  const environment = {
+    DATABASE_URL: urlOf(await freshDatabase()),
+    WORKERS: '2',
+    NTH_DRAIN_DELAY_MS: '1500',
+  }
+  const { url, child, exited, send } = await startNth(environment)
+  expect(await ask(url, '/ready')).toMatchObject({ status: 'ready' })
+  const began = performance.now()
+  child.kill('SIGTERM')
+  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 503 })
+  expect((await send(increment)).data).toEqual({ increment: { value: 1 } })
+  expect(await exited).toBe(0)
+  expect(performance.now() - began).toBeGreaterThan(1400)
+})
+
+it('gives up what keeps it from shutting down in time', async () => {
+  const environment = { DATABASE_URL: urlOf(await freshDatabase()), NTH_SHUTDOWN_TIMEOUT_MS: '1000' }
+  const { url, child, exited, errors } = await startNth(environment)
+  // A request that never arrives as a whole.
+  const sent = request(`${url}/graphql`, { method: 'POST', headers: { 'content-length': '100' } })
+  onTestFinished(() => void sent.destroy())
+  sent.on('error', () => undefined).write('{')
+  child.kill('SIGTERM')
+  expect(await exited).toBe(0)
+  expect(errors()).toBe('')
+})
