@@ -1,0 +1,83 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { dataDirectory, startNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { privateServer } from '../support/privateServer.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+/** Runs `nth check`. Findings are by subject: their level and message. */
+function check(environment: Record<string, string>) {
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    NTH_DATABASE_MEMORY_MB: '128',
+    ...environment,
+  }
+  return new Promise<{ code: number; findings: Record<string, string>; stderr: string }>((resolve) => {
+    execFile(process.execPath, ['dist/main.js', 'check'], { cwd: ROOT, env }, (error, stdout, stderr) => {
+      const lines = stdout.split('\n').flatMap((line) => {
+        const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
+        return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
+      })
+      resolve({ code: Number(error?.code ?? 0), findings: Object.fromEntries(lines), stderr })
+    })
+  })
+}
+
+const SOUND = {
+  configuration: 'ok: all variables are valid',
+  database: expect.stringMatching(/^ok: .* answers$/),
+  rights: 'ok: the user may create, change and read tables',
+  clock: expect.stringMatching(/^ok: the database is \d+ ms /),
+  connections: expect.stringMatching(/^ok: /),
+}
+
+it('finds nothing wrong with a sound database, and leaves nothing in it', async () => {
+  const target = await freshDatabase()
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  expect(findings).toMatchObject({ ...SOUND, migrations: 'ok: all are applied' })
+  expect(code).toBe(0)
+  expect(await query(target, "show tables like 'nth_check'")).toEqual([])
+})
+
+it('checks the private database of an Nth that runs, and of one that does not', async () => {
+  const environment = { NTH_DATA_DIR: await dataDirectory() }
+  const stopped = await check(environment)
+  expect([stopped.code, stopped.findings]).toMatchObject([0, SOUND])
+  expect(stopped.findings.migrations).toMatch(/^ok: the next start applies 0001_/)
+  await startNth(environment)
+  const running = await check(environment)
+  expect([running.code, running.findings]).toMatchObject([0, { ...SOUND, migrations: 'ok: all are applied' }])
+})
+
+it('says what is wrong with a database, and what to do', async () => {
+  const { target } = await privateServer(await temporaryDirectory())
+  await query(
+    target,
+    "create user app@localhost identified by 'secret'",
+    `grant select, insert, update, delete on ${target.database}.* to app@localhost`,
+    'set global innodb_flush_log_at_trx_commit = 2',
+    'set global max_connections = 20',
+  )
+  const app = { ...target, user: 'app', password: 'secret' }
+  const { code, findings, stderr } = await check({ DATABASE_URL: urlOf(app), WORKERS: '4' })
+  expect(code).toBe(1)
+  expect(findings).toMatchObject({
+    durability: expect.stringMatching(/^warning: .*innodb_flush_log_at_trx_commit = 2/),
+    rights: expect.stringMatching(/^error: .*Grant create on the database/),
+    connections: expect.stringMatching(/^warning: .*Raise max_connections/),
+  })
+  expect(JSON.stringify([findings, stderr])).not.toContain('secret')
+})
+
+it('says that a database does not answer, and which variable is wrong', async () => {
+  const nowhere = await check({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth' })
+  expect([nowhere.code, nowhere.findings.database]).toEqual([
+    1,
+    expect.stringMatching(/^error: .*DATABASE_URL/),
+  ])
+  const { code, stderr } = await check({ PORT: 'x' })
+  expect([code, stderr]).toEqual([1, expect.stringContaining('PORT must be')])
+})
