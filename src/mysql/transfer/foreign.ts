@@ -1,0 +1,39 @@
+import { createConnection } from 'mysql2'
+import { reasonOf } from '../connections/errors.ts'
+import { connectionOptions } from '../connections/settings.ts'
+import type { Target } from '../connections/target.ts'
+
+/** A cell of a foreign row, as text; null stays null. */
+export type ForeignRow = Record<string, string | null>
+
+const CONNECT_TIMEOUT_MS = 10_000
+/** Rows that are read ahead. */
+const AHEAD = 1000
+
+/** Rows of a select on any MySQL or MariaDB, one after another, in a transaction that can't write. */
+export async function* foreignRows(target: Target, statement: string): AsyncGenerator<ForeignRow> {
+  const connection = createConnection({
+    ...connectionOptions(target, CONNECT_TIMEOUT_MS),
+    bigNumberStrings: true,
+    dateStrings: true,
+  })
+  connection.on('error', () => undefined)
+  try {
+    await connection.promise().query('start transaction read only')
+    const rows = connection.query(statement).stream({ highWaterMark: AHEAD })
+    for await (const row of rows) yield textsIn(row)
+  } catch (error) {
+    throw new Error(`The database of --from: ${reasonOf(error)}.`, { cause: error })
+  } finally {
+    connection.destroy()
+  }
+}
+
+function textsIn(row: Record<string, unknown>): ForeignRow {
+  return Object.fromEntries(
+    Object.entries(row).map(([column, value]) => [
+      column.toLowerCase(),
+      value == null ? null : String(value),
+    ]),
+  )
+}

@@ -1,0 +1,77 @@
+import type { Entry } from '../../core/transfer/entries.ts'
+import type { Options, Result } from '../../core/transfer/outcome.ts'
+import { type Connection, inTransaction, openDatabase } from '../connections/database.ts'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
+import { createFailoverDetector } from '../connections/failover.ts'
+import { createHealth } from '../connections/health.ts'
+import type { Target } from '../connections/target.ts'
+import { select } from '../select.ts'
+import { ChangedMeanwhileError, type ImportContext } from './context.ts'
+import { importCounters } from './importCounters.ts'
+import { importGroups } from './importGroups.ts'
+import { importNamespaces } from './importNamespaces.ts'
+import { importReservations } from './importReservations.ts'
+import { importSequences } from './importSequences.ts'
+
+/** Time limit of a batch, with its retries after conflicts and lost connections. */
+const TIME_LIMIT_MS = 120_000
+
+export type Importer = ReturnType<typeof openImporter>
+
+/**
+ * Applies entries while others count, each batch in one transaction that takes its locks in the order of the flushes.
+ * An entry that was applied before changes nothing: so a batch may run twice, and an import may be repeated.
+ */
+export function openImporter(target: Target, options: Options & { isDryRun: boolean }) {
+  const database = openDatabase(target, {
+    timeLimitMs: TIME_LIMIT_MS,
+    maxPending: 10,
+    isForChanges: true,
+    health: createHealth(() => undefined),
+    failover: createFailoverDetector(() => undefined),
+  })
+
+  async function attempt(connection: Connection, entries: readonly Entry[]): Promise<Result[]> {
+    while (true) {
+      try {
+        return await inTransaction(connection, async () => {
+          const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
+          if (!row) throw new Error('The database returned no time')
+          return applyBatch({ ...options, connection, now: row.now }, entries)
+        })
+      } catch (error) {
+        // Another session has created, deleted or redefined one of them at the same time: it is found now.
+        if (!(error instanceof ChangedMeanwhileError) && !hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+      }
+    }
+  }
+
+  return {
+    /** Applies entries of one kind, each of other names. Returns a result for each. */
+    apply: (entries: readonly Entry[]) => database.withRetry((connection) => attempt(connection, entries)),
+    close: database.close,
+  }
+}
+
+function applyBatch(context: ImportContext, entries: readonly Entry[]): Promise<Result[]> {
+  // All entries of a batch are of one kind.
+  const of = <E extends Entry>(type: E['type']) => entries.filter((entry): entry is E => entry.type === type)
+  switch (entries[0]?.type) {
+    case 'namespace':
+      return importNamespaces(context, of('namespace'))
+    case 'counter':
+      return importCounters(context, of('counter'))
+    case 'counterHistory':
+      return importCounters(context, of('counterHistory'))
+    case 'sequence':
+      return importSequences(context, of('sequence'))
+    case 'sequenceGroup':
+      return importGroups(context, of('sequenceGroup'))
+    case 'sequenceGroupPeriods':
+      return importGroups(context, of('sequenceGroupPeriods'))
+    case 'reservation':
+      return importReservations(context, of('reservation'))
+    default:
+      return Promise.resolve([])
+  }
+}

@@ -1,0 +1,39 @@
+import type { Client } from './client.ts'
+
+const COUNTER = `name value minValue maxValue overflow slots timeZone periods { period keepDays } createdAt updatedAt
+  hour: valueIn(period: HOUR) day: valueIn(period: DAY) week: valueIn(period: WEEK)
+  hours: history(period: HOUR, last: 50) { start end value } days: history(period: DAY, last: 70) { start end value }
+  weeks: history(period: WEEK, last: 10) { start value } months: history(period: MONTH, last: 4) { start value }
+  years: history(period: YEAR, last: 2) { start value }`
+
+const SEQUENCE = `name startValue step minValue maxValue cycle format restartEvery allowRepeats timeZone gapless createdAt
+  groups(first: 100) { nodes { name lastValue lastFormatted nextValue nextFormatted updatedAt } }`
+
+/** All that callers can read of a database, but revisions: also what they are refused, such as totals that are too large. */
+export async function wholeState(
+  { ask, send }: Pick<Client, 'ask' | 'send'>,
+  namespaces: readonly string[],
+  reservations: readonly string[] = [],
+): Promise<unknown> {
+  const state: Record<string, unknown> = {}
+  for (const name of namespaces) {
+    const { data, errors } = await send(
+      `query($name: String!) {
+        namespace(name: $name) {
+          timeZone periods { period keepDays }
+          counters(first: 100) { nodes { ${COUNTER} } }
+          top: counters(first: 100, orderBy: VALUE_DESC) { nodes { value } }
+          sequences(first: 100) { nodes { ${SEQUENCE} } }
+        }
+      }`,
+      { name },
+    )
+    if (!data?.namespace) throw new Error(`Refused: ${JSON.stringify(errors)}`)
+    state[name] = [data.namespace, errors?.map(({ message, path }) => [message, path])]
+  }
+  const { nodes } = await ask(
+    'query($ids: [ID!]!) { nodes(ids: $ids) { ... on Reservation { id value formatted state expiresAt } } }',
+    { ids: reservations },
+  )
+  return { ...state, nodes }
+}
