@@ -1,0 +1,170 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { sorted, upTo } from '../support/client.ts'
+import { freshDatabase, urlOf } from '../support/database.ts'
+import { subscribe } from '../support/events.ts'
+import { freePort } from '../support/freePort.ts'
+import { findNginx, startNginx } from '../support/nginx.ts'
+import { type NthProcess, startNth } from '../support/nthProcess.ts'
+import { soon } from '../support/soon.ts'
+
+const nginx = await findNginx()
+
+const CLIENTS = 32
+
+/** Which process is ended, and how. */
+const RESTARTS = [
+  [0, 'SIGTERM'],
+  [1, 'SIGTERM'],
+  [0, 'SIGTERM'],
+  [1, 'SIGTERM'],
+  [0, 'SIGKILL'],
+] as const
+
+const INCREMENT = '{"query":"mutation { increment(name: \\"c\\") { value } }"}'
+
+/** Two processes on one database, behind nginx as `deploy/nginx.conf` has it. */
+async function startPair() {
+  const DATABASE_URL = urlOf(await freshDatabase())
+  const ports = [await freePort(), await freePort()]
+  const start = (port: number): Promise<NthProcess> =>
+    startNth({ DATABASE_URL, PORT: String(port), NTH_TRUST_PROXY: '127.0.0.1', NTH_ANONYMOUS: 'READ,WRITE' })
+  const processes = await Promise.all(ports.map(start))
+  const url = await startNginx(nginx ?? '', ports)
+
+  async function restart(index: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    const before = processes[index]
+    before?.child.kill(signal)
+    expect(await soon('it ends', Promise.resolve(before?.exited))).toBe(signal === 'SIGTERM' ? 0 : signal)
+    processes[index] = await start(ports[index] ?? 0)
+  }
+
+  return { url, ports, restart }
+}
+
+/** Sends a change once. Returns its number; undefined: it may have counted, or not. */
+async function send(url: string, key?: string): Promise<number | undefined> {
+  try {
+    const headers = { 'content-type': 'application/json', ...(key && { 'idempotency-key': key }) }
+    const response = await fetch(`${url}/graphql`, { method: 'POST', headers, body: INCREMENT })
+    const { data, errors } = await response.json()
+    // Only what may be sent again is expected here.
+    if (errors) expect(errors[0].extensions.retryable).toBe(true)
+    return data?.increment?.value
+  } catch (error) {
+    // No answer, or a page of nginx.
+    if (error instanceof TypeError || error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+async function valueIn(url: string): Promise<number> {
+  const query = encodeURIComponent('{ counter(name: "c") { value } }')
+  return (await (await fetch(`${url}/graphql?query=${query}`)).json()).data.counter.value
+}
+
+it.skipIf(!nginx)(
+  'loses no request while both processes are restarted in turn, and counts none twice',
+  async () => {
+    const { url, restart } = await startPair()
+    const numbers: number[] = []
+    let retries = 0
+    let isOver = false
+    const clients = upTo(CLIENTS).map(async (client) => {
+      for (let call = 0; !isOver; call++) {
+        const deadline = performance.now() + 30_000
+        let value = await send(url, `${client} ${call}`)
+        while (value === undefined) {
+          if (performance.now() > deadline) throw new Error(`Client ${client} got no number`)
+          retries += 1
+          await pause(50)
+          value = await send(url, `${client} ${call}`)
+        }
+        numbers.push(value)
+      }
+    })
+    const restarts = (async () => {
+      for (const [index, signal] of RESTARTS) {
+        const before = numbers.length
+        await restart(index, signal)
+        // The other process served meanwhile, and both do before the next restart.
+        await expect.poll(() => numbers.length, { timeout: 20_000 }).toBeGreaterThan(before + 10 * CLIENTS)
+      }
+    })()
+    await restarts.finally(() => {
+      isOver = true
+    })
+    await Promise.all(clients)
+    console.log(`${numbers.length} changes, ${retries} of them sent again by their clients`)
+    expect(sorted(numbers)).toEqual(upTo(numbers.length))
+    expect(await valueIn(url)).toBe(numbers.length)
+  },
+)
+
+it.skipIf(!nginx)('counts no request without a key twice', async () => {
+  const { url, restart } = await startPair()
+  let counted = 0
+  let inDoubt = 0
+  let isOver = false
+  const clients = upTo(CLIENTS).map(async () => {
+    while (!isOver) {
+      if ((await send(url)) === undefined) inDoubt += 1
+      else counted += 1
+    }
+  })
+  for (const index of [0, 1]) await restart(index)
+  isOver = true
+  await Promise.all(clients)
+  const value = await valueIn(url)
+  console.log(`${counted} answered, ${inDoubt} without a number, ${value} counted`)
+  expect(value).toBeGreaterThanOrEqual(counted)
+  expect(value).toBeLessThanOrEqual(counted + inDoubt)
+})
+
+/** A server that reads requests and then does as it is told. */
+async function startUpstream(answer: (request: IncomingMessage) => number | undefined) {
+  const received: (string | undefined)[] = []
+  const server = createServer(async (request, response) => {
+    for await (const _ of request);
+    received.push(request.headers['idempotency-key'] as string | undefined)
+    const status = answer(request)
+    if (status === undefined) request.socket.destroy()
+    else response.writeHead(status).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { port: Number(Object(server.address()).port), received }
+}
+
+it.skipIf(!nginx).each([
+  ['breaks the connection', undefined],
+  ['answers 503', 503],
+])('passes a request that a process %s on only with a key', async (_, status) => {
+  const upstreams = await Promise.all([startUpstream(() => status), startUpstream(() => status)])
+  const url = await startNginx(
+    nginx ?? '',
+    upstreams.map(({ port }) => port),
+  )
+  const received = () => upstreams.flatMap((upstream) => upstream.received)
+  const post = (headers: Record<string, string>) =>
+    fetch(`${url}/graphql`, { method: 'POST', body: INCREMENT, headers })
+
+  expect((await post({})).status).toBe(status ?? 502)
+  expect(received()).toEqual([undefined])
+  expect((await post({ 'idempotency-key': 'k' })).status).toBe(status ?? 502)
+  expect(received()).toEqual([undefined, 'k', 'k'])
+})
+
+it.skipIf(!nginx)('passes events on at once, and the address of the client', async () => {
+  const { url } = await startPair()
+  const events = await subscribe(url, 'subscription { counters(names: ["c"]) { value } }')
+  expect(await soon('the state arrives', events.data())).toEqual({ counters: [{ value: 0 }] })
+  const value = await send(url)
+  expect(await soon('the change arrives', events.data())).toEqual({ counters: [{ value }] })
+  expect((await fetch(`${url}/metrics`)).status).toBe(403)
+})
