@@ -84,11 +84,13 @@ export async function live(options: Omit<BenchOptions, 'systems' | 'workloads'>)
         }
       }
       const [without, withStreams] = costs.map(middleOf) as [number, number]
-      const ratio = (withStreams / without).toFixed(2)
+      // Of each round, as the machine may be slower in the next one.
+      const ratios = costs[1].map((cost, round) => cost / (costs[0][round] ?? Number.NaN))
+      const ratio = middleOf(ratios).toFixed(2)
       const rate = middleOf(others.eventsPerSecond).toFixed(1)
       const late = Math.round(Math.max(...others.lateMs))
       lines.push(
-        `| ${id} | ${without.toFixed(0)} | ${withStreams.toFixed(0)}: ${ratio} of that | ${rate} | ${late} ms |`,
+        `| ${id} | ${without.toFixed(0)} | ${withStreams.toFixed(0)}: ${ratio} times | ${rate} | ${late} ms |`,
       )
     }
     return [

@@ -59,10 +59,10 @@ export const systems: readonly System[] = [
   },
 ]
 
-/** What `npm start` tells Node. */
-const NODE_FLAGS: readonly string[] = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'))
-  .scripts.start.split(' ')
-  .filter((word: string) => word.startsWith('--'))
+/** What the executable tells Node, in its first line. */
+const NODE_FLAGS = (readFileSync(new URL('bin/nth.js', ROOT), 'utf8').split('\n')[0] ?? '')
+  .split(' ')
+  .filter((word) => word.startsWith('--'))
 
 /** What a system prints when it serves, with its address. */
 export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
@@ -77,7 +77,7 @@ export function startNth({ database }: Stores, more: Record<string, string> = {}
 
 /** Starts Nth on a database. */
 export function startNthAt(DATABASE_URL: string, more: Record<string, string> = {}): Child {
-  return startChild(process.execPath, [...NODE_FLAGS, 'dist/main.js'], {
+  return startChild(process.execPath, [...NODE_FLAGS, 'dist/main.js', 'start'], {
     env: { PORT: '0', DATABASE_URL, ...more },
   })
 }
