@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import type { EntryType } from '../core/transfer/entries.ts'
-import { openSnapshot, type Snapshot } from '../mysql/transfer/snapshot.ts'
+import { openSnapshot, type Snapshot } from '../mysql/transfer/export/snapshot.ts'
 import { version } from '../process/version.ts'
 import { withDatabase } from './database.ts'
 import { CSV_HEADER, csvLinesOf } from './transfer/csvEntries.ts'

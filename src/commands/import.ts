@@ -1,6 +1,6 @@
 import type { Placed } from '../core/transfer/entries.ts'
 import type { Target } from '../mysql/connections/target.ts'
-import { openImporter } from '../mysql/transfer/importer.ts'
+import { openImporter } from '../mysql/transfer/import/importer.ts'
 import { withDatabase } from './database.ts'
 import { type ImportCommand, parseImportCommand, USAGE } from './importArguments.ts'
 import { batchesOf } from './transfer/batches.ts'

@@ -1,9 +1,9 @@
-import { PERIODS } from '../../core/time/calendar.ts'
-import { totalKey } from '../../core/transfer/mergeCounter.ts'
-import { PERIOD_CODES } from '../counters/columns.ts'
-import { COLUMNS } from '../counters/periods.ts'
-import { instant, integer, list, orNull } from '../literals.ts'
-import { REVISION_OF_NOW } from '../revisions.ts'
+import { PERIODS } from '../../../../core/time/calendar.ts'
+import { totalKey } from '../../../../core/transfer/mergeCounter.ts'
+import { PERIOD_CODES } from '../../../counters/columns.ts'
+import { COLUMNS } from '../../../counters/periods.ts'
+import { instant, integer, list, orNull } from '../../../literals.ts'
+import { REVISION_OF_NOW } from '../../../revisions.ts'
 import type { MergedCounter } from './counterRows.ts'
 
 /** A counter with its row in `counter`. `isNew`: it has no rows of its values yet. */

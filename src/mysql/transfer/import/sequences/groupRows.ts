@@ -1,17 +1,17 @@
-import { keyText } from '../../core/counters/state.ts'
-import { type SequenceGroupKey, sequenceGroupKeyText } from '../../core/sequences/store.ts'
+import { keyText } from '../../../../core/counters/state.ts'
+import { type SequenceGroupKey, sequenceGroupKeyText } from '../../../../core/sequences/store.ts'
 import type {
   GroupPeriod,
   SequenceGroupEntry,
   SequenceGroupPeriodsEntry,
-} from '../../core/transfer/entries.ts'
-import type { PositionMerge, PresentPosition } from '../../core/transfer/mergeGroup.ts'
-import type { Result } from '../../core/transfer/outcome.ts'
-import { groupBy } from '../groupBy.ts'
-import { bytes, integer, list } from '../literals.ts'
-import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
-import { select } from '../select.ts'
-import { type ImportContext, locking, write } from './context.ts'
+} from '../../../../core/transfer/entries.ts'
+import type { PositionMerge, PresentPosition } from '../../../../core/transfer/mergeGroup.ts'
+import type { Result } from '../../../../core/transfer/outcome.ts'
+import { groupBy } from '../../../groupBy.ts'
+import { bytes, integer, list } from '../../../literals.ts'
+import { firstVersion, REVISION_OF_NOW } from '../../../revisions.ts'
+import { select } from '../../../select.ts'
+import { type ImportContext, locking, write } from '../context.ts'
 import type { SequenceRow } from './sequenceRows.ts'
 
 export interface FoundGroup {

@@ -1,12 +1,12 @@
 import type { Connection } from 'mysql2/promise'
-import { PERIODS, type Period } from '../../core/time/calendar.ts'
+import { PERIODS, type Period } from '../../../core/time/calendar.ts'
 import {
   type CounterEntry,
   type CounterHistoryEntry,
   MAX_PARTS,
   type PeriodTotal,
-} from '../../core/transfer/entries.ts'
-import { totalKey } from '../../core/transfer/mergeCounter.ts'
+} from '../../../core/transfer/entries.ts'
+import { totalKey } from '../../../core/transfer/mergeCounter.ts'
 import {
   COUNTER_EXISTS,
   DEFINITION,
@@ -14,12 +14,12 @@ import {
   definitionIn,
   JOIN_VALUE,
   PERIOD_CODES,
-} from '../counters/columns.ts'
-import { groupBy } from '../groupBy.ts'
-import { integer } from '../literals.ts'
-import { type NamedRow, nameIn, select } from '../select.ts'
+} from '../../counters/columns.ts'
+import { groupBy } from '../../groupBy.ts'
+import { integer } from '../../literals.ts'
+import { type NamedRow, nameIn, select } from '../../select.ts'
+import { columnTotals, SLOT_COLUMNS, type SlotRow } from '../import/counters/slotRows.ts'
 import { PAGE, pagesOf, rowsOfEach } from './pages.ts'
-import { columnTotals, SLOT_COLUMNS, type SlotRow } from './slotRows.ts'
 
 type CounterRow = DefinitionRow & NamedRow & { id: number }
 

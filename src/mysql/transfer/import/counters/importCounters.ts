@@ -1,8 +1,8 @@
-import { keyText } from '../../core/counters/state.ts'
-import type { CounterEntry, CounterHistoryEntry } from '../../core/transfer/entries.ts'
-import { mergeCounter, mergeHistory } from '../../core/transfer/mergeCounter.ts'
-import type { Result } from '../../core/transfer/outcome.ts'
-import { findNamespaces, type ImportContext } from './context.ts'
+import { keyText } from '../../../../core/counters/state.ts'
+import type { CounterEntry, CounterHistoryEntry } from '../../../../core/transfer/entries.ts'
+import { mergeCounter, mergeHistory } from '../../../../core/transfer/mergeCounter.ts'
+import type { Result } from '../../../../core/transfer/outcome.ts'
+import { findNamespaces, type ImportContext } from '../context.ts'
 import { lockCounters, type MergedCounter } from './counterRows.ts'
 import { writeCounters } from './writeCounters.ts'
 

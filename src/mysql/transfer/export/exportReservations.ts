@@ -1,9 +1,9 @@
 import type { Connection } from 'mysql2/promise'
-import type { ReservationEntry } from '../../core/transfer/entries.ts'
-import { bytes } from '../literals.ts'
-import { select } from '../select.ts'
-import { type KeyRow, keyIn } from '../sequences/record.ts'
-import { type ReservationRow, reservationIn } from '../sequences/reservations.ts'
+import type { ReservationEntry } from '../../../core/transfer/entries.ts'
+import { bytes } from '../../literals.ts'
+import { select } from '../../select.ts'
+import { type KeyRow, keyIn } from '../../sequences/record.ts'
+import { type ReservationRow, reservationIn } from '../../sequences/reservations.ts'
 import { PAGE, pagesOf } from './pages.ts'
 
 type ExportedReservation = ReservationRow & KeyRow & { closed_at: Date | null }

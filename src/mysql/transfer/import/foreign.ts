@@ -1,7 +1,7 @@
 import { createConnection } from 'mysql2'
-import { reasonOf } from '../connections/errors.ts'
-import { connectionOptions } from '../connections/settings.ts'
-import type { Target } from '../connections/target.ts'
+import { reasonOf } from '../../connections/errors.ts'
+import { connectionOptions } from '../../connections/settings.ts'
+import type { Target } from '../../connections/target.ts'
 
 /** A cell of a foreign row, as text; null stays null. */
 export type ForeignRow = Record<string, string | null>

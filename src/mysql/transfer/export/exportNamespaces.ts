@@ -1,8 +1,8 @@
 import type { Connection } from 'mysql2/promise'
-import type { NamespaceEntry } from '../../core/transfer/entries.ts'
-import { retentionOf } from '../counters/namespaces.ts'
-import { integer } from '../literals.ts'
-import { select } from '../select.ts'
+import type { NamespaceEntry } from '../../../core/transfer/entries.ts'
+import { retentionOf } from '../../counters/namespaces.ts'
+import { integer } from '../../literals.ts'
+import { select } from '../../select.ts'
 import { PAGE, pagesOf } from './pages.ts'
 
 type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>

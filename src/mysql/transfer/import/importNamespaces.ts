@@ -1,10 +1,10 @@
-import type { Retention } from '../../core/counters/definition.ts'
-import type { NamespaceEntry } from '../../core/transfer/entries.ts'
-import { OTHER_DEFINITION, type Result } from '../../core/transfer/outcome.ts'
-import { periodsText } from '../counters/columns.ts'
-import { retentionOf } from '../counters/namespaces.ts'
-import { bytes, integer, list } from '../literals.ts'
-import { select } from '../select.ts'
+import type { Retention } from '../../../core/counters/definition.ts'
+import type { NamespaceEntry } from '../../../core/transfer/entries.ts'
+import { OTHER_DEFINITION, type Result } from '../../../core/transfer/outcome.ts'
+import { periodsText } from '../../counters/columns.ts'
+import { retentionOf } from '../../counters/namespaces.ts'
+import { bytes, integer, list } from '../../literals.ts'
+import { select } from '../../select.ts'
 import { type ImportContext, locking, write } from './context.ts'
 
 type Row = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>

@@ -5,11 +5,15 @@ import {
   type SequenceEntry,
   type SequenceGroupEntry,
   type SequenceGroupPeriodsEntry,
-} from '../../core/transfer/entries.ts'
-import { integer } from '../literals.ts'
-import { type NamedRow, nameIn, select } from '../select.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../sequences/columns.ts'
-import { type KeyRow, keyIn } from '../sequences/record.ts'
+} from '../../../core/transfer/entries.ts'
+import { integer } from '../../literals.ts'
+import { type NamedRow, nameIn, select } from '../../select.ts'
+import {
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from '../../sequences/columns.ts'
+import { type KeyRow, keyIn } from '../../sequences/record.ts'
 import { PAGE, pagesOf, rowsOfEach } from './pages.ts'
 
 type SequenceRow = SequenceDefinitionRow &

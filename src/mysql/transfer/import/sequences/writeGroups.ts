@@ -1,7 +1,7 @@
-import type { LatestNumbers } from '../../core/transfer/entries.ts'
-import { bytes, instant, integer, orNull } from '../literals.ts'
-import { raisedRevision } from '../revisions.ts'
-import type { ImportContext } from './context.ts'
+import type { LatestNumbers } from '../../../../core/transfer/entries.ts'
+import { bytes, instant, integer, orNull } from '../../../literals.ts'
+import { raisedRevision } from '../../../revisions.ts'
+import type { ImportContext } from '../context.ts'
 import type { MergedGroup } from './groupRows.ts'
 
 /** Writes sequence groups, whose rows are locked: the positions that change, and what belongs to their latest numbers. */

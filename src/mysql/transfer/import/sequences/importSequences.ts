@@ -1,19 +1,19 @@
-import { keyText } from '../../core/counters/state.ts'
-import { defaultSequenceDefinition } from '../../core/sequences/definition.ts'
-import type { SequenceEntry } from '../../core/transfer/entries.ts'
-import { mergeSequence, type SequenceMerge } from '../../core/transfer/mergeSequence.ts'
-import type { Result } from '../../core/transfer/outcome.ts'
-import { bytes, instant, integer, list } from '../literals.ts'
-import { firstVersion } from '../revisions.ts'
-import { nameIn, select } from '../select.ts'
+import { keyText } from '../../../../core/counters/state.ts'
+import { defaultSequenceDefinition } from '../../../../core/sequences/definition.ts'
+import type { SequenceEntry } from '../../../../core/transfer/entries.ts'
+import { mergeSequence, type SequenceMerge } from '../../../../core/transfer/mergeSequence.ts'
+import type { Result } from '../../../../core/transfer/outcome.ts'
+import { bytes, instant, integer, list } from '../../../literals.ts'
+import { firstVersion } from '../../../revisions.ts'
+import { nameIn, select } from '../../../select.ts'
 import {
   SEQUENCE_COLUMNS,
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
   sequenceDefinitionSet,
-} from '../sequences/columns.ts'
-import { conflictOnCluster, useOf } from '../sequences/define.ts'
-import { findNamespaces, type ImportContext, locking, write } from './context.ts'
+} from '../../../sequences/columns.ts'
+import { conflictOnCluster, useOf } from '../../../sequences/define.ts'
+import { findNamespaces, type ImportContext, locking, write } from '../context.ts'
 import { findSequences } from './sequenceRows.ts'
 
 type LockedRow = SequenceDefinitionRow &

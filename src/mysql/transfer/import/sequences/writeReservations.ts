@@ -1,9 +1,9 @@
-import type { ReservationEntry } from '../../core/transfer/entries.ts'
-import type { PresentReservation } from '../../core/transfer/mergeReservation.ts'
-import { bytes, instant, integer, list, orNull } from '../literals.ts'
-import { raisedRevision } from '../revisions.ts'
-import { codeOf, literal } from '../sequences/reservations.ts'
-import { type ImportContext, write } from './context.ts'
+import type { ReservationEntry } from '../../../../core/transfer/entries.ts'
+import type { PresentReservation } from '../../../../core/transfer/mergeReservation.ts'
+import { bytes, instant, integer, list, orNull } from '../../../literals.ts'
+import { raisedRevision } from '../../../revisions.ts'
+import { codeOf, literal } from '../../../sequences/reservations.ts'
+import { type ImportContext, write } from '../context.ts'
 
 type Written = Pick<PresentReservation, 'state' | 'isFree'>
 

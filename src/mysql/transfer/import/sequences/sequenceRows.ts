@@ -1,12 +1,16 @@
-import { keyText } from '../../core/counters/state.ts'
-import type { SequenceDefinition } from '../../core/sequences/definition.ts'
-import type { SequenceKey } from '../../core/sequences/store.ts'
-import type { Connection } from '../connections/database.ts'
-import { integer, list } from '../literals.ts'
-import { type NamedRow, nameIn, select, selectByName } from '../select.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../sequences/columns.ts'
-import { findOrCreateSequence } from '../sequences/create.ts'
-import { ChangedMeanwhileError, type ImportContext, locking } from './context.ts'
+import { keyText } from '../../../../core/counters/state.ts'
+import type { SequenceDefinition } from '../../../../core/sequences/definition.ts'
+import type { SequenceKey } from '../../../../core/sequences/store.ts'
+import type { Connection } from '../../../connections/database.ts'
+import { integer, list } from '../../../literals.ts'
+import { type NamedRow, nameIn, select, selectByName } from '../../../select.ts'
+import {
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from '../../../sequences/columns.ts'
+import { findOrCreateSequence } from '../../../sequences/create.ts'
+import { ChangedMeanwhileError, type ImportContext, locking } from '../context.ts'
 
 export interface SequenceRow {
   id: number

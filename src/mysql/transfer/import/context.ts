@@ -1,9 +1,9 @@
-import { DEFAULT_RETENTION, type Retention } from '../../core/counters/definition.ts'
-import type { Options } from '../../core/transfer/outcome.ts'
-import type { Connection } from '../connections/database.ts'
-import { findOrCreateNamespace, retentionOf } from '../counters/namespaces.ts'
-import { bytes, list } from '../literals.ts'
-import { select } from '../select.ts'
+import { DEFAULT_RETENTION, type Retention } from '../../../core/counters/definition.ts'
+import type { Options } from '../../../core/transfer/outcome.ts'
+import type { Connection } from '../../connections/database.ts'
+import { findOrCreateNamespace, retentionOf } from '../../counters/namespaces.ts'
+import { bytes, list } from '../../literals.ts'
+import { select } from '../../select.ts'
 
 /** What applies a batch of entries within one transaction. */
 export interface ImportContext extends Options {
