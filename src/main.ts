@@ -28,6 +28,14 @@ const commands: Record<string, Command> = {
     summary: 'reads counters and sequences from a file or another database',
     load: () => import('./commands/import.ts'),
   },
+  backup: {
+    summary: 'backs everything up into a directory, also while Nth runs',
+    load: () => import('./commands/backup.ts'),
+  },
+  restore: {
+    summary: 'restores a backup, and moves numbers on',
+    load: () => import('./commands/restore.ts'),
+  },
 }
 
 function usage(): string {

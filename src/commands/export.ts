@@ -1,12 +1,8 @@
 import { parseArgs } from 'node:util'
-import type { EntryType } from '../core/transfer/entries.ts'
-import { openSnapshot, type Snapshot } from '../mysql/transfer/export/snapshot.ts'
-import { version } from '../process/version.ts'
 import { withDatabase } from './database.ts'
-import { CSV_HEADER, csvLinesOf } from './transfer/csvEntries.ts'
-import { endLine, headerLine, lineOf } from './transfer/jsonlLines.ts'
-import { writeOutput } from './transfer/output.ts'
-import { createProgress } from './transfer/progress.ts'
+import { writeFile, writeToStdout } from './transfer/output.ts'
+import { withSnapshot } from './transfer/snapshot.ts'
+import { csvTexts, EXPORTED, jsonlTexts } from './transfer/texts.ts'
 
 const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv]
 
@@ -19,16 +15,6 @@ one of NTH_DATA_DIR, also while Nth runs.
 
 Left out: API keys, and results under idempotency keys.
 `
-
-const CSV_TYPES: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
-const ALL_TYPES: ReadonlySet<EntryType> = new Set([
-  'namespace',
-  'counter',
-  'counterHistory',
-  'sequence',
-  'sequenceGroup',
-  'reservation',
-])
 
 /** `nth export`. */
 export async function run(args: string[]): Promise<void> {
@@ -46,41 +32,10 @@ export async function run(args: string[]): Promise<void> {
   if (format !== 'jsonl' && format !== 'csv')
     throw new Error(`--format must be jsonl or csv; it is "${format}".`)
   await withDatabase(async (target) => {
-    const snapshot = await openSnapshot(target)
-    try {
-      const progress = createProgress(process.stderr)
-      const total = process.stderr.isTTY ? await snapshot.size() : 0
-      const texts = format === 'csv' ? csvTexts(snapshot, shown) : jsonlTexts(snapshot, shown)
-      const isWhole = await writeOutput(output, texts)
-      progress.clear()
-      if (isWhole) console.error('Left out: API keys, and results under idempotency keys.')
-
-      function shown(entries: number): void {
-        progress.show(entries, total > 0 ? entries / total : undefined)
-      }
-    } finally {
-      await snapshot.close()
-    }
+    const isWhole = await withSnapshot(target, (snapshot, shown) => {
+      const texts = format === 'csv' ? csvTexts(snapshot, shown) : jsonlTexts(snapshot, EXPORTED, shown)
+      return output === undefined ? writeToStdout(texts) : writeFile(output, texts).then(() => true)
+    })
+    if (isWhole) console.error('Left out: API keys, and results under idempotency keys.')
   })
-}
-
-type Shown = (entries: number) => void
-
-async function* jsonlTexts(snapshot: Snapshot, shown: Shown): AsyncGenerator<string> {
-  let lines = 0
-  yield headerLine(version, snapshot.at)
-  for await (const entry of snapshot.entries(ALL_TYPES)) {
-    yield lineOf(entry)
-    shown(++lines)
-  }
-  yield endLine(lines)
-}
-
-async function* csvTexts(snapshot: Snapshot, shown: Shown): AsyncGenerator<string> {
-  let entries = 0
-  yield CSV_HEADER
-  for await (const entry of snapshot.entries(CSV_TYPES)) {
-    yield csvLinesOf(entry)
-    shown(++entries)
-  }
 }

@@ -113,8 +113,8 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
 
 /** Reads the configuration of a command that uses the database, but doesn't listen. */
 export function readDatabaseConfig(environment: NodeJS.ProcessEnv = process.env) {
-  const { target, dataDir, databaseMemoryMb, path } = readConfig({ ...environment, HOST: '' })
-  return { target, dataDir, databaseMemoryMb, path }
+  const { target, dataDir, databaseMemoryMb, keyTtlMs, path } = readConfig({ ...environment, HOST: '' })
+  return { target, dataDir, databaseMemoryMb, keyTtlMs, path }
 }
 
 /** A whole number within inclusive bounds. */

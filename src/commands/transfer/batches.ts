@@ -33,6 +33,9 @@ function keyOf(entry: Entry): string {
       return entry.name
     case 'reservation':
       return entry.token
+    case 'apiKey':
+    case 'idempotencyKey':
+      return entry.hash
     case 'sequenceGroup':
     case 'sequenceGroupPeriods':
       return joinNames(entry.namespace, entry.sequence, entry.group)
@@ -50,6 +53,8 @@ function sizeOf(entry: Entry): number {
     case 'sequenceGroup':
     case 'sequenceGroupPeriods':
       return entry.periods.length
+    case 'idempotencyKey':
+      return entry.results.length
     default:
       return 1
   }

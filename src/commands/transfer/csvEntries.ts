@@ -12,11 +12,10 @@ export const CSV_HEADER = csvLine(COLUMNS)
 /** The lines of an entry: of a counter its value, of a sequence group the last number of its latest period. */
 export function csvLinesOf(entry: Entry): string {
   if (entry.type === 'counter') return csvLine(['counter', entry.namespace, entry.name, '', '', entry.value])
-  if (entry.type !== 'sequenceGroup' && entry.type !== 'sequenceGroupPeriods') return ''
-  const { namespace, sequence, group } = entry
-  const latest = entry.type === 'sequenceGroup' ? entry.latest?.period : undefined
-  const last = entry.periods.find(({ period }) => period === latest)?.lastValue
-  return last == null ? '' : csvLine(['sequenceGroup', namespace, sequence, group, latest ?? 0, last])
+  if (entry.type !== 'sequenceGroup') return ''
+  const { namespace, sequence, group, latest } = entry
+  const last = latest?.lastValue
+  return last == null ? '' : csvLine(['sequenceGroup', namespace, sequence, group, latest?.period ?? 0, last])
 }
 
 /**

@@ -12,6 +12,8 @@ export const flag = z.boolean()
 export const period = z.enum(PERIODS)
 export const token = z.string().regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal digits')
 
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
+
 /** The latest `datetime` that databases store. */
 const LAST_INSTANT = Date.UTC(9999, 11, 31)
 

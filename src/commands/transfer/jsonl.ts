@@ -17,6 +17,7 @@ import {
   total,
   trackedPeriods,
 } from './fields.ts'
+import { apiKeyLine, idempotencyKeyLine } from './keyLines.ts'
 
 const history = z
   .partialRecord(z.enum(PERIODS), z.array(z.tuple([startSecond, total])))
@@ -86,9 +87,11 @@ const line = z.discriminatedUnion('type', [
     expiresAt: instant,
     closedAt: instant.nullable(),
   }),
+  apiKeyLine,
+  idempotencyKeyLine,
 ])
 
-export const header = z.object({ type: z.literal('nth'), formatVersion: z.int() })
+export const header = z.object({ type: z.literal('nth'), formatVersion: z.int(), at: instant })
 export const end = z.object({ type: z.literal('end'), lines: z.int() })
 
 /** @throws {Error} saying what is wrong with it */

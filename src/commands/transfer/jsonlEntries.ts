@@ -17,7 +17,7 @@ export async function* jsonlEntries(
     if (isEnded) throw new Error(`Line ${line} follows the last line of an export.`)
     const fields = parsed(text, line)
     if (!isBegun) {
-      assertHeader(fields)
+      headerIn(fields)
       isBegun = true
     } else if (end.safeParse(fields).success) {
       if (end.parse(fields).lines !== count)
@@ -32,6 +32,16 @@ export async function* jsonlEntries(
   if (!isEnded) throw new Error('The file is incomplete: its last line is missing. What it has was imported.')
 }
 
+/**
+ * The instant whose state an export in JSON Lines shows.
+ *
+ * @throws {Error} if the first line is not that of an export
+ */
+export async function instantOf(lines: AsyncIterable<{ line: number; text: string }>): Promise<Date> {
+  for await (const { line, text } of lines) return headerIn(parsed(text, line)).at
+  throw new Error('The file is empty.')
+}
+
 function parsed(text: string, line: number): unknown {
   try {
     return JSON.parse(text)
@@ -40,13 +50,14 @@ function parsed(text: string, line: number): unknown {
   }
 }
 
-function assertHeader(fields: unknown): void {
+function headerIn(fields: unknown) {
   const { data } = header.safeParse(fields)
   if (!data) throw new Error('Line 1 is not that of an export of Nth.')
   if (data.formatVersion > FORMAT_VERSION)
     throw new Error(
       `Line 1: this file has format ${data.formatVersion}, and this version of Nth reads up to ${FORMAT_VERSION}. Use a later one.`,
     )
+  return data
 }
 
 function entryAt(fields: unknown, line: number) {

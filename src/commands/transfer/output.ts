@@ -1,34 +1,35 @@
 import { createWriteStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
 /** Length of the texts that are written at once, in characters. */
 const CHUNK = 2 ** 16
 
-/**
- * Writes texts to a file, which appears whole or not at all; or to the standard output. False: its reader has ended
- * early, such as `head`.
- */
-export async function writeOutput(path: string | undefined, texts: AsyncIterable<string>): Promise<boolean> {
-  const source = Readable.from(chunksOf(texts))
-  if (path === undefined) return writeToStdout(source)
+/** Writes texts to a file, which appears when it is complete and on the disk. */
+export async function writeFile(path: string, texts: AsyncIterable<string>, mode = 0o666): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`
   try {
-    await pipeline(source, createWriteStream(temporary, { flags: 'wx' }))
-    const file = await open(temporary, 'r+')
-    await file.sync().finally(() => file.close())
+    await pipeline(Readable.from(chunksOf(texts)), createWriteStream(temporary, { flags: 'wx', mode }))
+    await synchronise(temporary)
     await rename(temporary, path)
-    return true
+    await synchronise(dirname(path))
   } catch (error) {
     await rm(temporary, { force: true })
     throw error
   }
 }
 
-async function writeToStdout(source: Readable): Promise<boolean> {
+async function synchronise(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  await handle.sync().finally(() => handle.close())
+}
+
+/** Writes texts to the standard output. False: its reader has ended early, such as `head`. */
+export async function writeToStdout(texts: AsyncIterable<string>): Promise<boolean> {
   try {
-    await pipeline(source, process.stdout, { end: false })
+    await pipeline(Readable.from(chunksOf(texts)), process.stdout, { end: false })
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') return false

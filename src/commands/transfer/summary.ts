@@ -11,6 +11,8 @@ const KINDS: Partial<Record<EntryType, string>> = {
   sequence: 'Sequences',
   sequenceGroup: 'Sequence groups',
   reservation: 'Reservations',
+  apiKey: 'API keys',
+  idempotencyKey: 'Idempotency keys',
 }
 
 /** Counts what an import did, and says why parts were not applied. */
@@ -46,7 +48,8 @@ export function createSummary(say: (line: string) => void) {
   }
 }
 
-function described(entry: Entry): string {
+/** An entry as part of a sentence. */
+export function described(entry: Entry): string {
   switch (entry.type) {
     case 'namespace':
       return `namespace ${JSON.stringify(entry.name)}`
@@ -57,6 +60,10 @@ function described(entry: Entry): string {
       return `sequence ${JSON.stringify(entry.name)} in ${JSON.stringify(entry.namespace)}`
     case 'reservation':
       return `reservation of ${JSON.stringify(entry.formatted)}`
+    case 'apiKey':
+      return `API key ${entry.prefix}…`
+    case 'idempotencyKey':
+      return `idempotency key of hash ${entry.hash}`
     default:
       return `group ${JSON.stringify(entry.group)} of sequence ${JSON.stringify(entry.sequence)} in ${JSON.stringify(entry.namespace)}`
   }

@@ -1,11 +1,16 @@
+import type { ApiKey } from '../access/apiKeys.ts'
 import type { Definition, Retention } from '../counters/definition.ts'
 import type { CounterKey } from '../counters/state.ts'
+import type { Claim } from '../idempotency.ts'
 import type { PastFormat, SequenceDefinition } from '../sequences/definition.ts'
 import type { ReservationState } from '../sequences/state.ts'
 import type { SequenceGroupKey, SequenceKey } from '../sequences/store.ts'
 import type { Period } from '../time/calendar.ts'
 
-/** What an export has a line for. Everything is identified by its names, a reservation by its token. */
+/**
+ * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash:
+ * these are in backups only.
+ */
 export type Entry =
   | NamespaceEntry
   | CounterEntry
@@ -14,6 +19,8 @@ export type Entry =
   | SequenceGroupEntry
   | SequenceGroupPeriodsEntry
   | ReservationEntry
+  | ApiKeyEntry
+  | IdempotencyKeyEntry
 
 export type EntryType = Entry['type']
 
@@ -68,9 +75,11 @@ export interface GroupPeriod {
   updatedAt?: Date | null | undefined
 }
 
-/** With which definition the latest numbers of a sequence group were issued. */
+/** The latest numbers of a sequence group, and with which definition they were issued. */
 export interface LatestNumbers {
   period: number
+  /** Also in `periods`, which a reader of a single line may lack. An import doesn't need it. */
+  lastValue?: number | null | undefined
   /** Undefined: the sequence's own, as are the others. */
   format?: string | null | undefined
   timeZone?: string | undefined
@@ -102,6 +111,19 @@ export interface ReservationEntry extends SequenceGroupKey {
   isFree: boolean
   expiresAt: Date
   closedAt: Date | null
+}
+
+/** An API key, without its secret. */
+export interface ApiKeyEntry extends ApiKey {
+  type: 'apiKey'
+}
+
+/** The results stored under an idempotency key, as JSON values. `claimedAt`: by the database's clock. */
+export interface IdempotencyKeyEntry extends Pick<Claim, 'hash' | 'fingerprint'> {
+  type: 'idempotencyKey'
+  appliedAt: Date
+  claimedAt: Date
+  results: readonly unknown[]
 }
 
 /** Format of the lines. A file of a later one is refused. */

@@ -1,7 +1,8 @@
+import type { Connection } from 'mysql2/promise'
 import type { ApiKey, ApiKeyOptions, ApiKeyStore } from '../../core/access/apiKeys.ts'
 import type { Grant } from '../../core/access/grants.ts'
 import type { Page } from '../../core/counters/pages.ts'
-import { type Connection, type Database, retried } from '../connections/database.ts'
+import { type Database, retried } from '../connections/database.ts'
 import { bytes, digest, instant, integer, list, orNull } from '../literals.ts'
 import { select } from '../select.ts'
 
@@ -43,7 +44,7 @@ async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKe
   return created
 }
 
-function readKeys(connection: Connection, hashes: readonly { hash: string }[]): Promise<ApiKey[]> {
+export function readKeys(connection: Connection, hashes: readonly { hash: string }[]): Promise<ApiKey[]> {
   return keysIn(connection, `where hash in (${list(hashes, ({ hash }) => digest(hash))})`)
 }
 
@@ -61,7 +62,7 @@ async function revokeKey(connection: Connection, id: number): Promise<ApiKey | u
   return findKey(connection, id)
 }
 
-function listKeys(
+export function listKeys(
   connection: Connection,
   { after, before, limit, fromEnd }: Page<number>,
 ): Promise<ApiKey[]> {

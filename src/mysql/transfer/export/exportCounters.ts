@@ -18,7 +18,7 @@ import {
 import { groupBy } from '../../groupBy.ts'
 import { integer } from '../../literals.ts'
 import { type NamedRow, nameIn, select } from '../../select.ts'
-import { columnTotals, SLOT_COLUMNS, type SlotRow } from '../import/counters/slotRows.ts'
+import { columnTotals, SLOT_COLUMNS, type SlotRow } from '../slotRows.ts'
 import { PAGE, pagesOf, rowsOfEach } from './pages.ts'
 
 type CounterRow = DefinitionRow & NamedRow & { id: number }

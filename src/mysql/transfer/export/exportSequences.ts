@@ -51,6 +51,7 @@ type GroupRow = KeyRow & { id: number; is_current: number } & {
   latest_period_key: number | null
   format: Buffer | null
   time_zone: Buffer | null
+  last_value: number | null
 }
 
 type PositionRow = GroupPeriod & { id: number; createdAt: Date | null; updatedAt: Date | null }
@@ -63,10 +64,11 @@ export async function* exportGroups(
     select<GroupRow>(
       connection,
       `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.latest_period_key, g.format,
-              g.time_zone, coalesce(g.version = s.version, 0) as is_current
+              g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as last_value
          from sequence_group g force index (primary)
          join sequence s on s.id = g.sequence_id
          join namespace n on n.id = s.namespace_id
+         left join sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key
         where g.id > ${integer(after?.id ?? 0)} and g.is_used
         order by g.id
         limit ${PAGE}`,
@@ -79,12 +81,13 @@ export async function* exportGroups(
 
 async function* groupEntries(row: GroupRow, positions: AsyncIterable<PositionRow>) {
   const key = keyIn(row)
-  const { latest_period_key: period, time_zone, format, is_current } = row
+  const { latest_period_key: period, time_zone, format, is_current, last_value: lastValue } = row
   const latest =
     period === null || time_zone === null
       ? null
       : {
           period,
+          lastValue,
           format: format?.toString() ?? null,
           timeZone: time_zone.toString('latin1'),
           isCurrent: is_current === 1,

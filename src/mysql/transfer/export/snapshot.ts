@@ -3,7 +3,9 @@ import type { Entry, EntryType } from '../../../core/transfer/entries.ts'
 import { connectionOptions, sessionSettings } from '../../connections/settings.ts'
 import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
+import { exportApiKeys } from './exportApiKeys.ts'
 import { exportCounters } from './exportCounters.ts'
+import { exportIdempotencyKeys } from './exportIdempotencyKeys.ts'
 import { exportNamespaces } from './exportNamespaces.ts'
 import { exportReservations } from './exportReservations.ts'
 import { exportGroups, exportSequences } from './exportSequences.ts'
@@ -25,13 +27,14 @@ export async function openSnapshot(target: Target) {
       ...sessionSettings({ lockWaitS: 2 }),
       `set session wait_timeout = ${IDLE_LIMIT_S}`,
       'set session transaction isolation level repeatable read',
-      'start transaction with consistent snapshot, read only',
     ]
     for (const statement of statements) await connection.query(statement)
+    // Read first: so the snapshot has all that was committed until then.
     const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
     if (!row) throw new Error('The database returned no time')
+    await connection.query('start transaction with consistent snapshot, read only')
     return {
-      /** The instant, by the database's clock. */
+      /** The instant, by the database's clock. What was committed a moment later may be included. */
       at: row.now,
 
       /** How many counters, sequence groups and reservations there are, approximately. */
@@ -51,6 +54,8 @@ export async function openSnapshot(target: Target) {
         if (types.has('sequence')) yield* exportSequences(connection)
         if (types.has('sequenceGroup')) yield* exportGroups(connection)
         if (types.has('reservation')) yield* exportReservations(connection)
+        if (types.has('apiKey')) yield* exportApiKeys(connection)
+        if (types.has('idempotencyKey')) yield* exportIdempotencyKeys(connection)
       },
 
       close: () => connection.end().catch(() => connection.destroy()),

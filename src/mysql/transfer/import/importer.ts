@@ -8,6 +8,8 @@ import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
 import { ChangedMeanwhileError, type ImportContext } from './context.ts'
 import { importCounters } from './counters/importCounters.ts'
+import { importApiKeys } from './importApiKeys.ts'
+import { importIdempotencyKeys } from './importIdempotencyKeys.ts'
 import { importNamespaces } from './importNamespaces.ts'
 import { importGroups } from './sequences/importGroups.ts'
 import { importReservations } from './sequences/importReservations.ts'
@@ -71,6 +73,10 @@ function applyBatch(context: ImportContext, entries: readonly Entry[]): Promise<
       return importGroups(context, of('sequenceGroupPeriods'))
     case 'reservation':
       return importReservations(context, of('reservation'))
+    case 'apiKey':
+      return importApiKeys(context, of('apiKey'))
+    case 'idempotencyKey':
+      return importIdempotencyKeys(context, of('idempotencyKey'))
     default:
       return Promise.resolve([])
   }

@@ -6,8 +6,8 @@ import { DEFINITION, type DefinitionRow, definitionIn, PERIOD_CODES } from '../.
 import { groupBy } from '../../../groupBy.ts'
 import { integer, list } from '../../../literals.ts'
 import { type NamedRow, nameIn, select, selectByName } from '../../../select.ts'
+import { columnTotals, SLOT_COLUMNS, type SlotRow } from '../../slotRows.ts'
 import { ChangedMeanwhileError, type ImportContext, locking } from '../context.ts'
-import { columnTotals, SLOT_COLUMNS, type SlotRow } from './slotRows.ts'
 
 /** The locked rows of a counter. */
 export interface PresentRow extends PresentCounter {

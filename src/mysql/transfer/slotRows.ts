@@ -1,7 +1,7 @@
-import { PERIODS } from '../../../../core/time/calendar.ts'
-import type { PeriodTotal } from '../../../../core/transfer/entries.ts'
-import { totalKey } from '../../../../core/transfer/mergeCounter.ts'
-import { COLUMNS, type PeriodsRow } from '../../../counters/periods.ts'
+import { PERIODS } from '../../core/time/calendar.ts'
+import type { PeriodTotal } from '../../core/transfer/entries.ts'
+import { totalKey } from '../../core/transfer/mergeCounter.ts'
+import { COLUMNS, type PeriodsRow } from '../counters/periods.ts'
 
 /** Columns of all slots of counters. */
 export const SLOT_COLUMNS = [

@@ -1,0 +1,113 @@
+import { keyText } from '../core/counters/state.ts'
+import { NthError } from '../core/errors.ts'
+import { claimOf } from '../core/idempotency.ts'
+import { openNth } from '../core/nth.ts'
+import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../core/transfer/entries.ts'
+import type { Target } from '../mysql/connections/target.ts'
+import { openStore } from '../mysql/store.ts'
+import { readDatabaseConfig } from '../process/config.ts'
+import { withSnapshot } from './transfer/snapshot.ts'
+import { described } from './transfer/summary.ts'
+
+/** Changes in flight: a flush takes about as many. */
+const AT_ONCE = 500
+const TIME_LIMIT_MS = 60_000
+
+const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequenceGroup'])
+
+/**
+ * Moves every sequence group and exact counter of a database on, and prints those that it can't move.
+ *
+ * @param by how many numbers are skipped, 1 to 1 000 000
+ * @param backupAt instant of the backup; a repeat for the same one moves nothing twice, while idempotency keys are kept
+ */
+export async function advance(target: Target, by: number, backupAt?: Date): Promise<void> {
+  const { nth, close } = openOperations(target)
+  const gapless = new Set<string>()
+  const moved = { counters: 0, groups: 0 }
+
+  const claimFor = (namespace: string, ...names: string[]) =>
+    backupAt && claimOf(namespace, JSON.stringify([backupAt, by, ...names]), [by], 'nth restore')
+
+  async function advanceCounter(entry: CounterEntry): Promise<void> {
+    const { namespace, name, value, definition } = entry
+    // Its callers get no number of their own.
+    if (definition && definition.slots > 1) return
+    // It counts down, such as a stock: more would be sold than there is.
+    if (definition?.bounds?.minValue != null)
+      return say(`Not moved on: ${described(entry)} has a minimum; its value is ${value}.`)
+    await nth.counters.incrementBy({ namespace, name }, by, { claim: claimFor(namespace, name) })
+    moved.counters++
+  }
+
+  async function advanceGroup(entry: SequenceGroupEntry): Promise<void> {
+    const { namespace, sequence, group } = entry
+    if (gapless.has(keyText({ namespace, name: sequence })))
+      return say(`Not moved on: ${described(entry)} is gapless; ${lastNumberOf(entry)}.`)
+    await nth.sequences.next({ namespace, sequence, group }, by, {
+      claim: claimFor(namespace, sequence, group),
+    })
+    moved.groups++
+  }
+
+  async function advanceOne(entry: Entry): Promise<void> {
+    try {
+      if (entry.type === 'counter') await advanceCounter(entry)
+      if (entry.type === 'sequenceGroup') await advanceGroup(entry)
+    } catch (error) {
+      if (!(error instanceof NthError) || error.code === 'UNAVAILABLE' || error.code === 'OUTCOME_UNKNOWN')
+        throw error
+      say(`Not moved on: ${described(entry)}: ${error.message}`)
+    }
+  }
+
+  try {
+    await withSnapshot(target, async (snapshot, shown) => {
+      let entries = 0
+      let batch: Entry[] = []
+      const apply = async () => {
+        await Promise.all(batch.map(advanceOne))
+        entries += batch.length
+        shown(entries)
+        batch = []
+      }
+      for await (const entry of snapshot.entries(ADVANCED)) {
+        if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))
+        batch.push(entry)
+        if (batch.length === AT_ONCE) await apply()
+      }
+      await apply()
+    })
+  } finally {
+    await close()
+  }
+  console.log(`Moved on by ${by}: ${moved.counters} counters, ${moved.groups} sequence groups.`)
+}
+
+function openOperations(target: Target) {
+  const { keyTtlMs } = readDatabaseConfig()
+  const options = { maxPending: 2 * AT_ONCE, keyTtlMs, onFault: (error: unknown) => console.error(error) }
+  const store = openStore(target, {
+    ...options,
+    timeLimitMs: TIME_LIMIT_MS,
+    runsJobs: false,
+    onReachable: () => undefined,
+  })
+  const nth = openNth(store, { ...options, timeoutMs: TIME_LIMIT_MS, random: Math.random })
+  return {
+    nth,
+    async close(): Promise<void> {
+      await nth.close()
+      await store.close()
+    },
+  }
+}
+
+function lastNumberOf({ latest }: SequenceGroupEntry): string {
+  if (latest?.lastValue == null) return 'it has no number yet'
+  return `its last number is ${latest.lastValue}${latest.period === 0 ? '' : `, in period ${latest.period}`}`
+}
+
+function say(line: string): void {
+  console.log(line)
+}

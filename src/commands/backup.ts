@@ -1,0 +1,43 @@
+import { mkdir, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { EntryType } from '../core/transfer/entries.ts'
+import { withDatabase } from './database.ts'
+import { BACKUP_FILE } from './transfer/backupFile.ts'
+import { writeFile } from './transfer/output.ts'
+import { withSnapshot } from './transfer/snapshot.ts'
+import { EXPORTED, jsonlTexts } from './transfer/texts.ts'
+
+const USAGE = `Usage: nth backup <directory>
+
+Backs up everything as of one instant into a new or empty directory, also while Nth runs: the database of DATABASE_URL, or
+else the private one of NTH_DATA_DIR. Its file has what nth export writes, and API keys (their hashes, not the keys) and
+results under idempotency keys. nth restore reads it, with this version of Nth or a later one, into any database.
+`
+
+const BACKED_UP: ReadonlySet<EntryType> = new Set([...EXPORTED, 'apiKey', 'idempotencyKey'])
+
+/** `nth backup`. */
+export async function run(args: string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { help: { type: 'boolean', short: 'h' } },
+  })
+  if (values.help) return void process.stdout.write(USAGE)
+  const [directory, ...rest] = positionals
+  if (directory === undefined) throw new Error('Give the directory of the backup; see --help.')
+  if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
+  // Only its owner may read it.
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  if ((await readdir(directory)).length > 0)
+    throw new Error(`The directory ${directory} is not empty. Give one for each backup.`)
+  await withDatabase(async (target) => {
+    const at = await withSnapshot(target, async (snapshot, shown) => {
+      const texts = jsonlTexts(snapshot, BACKED_UP, shown)
+      await writeFile(join(directory, BACKUP_FILE), texts, 0o600)
+      return snapshot.at
+    })
+    console.log(`Backed up as of ${at.toISOString()} into ${directory}.`)
+  })
+}
