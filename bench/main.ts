@@ -4,6 +4,7 @@ import { million } from './million.ts'
 import { HELP, type Options, readOptions } from './options.ts'
 import { report } from './report.ts'
 import { tickets } from './tickets.ts'
+import { transfer } from './transfer.ts'
 
 const ending = new AbortController()
 
@@ -27,6 +28,10 @@ async function run(options: Options): Promise<void> {
   }
   if (options.live) {
     console.log(await live({ ...options, say: console.error, signal: ending.signal }))
+    return
+  }
+  if (options.transfer) {
+    console.log(await transfer({ say: console.error, signal: ending.signal }))
     return
   }
   if (options.million) {

@@ -14,6 +14,8 @@ export interface Options {
   million: boolean
   /** Whether only subscribers are measured. */
   live: boolean
+  /** Whether only exports, imports, backups and restores are measured. */
+  transfer: boolean
   /** Whether only the tickets of two boards are measured, without HTTP. */
   tickets: boolean
 }
@@ -30,6 +32,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
   --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
   --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
+  --transfer       only this: a million counters exported, imported, backed up and restored (30 minutes)
   --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
@@ -55,6 +58,7 @@ export function readOptions(args: string[]): Options | undefined {
       only: { type: 'string', multiple: true, default: [] },
       tickets: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
+      transfer: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
@@ -67,6 +71,7 @@ export function readOptions(args: string[]): Options | undefined {
     million: values.only.includes(MILLION),
     tickets: values.tickets,
     live: values.live,
+    transfer: values.transfer,
     seconds: positive('--seconds', values.seconds),
     warmupSeconds: positive('--warmup', values.warmup),
     ...chosen(values.only.flatMap((ids) => ids.split(','))),

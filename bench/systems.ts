@@ -60,7 +60,7 @@ export const systems: readonly System[] = [
 ]
 
 /** What the executable tells Node, in its first line. */
-const NODE_FLAGS = (readFileSync(new URL('bin/nth.js', ROOT), 'utf8').split('\n')[0] ?? '')
+export const NODE_FLAGS = (readFileSync(new URL('bin/nth.js', ROOT), 'utf8').split('\n')[0] ?? '')
   .split(' ')
   .filter((word) => word.startsWith('--'))
 
@@ -69,10 +69,14 @@ export const SERVES = /(?:Serving at|GraphQL) +(http:\/\/[^\s/]+)/
 
 /** Starts Nth on the database of the benchmark. */
 export function startNth({ database }: Stores, more: Record<string, string> = {}): Child {
-  const { database: name, port = 3306, socketPath } = database ?? { database: '' }
-  const url = new URL(`mysql://root@127.0.0.1:${port}/${name}`)
+  return startNthAt(urlOf(database ?? { database: '' }), more)
+}
+
+/** A database as `DATABASE_URL` names it. */
+export function urlOf({ database, port = 3306, socketPath }: Target): string {
+  const url = new URL(`mysql://root@127.0.0.1:${port}/${database}`)
   if (socketPath !== undefined) url.searchParams.set('socketPath', socketPath)
-  return startNthAt(url.href, more)
+  return url.href
 }
 
 /** Starts Nth on a database. */
