@@ -51,7 +51,7 @@ type GroupRow = KeyRow & { id: number; is_current: number } & {
   latest_period_key: number | null
   format: Buffer | null
   time_zone: Buffer | null
-  last_value: number | null
+  latest_value: number | null
 }
 
 type PositionRow = GroupPeriod & { id: number; createdAt: Date | null; updatedAt: Date | null }
@@ -64,7 +64,7 @@ export async function* exportGroups(
     select<GroupRow>(
       connection,
       `select straight_join n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.latest_period_key, g.format,
-              g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as last_value
+              g.time_zone, coalesce(g.version = s.version, 0) as is_current, v.value as latest_value
          from sequence_group g force index (primary)
          join sequence s on s.id = g.sequence_id
          join namespace n on n.id = s.namespace_id
@@ -81,7 +81,7 @@ export async function* exportGroups(
 
 async function* groupEntries(row: GroupRow, positions: AsyncIterable<PositionRow>) {
   const key = keyIn(row)
-  const { latest_period_key: period, time_zone, format, is_current, last_value: lastValue } = row
+  const { latest_period_key: period, time_zone, format, is_current, latest_value: lastValue } = row
   const latest =
     period === null || time_zone === null
       ? null
