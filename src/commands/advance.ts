@@ -12,6 +12,8 @@ import { described } from './transfer/summary.ts'
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500
 const TIME_LIMIT_MS = 60_000
+/** Entries, a multiple of the above. Rows stay in memory, and none is needed again. */
+const REOPENED_AFTER = 50_000
 
 const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequenceGroup'])
 
@@ -22,7 +24,7 @@ const ADVANCED: ReadonlySet<EntryType> = new Set(['counter', 'sequence', 'sequen
  * @param backupAt instant of the backup; a repeat for the same one moves nothing twice, while idempotency keys are kept
  */
 export async function advance(target: Target, by: number, backupAt?: Date): Promise<void> {
-  const { nth, close } = openOperations(target)
+  let { nth, close } = openOperations(target)
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
 
@@ -70,6 +72,9 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
         entries += batch.length
         shown(entries)
         batch = []
+        if (entries % REOPENED_AFTER > 0) return
+        await close()
+        ;({ nth, close } = openOperations(target))
       }
       for await (const entry of snapshot.entries(ADVANCED)) {
         if (entry.type === 'sequence' && entry.definition.gapless) gapless.add(keyText(entry))

@@ -11,6 +11,7 @@ import { openOnce } from '../support/openOnce.ts'
 import { PATIENCE } from '../support/privateServer.ts'
 import { runSize } from '../support/random.ts'
 import { sums } from '../support/totals.ts'
+import { counterLine, fileWith, imported } from '../support/transfer.ts'
 
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
@@ -168,4 +169,23 @@ it('refuses to change the definition of a sequence there that has more groups th
     details: { limit: 10_000 },
   })
   expect((await sequences.next(group('s', 'g'), 1)).issued.value).toBe(2)
+})
+
+it('imports at one node a counter that is changed at another all the time', async () => {
+  const [first, second] = await cluster()
+  const { counters } = openTestNth(second)
+  const load = startLoad(16, async () => (await counters.incrementBy(counter('hot'), 1)).value)
+  await load.afterMore(200)
+  // So much that the transaction of the whole batch always meets a change of the other node.
+  const history = { DAY: upTo(20).map((day) => [`2026-10-${String(day).padStart(2, '0')}T00:00:00Z`, 7]) }
+  const names = ['hot', ...upTo(220).map((n) => `c${n}`)]
+  const lines = names.map((name) => counterLine(name, 1, { namespace: 'n', history }))
+  const { code, errors } = await imported(first, fileWith(lines))
+  expect([code, errors]).toEqual([0, 'Counters: 220 created, 1 raised.\n'])
+  await load.afterMore(200)
+  await load.end()
+  expect(load.refused).toEqual([])
+  expect(new Set(load.answered).size).toBe(load.answered.length)
+  const { value } = await counters.read(counter('hot'))
+  expect(value).toBe(load.answered.length)
 })

@@ -1,7 +1,8 @@
+import { NthError } from '../../../core/errors.ts'
 import type { Entry } from '../../../core/transfer/entries.ts'
 import type { Options, Result } from '../../../core/transfer/outcome.ts'
 import { type Connection, inTransaction, openDatabase } from '../../connections/database.ts'
-import { ER, hasErrorNumber } from '../../connections/errors.ts'
+import { ER, failureOf, hasErrorNumber } from '../../connections/errors.ts'
 import { createFailoverDetector } from '../../connections/failover.ts'
 import { createHealth } from '../../connections/health.ts'
 import type { Target } from '../../connections/target.ts'
@@ -17,6 +18,8 @@ import { importSequences } from './sequences/importSequences.ts'
 
 /** Time limit of a batch, with its retries after conflicts and lost connections. */
 const TIME_LIMIT_MS = 120_000
+/** After so long, a batch that only meets conflicts is divided. */
+const DIVIDE_AFTER_MS = 2000
 
 export type Importer = ReturnType<typeof openImporter>
 
@@ -48,9 +51,26 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
     }
   }
 
+  /**
+   * On a cluster, each change at another node aborts a transaction that holds the same row. One with a counter that is
+   * changed all the time gets through only if it is short.
+   */
+  async function apply(entries: readonly Entry[]): Promise<Result[]> {
+    const work = (connection: Connection) => attempt(connection, entries)
+    if (entries.length <= 1) return database.withRetry(work)
+    try {
+      return await database.withRetry(work, performance.now() + DIVIDE_AFTER_MS)
+    } catch (error) {
+      if (!(error instanceof NthError)) throw error
+      if (failureOf(error.cause) !== 'conflict') return database.withRetry(work)
+      const half = Math.ceil(entries.length / 2)
+      return [...(await apply(entries.slice(0, half))), ...(await apply(entries.slice(half)))]
+    }
+  }
+
   return {
     /** Applies entries of one kind, each of other names. Returns a result for each. */
-    apply: (entries: readonly Entry[]) => database.withRetry((connection) => attempt(connection, entries)),
+    apply,
     close: database.close,
   }
 }
