@@ -14,6 +14,7 @@ import { openStore } from './mysql/store.ts'
 import type { Config } from './process/config.ts'
 import { version } from './process/version.ts'
 import { openWorkers } from './process/workers.ts'
+import { openTracing } from './tracing/tracing.ts'
 
 export interface ServerOptions {
   config: Config
@@ -78,6 +79,7 @@ export async function startApp(options: AppOptions) {
 /** Opens the HTTP server of this process, which listens from the start, and serves once it has a database. */
 export async function openServer({ config, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
   const metrics = openMetrics(version)
+  const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([await metrics.read()])
   const server = await listen({ ...config, drainMs: config.shutdownTimeoutMs / 2, version, warn })
   const closers: Closer[] = []
@@ -113,6 +115,7 @@ export async function openServer({ config, warn, onFault, runsJobs, readMetrics 
     async close(): Promise<void> {
       await closeAll([...closers.splice(0), server.close])
       metrics.close()
+      await tracing.close()
     },
   }
 }

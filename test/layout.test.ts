@@ -95,6 +95,7 @@ const allowed: Record<string, string[]> = {
   commands: ['', 'commands/*', 'process', 'mysql/*', 'core/*', 'http/access'],
   'commands/transfer': ['process', 'mysql/connections', 'mysql/transfer/*', 'core/*'],
   metrics: ['core'],
+  tracing: ['core'],
   process: ['', 'metrics', 'mysql/connections', 'http/access', 'http/connections', 'core', 'core/access'],
   '': ['*'],
 }

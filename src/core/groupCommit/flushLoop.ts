@@ -3,6 +3,7 @@ import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
 import { flushMeasure, retryMeasure } from '../measures.ts'
 import { isOf } from '../rows.ts'
+import { flushTrace, traced } from '../traces.ts'
 import { applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf } from './batch.ts'
 import { type Call, doubtful, openFlight } from './call.ts'
@@ -40,7 +41,12 @@ const LOCKED: Failure = {
 }
 
 /** Flushes calls until each is answered or has left. Returns whether anything was committed. */
-export async function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext) {
+export function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext): Promise<boolean> {
+  const work = () => ({ requests: calls.map(({ request }) => request) })
+  return traced(flushTrace, work, () => flushUntilAnswered(writer, calls, context))
+}
+
+async function flushUntilAnswered(writer: Writer, calls: readonly Call[], context: FlushContext) {
   const { pending, now, random, resolveAgain, quarantine, onApplied } = context
   const at = now()
   const began = performance.now()

@@ -1,6 +1,7 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
 import { errorOf, unavailable } from '../errors.ts'
+import { changeChannel } from '../traces.ts'
 import { firstOf } from './batch.ts'
 import { type Call, doubtful } from './call.ts'
 import { type FlushOptions, flushAll, probe } from './flushLoop.ts'
@@ -102,6 +103,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
 
   function admit(request: Request): Promise<Applied> {
     const call = pending.admit(request)
+    if (changeChannel.hasSubscribers) changeChannel.publish(request)
     void resolve(call)
     return call.answer
   }

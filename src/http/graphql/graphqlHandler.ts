@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
+import { operationTrace, type RequestWork, requestTrace, traced } from '../../core/traces.ts'
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
 import { type HeaderList, withHeaders } from '../connections/access.ts'
@@ -124,8 +125,12 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
 
   async function answer(answerable: Answerable) {
     const { params, request, response, headers, note, type } = answerable
-    const result = await resultOf(answerable)
-    note.code = codeOf(result as ExecutionResult)
+    const execute = async () => {
+      const result = await resultOf(answerable)
+      note.code = codeOf(result as ExecutionResult)
+      return result
+    }
+    const result = await traced(operationTrace, () => ({ findings: note }), execute)
     note.measure()
     if ('stream' in result) {
       // A short document costs little beside its stream.
@@ -150,8 +155,15 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
     return send(response, processed.status, [...headers, ...own, ID_HEADER, note.id], await processed.text())
   }
 
-  return async (request, response, headers, credential) => {
+  return (request, response, headers, credential) => {
     const note = new RequestNote(request)
+    const work = () => workOf(request, response, note)
+    return traced(requestTrace, work, () => handle(request, response, headers, credential, note))
+  }
+
+  async function handle(
+    ...[request, response, headers, credential, note]: [...Parameters<Handler>, RequestNote]
+  ) {
     const reject = (error: HttpError, type?: string) => {
       note.code = error.code
       note.measure()
@@ -162,7 +174,8 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
     const passOn = () => {
       response.once('close', () => note.measure())
       response.setHeader(ID_HEADER, note.id)
-      return api(request, withHeaders(response, headers), { ...access, note })
+      const execute = async () => api(request, withHeaders(response, headers), { ...access, note })
+      return traced(operationTrace, () => ({ findings: note }), execute)
     }
     const hasMemoryFor = (document: string | Buffer) =>
       reserve(request, document.length * HEAP_BYTES_A_CHARACTER)
@@ -204,6 +217,19 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       return passOn()
     }
     return answer({ params, request, response, headers, access, note, type })
+  }
+}
+
+function workOf(
+  { method = '', headers }: IncomingMessage,
+  response: ServerResponse,
+  note: RequestNote,
+): RequestWork {
+  return {
+    method,
+    headers,
+    findings: note,
+    onAnswered: (listener) => void response.once('close', () => listener(response.statusCode)),
   }
 }
 
