@@ -4,8 +4,8 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
-import { compileOperation } from '../src/http/graphql/compiledOperations.ts'
-import { cachedDocuments, createDocumentCache } from '../src/http/graphql/documentCache.ts'
+import { compileOperation } from '../src/http/graphql/documents/compiledOperations.ts'
+import { cachedDocuments, createDocumentCache } from '../src/http/graphql/documents/documentCache.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')

@@ -73,6 +73,7 @@ const allowed: Record<string, string[]> = {
   'http/access': ['http/connections', 'core', 'core/access'],
   'http/connections': ['core'],
   'http/graphql': [
+    'http/graphql/documents',
     'http/access',
     'http/connections',
     'http/live',
@@ -81,7 +82,9 @@ const allowed: Record<string, string[]> = {
     'core/access',
     'core/eventLoop',
   ],
+  'http/graphql/documents': ['http/graphql', 'http/connections', 'graphql', 'core', 'core/eventLoop'],
   'http/live': [
+    'http/graphql/documents',
     'http/access',
     'http/connections',
     'http/graphql',

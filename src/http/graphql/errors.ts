@@ -2,7 +2,7 @@ import { type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { errorCodes, NthError } from '../../core/errors.ts'
 import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
-import { rejectedArgument } from './inputErrors.ts'
+import { rejectedArgument } from './documents/inputErrors.ts'
 
 /** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
 const MAX_BELOW = 200

@@ -16,28 +16,18 @@ import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
 import { EVENT_STREAM, sendAsEvents } from '../live/events.ts'
 import type { StreamResult } from '../live/liveQueries.ts'
-import { HEAP_BYTES_A_CHARACTER } from './documentLimits.ts'
+import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'
 import { maskError } from './errors.ts'
+import {
+  isUsualJson,
+  type JsonType,
+  paramsIn,
+  paramsInAddress,
+  RESPONSE_TYPE,
+  typeFor,
+} from './parameters.ts'
 import { codeOf, ID_HEADER, RequestNote } from './requestNote.ts'
 import type { Api } from './yoga.ts'
-
-const JSON_TYPE = 'application/json'
-const RESPONSE_TYPE = 'application/graphql-response+json'
-type JsonType = typeof JSON_TYPE | typeof RESPONSE_TYPE
-
-/** Accept headers of common clients, and the type that Yoga returns for each. A test compares them. */
-const responseTypes = new Map<string | undefined, JsonType>([
-  [undefined, JSON_TYPE],
-  ['*/*', JSON_TYPE],
-  ['application/json', JSON_TYPE],
-  ['application/json, text/plain, */*', JSON_TYPE],
-  ['application/graphql-response+json', RESPONSE_TYPE],
-  ['application/graphql-response+json, application/json', RESPONSE_TYPE],
-  ['application/graphql-response+json,application/json;q=0.9', RESPONSE_TYPE],
-])
-
-/** How clients declare a body of JSON; Yoga reads all others. */
-const USUAL_JSON = /^application\/json(; ?charset=utf-8)?$/i
 
 /** Characters of a response that is encoded in a tick of its own: for the longest, 10 MB, it takes 10 ms. */
 const LONG_RESPONSE = 1_000_000
@@ -185,7 +175,7 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       access = established instanceof Promise ? await established : established
       note.caller = access.caller
     } catch (error) {
-      if (error instanceof HttpError) return reject(error, responseTypes.get(request.headers.accept))
+      if (error instanceof HttpError) return reject(error, typeFor(request.headers.accept))
       throw error
     }
     const { accept } = request.headers
@@ -204,7 +194,7 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
     const body = await readBody(request, reserve)
     if (body === undefined) return
     if (body instanceof HttpError) return reject(body, type)
-    const params = USUAL_JSON.test(request.headers['content-type'] ?? '') ? paramsIn(body) : undefined
+    const params = isUsualJson(request) ? paramsIn(body) : undefined
     if (!hasMemoryFor(typeof params?.query === 'string' ? params.query : body)) {
       return reject(overloaded(), type)
     }
@@ -230,39 +220,5 @@ function workOf(
     headers,
     findings: note,
     onAnswered: (listener) => void response.once('close', () => listener(response.statusCode)),
-  }
-}
-
-/** The type of a response to JSON that accepts JSON or events; undefined if only Yoga can determine it. */
-function typeFor(accept: string | undefined): JsonType | undefined {
-  const found = responseTypes.get(accept)
-  if (found || !accept?.includes(EVENT_STREAM)) return found
-  return accept.includes(JSON_TYPE) && !accept.includes(RESPONSE_TYPE) ? JSON_TYPE : RESPONSE_TYPE
-}
-
-/** The parameters in the address of a request. */
-function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | HttpError {
-  const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
-  const params: Record<string, unknown> = {}
-  for (const name of ['query', 'operationName', 'variables', 'extensions']) {
-    const text = given.get(name)
-    if (!text) continue
-    try {
-      params[name] = name === 'variables' || name === 'extensions' ? JSON.parse(text) : text
-    } catch {
-      return new HttpError(400, 'BAD_REQUEST', `The parameter ${name} is not valid JSON.`)
-    }
-  }
-  return params
-}
-
-/** The parameters of a request; undefined if its body isn't a JSON object. */
-function paramsIn(body: Buffer): GraphQLParams | undefined {
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'))
-    return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : undefined
-  } catch {
-    // Yoga reports the error.
-    return undefined
   }
 }

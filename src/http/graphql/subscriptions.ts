@@ -1,6 +1,6 @@
 import type { ExecutionArgs, ExecutionResult, GraphQLSchema } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { type CompiledOperation, type Documents, requestedOperation } from './compiledOperations.ts'
+import { type CompiledOperation, type Documents, requestedOperation } from './documents/compiledOperations.ts'
 import type { ServerContext } from './idempotencyHeader.ts'
 import { requestError } from './requests.ts'
 

@@ -7,7 +7,7 @@ import {
   Kind,
   type SelectionSetNode,
 } from 'graphql'
-import { costOfText, type Fragments, responseName, selectionSetOf } from '../../graphql/selections.ts'
+import { costOfText, type Fragments, responseName, selectionSetOf } from '../../../graphql/selections.ts'
 
 /** Maximum values returned by introspection. Tools request 4 000 of this schema. */
 export const MAX_SCHEMA_VALUES = 20_000

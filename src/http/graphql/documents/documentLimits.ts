@@ -1,5 +1,5 @@
 import { GraphQLError, Kind, parse, type SelectionSetNode, specifiedRules, validate } from 'graphql'
-import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../graphql/selections.ts'
+import { fieldCount, fragmentsOf, responseName, selectionDepth } from '../../../graphql/selections.ts'
 import { introspectsTooMuch, MAX_SCHEMA_VALUES } from './introspectionLimit.ts'
 
 /** Maximum tokens of a document: 600 fields with arguments. Some rules take time in proportion to its square. */

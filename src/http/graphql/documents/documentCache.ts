@@ -1,7 +1,7 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import { hasRoom } from '../../core/eventLoop/ticks.ts'
+import { hasRoom } from '../../../core/eventLoop/ticks.ts'
 import { type CachedDocument, compilableFields } from './compiledOperations.ts'
 import { parseBounded, validateBounded } from './documentLimits.ts'
 

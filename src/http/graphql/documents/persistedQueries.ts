@@ -3,11 +3,11 @@ import { useAPQ } from '@graphql-yoga/plugin-apq'
 import { GraphQLError } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import type { Reserve } from '../connections/connections.ts'
-import { overloaded } from '../connections/httpError.ts'
+import type { Reserve } from '../../connections/connections.ts'
+import { overloaded } from '../../connections/httpError.ts'
+import type { ServerContext } from '../idempotencyHeader.ts'
 import type { DocumentCache } from './documentCache.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documentLimits.ts'
-import type { ServerContext } from './idempotencyHeader.ts'
 
 /** Maximum memory of stored texts, in bytes. */
 const MAX_BYTES = 8_000_000

@@ -22,11 +22,11 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
-import { hasRoom, untilRoom } from '../../core/eventLoop/ticks.ts'
-import { FieldError } from '../../graphql/fieldError.ts'
-import { fieldCount, fragmentsOf } from '../../graphql/selections.ts'
-import { reportedErrors } from './errors.ts'
-import { idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
+import { hasRoom, untilRoom } from '../../../core/eventLoop/ticks.ts'
+import { FieldError } from '../../../graphql/fieldError.ts'
+import { fieldCount, fragmentsOf } from '../../../graphql/selections.ts'
+import { reportedErrors } from '../errors.ts'
+import { idempotencyKeyIn, type ServerContext } from '../idempotencyHeader.ts'
 import { createVariableCheck } from './variables.ts'
 
 /** A document that passed validation. */
