@@ -1,10 +1,9 @@
-import { performance } from 'node:perf_hooks'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { Retention } from '../counters/definition.ts'
 import { errorOf, NthError, unavailable } from '../errors.ts'
 import type { NamedOperation } from '../groupCommit/request.ts'
 import { refusalMeasure } from '../measures.ts'
 import type { Period } from '../time/calendar.ts'
+import { createPace } from './pace.ts'
 import { isChanged, isOlder, type Topic, type TopicState, topicText, type Watched } from './topics.ts'
 import { createTurns, type Turns } from './turns.ts'
 
@@ -31,15 +30,6 @@ export interface LiveOptions {
 
 type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
 
-/** Minimum time from one tick to the next. */
-const TICK_MS = 100
-/** In a busy process, pauses are this many times as long as the tick before, so that ticks take a small part of the time. */
-const PAUSE_FACTOR = 24
-/** Longest pause: so that there are two ticks a second, unless they themselves take long. */
-const MAX_PAUSE_MS = 400
-/** Utilisation of the event loop from which a process is busy, and how often it is measured. */
-const BUSY = 0.5
-const MEASURE_MS = 20
 /** Time from one read of everything that is watched to the next. */
 const POLL_MS = 300
 /** Maximum topics of a process. */
@@ -80,13 +70,11 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
   let isRunning = false
   let isClosed = false
   let lastPoll = 0
-  /** When the next tick is allowed: at once then, or while the process is busy later. */
-  let next = { earliest: 0, latest: 0 }
-  let wake: (() => void) | undefined
+  const pace = createPace()
 
   function mark(entry: Entry): void {
     marked.add(entry)
-    wake?.()
+    pace.wake()
   }
 
   /** Ticks while anything is watched. */
@@ -94,32 +82,12 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
     if (isRunning) return
     isRunning = true
     while (entries.size > 0 && !isClosed) {
-      await untilDue()
+      await pace.untilDue(() => marked.size > 0 || isClosed, lastPoll + POLL_MS)
       const began = performance.now()
       await tick(began).catch(onFault)
-      const ended = performance.now()
-      const latest = ended + Math.min(PAUSE_FACTOR * (ended - began), MAX_PAUSE_MS)
-      next = { earliest: began + TICK_MS, latest }
+      pace.ticked(began, performance.now())
     }
     isRunning = false
-  }
-
-  /** Waits until the next tick is allowed, and then until something is marked or the next poll is due. */
-  async function untilDue(): Promise<void> {
-    await pause(Math.max(0, next.earliest - performance.now()), undefined, { ref: false })
-    while (performance.now() < next.latest && (await isBusy()));
-    if (marked.size > 0 || isClosed) return
-    const timer = new AbortController()
-    const untilPoll = Math.max(0, lastPoll + POLL_MS - performance.now())
-    wake = () => timer.abort()
-    await pause(untilPoll, undefined, { ref: false, signal: timer.signal }).catch(() => undefined)
-    wake = undefined
-  }
-
-  async function isBusy(): Promise<boolean> {
-    const before = performance.eventLoopUtilization()
-    await pause(MEASURE_MS, undefined, { ref: false })
-    return performance.eventLoopUtilization(before).utilization > BUSY
   }
 
   async function tick(began: number): Promise<void> {
@@ -244,7 +212,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
           const isRead = new Promise<void>((resolve, reject) => {
             waiting.push((error) => (error ? reject(error) : resolve()))
           })
-          wake?.()
+          pace.wake()
           void run()
           await isRead
           await turns.follow(watched, now().getTime())
@@ -266,7 +234,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
     close(): void {
       isClosed = true
       for (const answer of waiting) answer(unavailable('Nth is shutting down.'))
-      wake?.()
+      pace.wake()
     },
   }
 }
