@@ -8,6 +8,7 @@ import { reasonOf } from './mysql/connections/errors.ts'
 import { describeTarget, type Target } from './mysql/connections/target.ts'
 import { holdDirectory } from './mysql/privateServer/dataDirectory.ts'
 import { openPrivateDatabase } from './mysql/privateServer/open.ts'
+import { hasRoom } from './mysql/privateServer/room.ts'
 import { migrate } from './mysql/startup/migrate.ts'
 import { untilReady } from './mysql/startup/ready.ts'
 import { openStore } from './mysql/store.ts'
@@ -91,6 +92,7 @@ export async function openServer({ config, warn, onFault, runsJobs, readMetrics 
       maxPending,
       keyTtlMs,
       runsJobs,
+      hasRoom: config.target ? undefined : () => hasRoom(config.dataDir),
       onFault,
       onReachable: (reason) =>
         warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),

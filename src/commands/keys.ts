@@ -2,7 +2,7 @@ import { type ApiKey, openApiKeys } from '../core/access/apiKeys.ts'
 import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
 import { openDatabase } from '../mysql/connections/database.ts'
 import { createFailoverDetector } from '../mysql/connections/failover.ts'
-import { createHealth } from '../mysql/connections/health.ts'
+import { silentHealth } from '../mysql/connections/health.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import { withDatabase } from './database.ts'
 import { type KeysCommand, parseKeysCommand, USAGE } from './keysArguments.ts'
@@ -21,7 +21,7 @@ async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: 
   const database = openDatabase(target, {
     timeLimitMs: 10_000,
     maxPending: 10,
-    health: createHealth(() => undefined),
+    health: silentHealth(),
     failover: createFailoverDetector(onFault),
   })
   const apiKeys = openApiKeys({ store: openApiKeyStore(database, database), now: () => new Date(), onFault })

@@ -99,7 +99,7 @@ export function openMetrics(version: string) {
   })
   new Gauge({
     name: 'nth_database_up',
-    help: '1: the database can be read and written, as far as is known; 0: it is unreachable or refuses changes (the lowest of all workers)',
+    help: '1: the database can be read and written, as far as is known; 0: it is unreachable, refuses changes, or its disk is full (the lowest of all workers)',
     registers,
     aggregator: 'min',
     collect() {

@@ -1,3 +1,4 @@
+import { unavailable } from '../core/errors.ts'
 import type { Store } from '../core/nth.ts'
 import { openApiKeyStore } from './access/apiKeys.ts'
 import { type DatabaseOptions, openDatabase } from './connections/database.ts'
@@ -22,6 +23,8 @@ const CHECK_LIMIT_MS = 800
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
   /** Called with a reason when the database becomes unreachable, and without one when it is back. */
   onReachable: (reason?: unknown) => void
+  /** Whether the disk of the database has room again, after it was full. Default: known from changes only. */
+  hasRoom?: (() => Promise<boolean>) | undefined
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
   /** Age at which results under idempotency keys are swept, in milliseconds. */
@@ -40,9 +43,9 @@ export interface DatabaseState {
 /** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(
   target: Target,
-  { onReachable, onFault, keyTtlMs, runsJobs = true, ...limits }: StoreOptions,
+  { onReachable, onFault, keyTtlMs, hasRoom, runsJobs = true, ...limits }: StoreOptions,
 ): Store & { close(): Promise<void>; state(): DatabaseState } {
-  const health = createHealth(onReachable)
+  const health = createHealth({ onChange: onReachable, hasRoom })
   const failover = createFailoverDetector(onFault)
   const shared = { ...limits, health, failover }
   const database = openDatabase(target, shared)
@@ -65,9 +68,10 @@ export function openStore(
         onChanged: leaderboardSync.mark,
         onFault,
       }),
-    check() {
+    async check() {
+      if (health.isFull()) throw unavailable('The disk of the database is full.')
       const deadline = performance.now() + CHECK_LIMIT_MS
-      // A database that could be read all the time, such as a full or read-only one, must be written to.
+      // A database that could be read all the time, such as a read-only one, must be written to.
       if (health.isFailing()) return definitions.withRetry(writeFence, deadline)
       return database.withRetry(async (connection) => void (await connection.query('do 0')), deadline)
     },

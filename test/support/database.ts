@@ -3,6 +3,7 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject } from 'vitest'
 import { type Database, openDatabase } from '../../src/mysql/connections/database.ts'
 import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
+import { silentHealth } from '../../src/mysql/connections/health.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { onFinished } from './openOnce.ts'
@@ -37,12 +38,11 @@ export async function freshDatabase(
 
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
-  const health = { connecting: () => undefined, writing: () => undefined, isFailing: () => false }
   const failover = createFailoverDetector(() => undefined)
   const database = openDatabase(target, {
     timeLimitMs: 10_000,
     maxPending: 100,
-    health,
+    health: silentHealth(),
     failover,
     ...options,
   })

@@ -20,9 +20,17 @@ export interface NthProcess extends Client {
   printed(text: string): Promise<void>
 }
 
-/** Starts the built service as `npm start` does, ended by force when the test has finished. */
-export function spawnNth(environment: Record<string, string>): Omit<NthProcess, keyof Client> {
-  const child = spawn(process.execPath, ['dist/main.js', 'start'], {
+/**
+ * Starts the built service as `npm start` does, ended by force when the test has finished.
+ *
+ * @param before a program and its arguments, which starts what follows
+ */
+export function spawnNth(
+  environment: Record<string, string>,
+  before: readonly string[] = [],
+): Omit<NthProcess, keyof Client> {
+  const [program = process.execPath, ...args] = [...before, process.execPath, 'dist/main.js', 'start']
+  const child = spawn(program, args, {
     cwd: ROOT,
     env: {
       PATH: process.env.PATH,
@@ -68,8 +76,11 @@ export function spawnNth(environment: Record<string, string>): Omit<NthProcess, 
 }
 
 /** Starts the service and waits until it runs. */
-export async function startNth(environment: Record<string, string>): Promise<NthProcess> {
-  const started = spawnNth(environment)
+export async function startNth(
+  environment: Record<string, string>,
+  before?: readonly string[],
+): Promise<NthProcess> {
+  const started = spawnNth(environment, before)
   await started.printed('Nth is running')
   const url = /GraphQL\s+(\S+)\/graphql/.exec(started.output())?.[1] ?? ''
   return { ...started, ...clientOf(url) }

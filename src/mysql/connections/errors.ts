@@ -62,7 +62,11 @@ export function isSwitchover(error: unknown): boolean {
 
 /** Whether nobody can write now, though the database may answer reads. */
 export function isUnwritable(error: unknown): boolean {
-  return isSwitchover(error) || classOf(error) === 'FULL_DISKS'
+  return isSwitchover(error) || isFullDisk(error)
+}
+
+export function isFullDisk(error: unknown): boolean {
+  return classOf(error) === 'FULL_DISKS'
 }
 
 /** Whether the server denies access. At startup, waiting doesn't change that. */

@@ -4,7 +4,7 @@ import type { Options, Result } from '../../../core/transfer/outcome.ts'
 import { type Connection, inTransaction, openDatabase } from '../../connections/database.ts'
 import { ER, failureOf, hasErrorNumber } from '../../connections/errors.ts'
 import { createFailoverDetector } from '../../connections/failover.ts'
-import { createHealth } from '../../connections/health.ts'
+import { silentHealth } from '../../connections/health.ts'
 import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
 import { ChangedMeanwhileError, type ImportContext } from './context.ts'
@@ -32,7 +32,7 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
     timeLimitMs: TIME_LIMIT_MS,
     maxPending: 10,
     isForChanges: true,
-    health: createHealth(() => undefined),
+    health: silentHealth(),
     failover: createFailoverDetector(() => undefined),
   })
 
