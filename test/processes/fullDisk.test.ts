@@ -65,6 +65,11 @@ async function numberOf(nth: NthProcess, mutation: string): Promise<number> {
   throw Object.assign(new Error('Refused'), errors?.[0]?.extensions)
 }
 
+interface Page {
+  nodes: { value: number }[]
+  pageInfo: { hasNextPage: boolean; endCursor: string }
+}
+
 /** The values of all counters of a namespace. */
 async function valuesIn(nth: NthProcess, name: string): Promise<number[]> {
   const query = `query ($name: String!, $after: String) {
@@ -72,8 +77,9 @@ async function valuesIn(nth: NthProcess, name: string): Promise<number[]> {
   }`
   const values: number[] = []
   for (let after: string | null = null; ; ) {
-    const { counters } = (await nth.ask(query, { name, after })).namespace
-    values.push(...counters.nodes.map(({ value }: { value: number }) => value))
+    const { namespace }: { namespace: { counters: Page } } = await nth.ask(query, { name, after })
+    const { counters } = namespace
+    values.push(...counters.nodes.map(({ value }) => value))
     if (!counters.pageInfo.hasNextPage) return values
     after = counters.pageInfo.endCursor
   }

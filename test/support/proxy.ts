@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
@@ -12,8 +13,8 @@ export type Fate =
   | 'stays unanswered'
   /** The server gets it, and the connection ends after so many bytes of its answer. */
   | { answeredBytes: number }
-  /** The connection ends, but the server gets the statement: directly before the next one that begins a flush. */
-  | 'arrives late'
+  /** The connection ends, but the server gets the statement: directly before one of the next that begin a flush. */
+  | { arrivesBefore: number }
   /** Neither the server nor the client hears of the connection again: their machines, or a router, have forgotten it. */
   | 'vanishes'
   /** The server doesn't get it; the client gets this error of the server's instead. */
@@ -37,7 +38,7 @@ export async function startProxy(
   delayMs = 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
-  let sendLate: (() => Promise<unknown>) | undefined
+  let late: { flushes: number; send: () => Promise<unknown> } | undefined
   let connections = 0
   const server = createServer((client) => {
     const number = ++connections
@@ -57,24 +58,18 @@ export async function startProxy(
     client.on('data', async (packet) => {
       const statement = statementIn(packet)
       const fate = fateOf(statement, number)
-      hasVanished ||= fate === 'vanishes' || fate === 'arrives late'
-      if (fate === 'arrives late') {
+      hasVanished ||= fate === 'vanishes'
+      if (typeof fate === 'object' && 'arrivesBefore' in fate) {
+        hasVanished = true
         client.destroy()
-        sendLate = () => {
-          upstream.write(packet)
-          return new Promise((resolve) => upstream.once('data', resolve))
-        }
+        late = { flushes: fate.arrivesBefore, send: () => sent(upstream, packet) }
       }
-      if (hasVanished || fate === 'vanishes' || fate === 'arrives late') return
-      if (sendLate && BEGINS_FLUSH.test(statement)) {
-        const send = sendLate
-        sendLate = undefined
-        await send()
-      }
+      if (hasVanished) return
+      if (late && BEGINS_FLUSH.test(statement) && --late.flushes === 0) await late.send()
       if (fate === 'passes') return upstream.write(packet)
       if (fate === 'is cut off') return end()
       if (typeof fate === 'object' && 'errno' in fate) return client.write(errorPacket(fate.errno))
-      if (typeof fate === 'object') {
+      if (typeof fate === 'object' && 'answeredBytes' in fate) {
         bytesLeft = fate.answeredBytes
         return upstream.write(packet)
       }
@@ -98,6 +93,13 @@ export async function startProxy(
   const { port } = server.address() as AddressInfo
   const { socketPath: _, ...rest } = target
   return { ...rest, host: '127.0.0.1', port }
+}
+
+/** Sends a statement whose client has gone, and waits until the server has executed it, and ended the connection. */
+function sent(upstream: Socket, packet: Buffer): Promise<unknown> {
+  upstream.removeAllListeners('data')
+  upstream.resume().end(packet)
+  return once(upstream, 'close')
 }
 
 const BEGINS_FLUSH = /^start transaction;\nupdate fence\s+set seq/

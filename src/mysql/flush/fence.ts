@@ -132,14 +132,19 @@ export function hasBegun([, raised]: readonly Answer[]): boolean {
   return !Array.isArray(raised) && raised?.affectedRows === 1
 }
 
+/** The fence as only the transaction that incremented `seq` leaves it: one that sends the same again has a later epoch. */
+function asLeft({ id, seq, epoch }: Fence): string {
+  return `id = ${integer(id)} and seq = ${integer(seq + 1)} and epoch = ${integer(epoch)}`
+}
+
 /**
  * The last statements of a transaction. On a cluster they fail unless it is still the one that incremented `seq`.
  *
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function end({ session, fence: { id, seq } }: Fenced): Step[] {
-  const isOwn = `(select seq from fence where id = ${integer(id)}) = ${integer(seq + 1)}`
+export function end({ session, fence }: Fenced): Step[] {
+  const isOwn = `exists (select 1 from fence where ${asLeft(fence)})`
   return [...(session.isClustered ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
 }
 
@@ -149,13 +154,13 @@ export function end({ session, fence: { id, seq } }: Fenced): Step[] {
  *
  * @param text an expression
  */
-export function keepFound({ fence: { id, seq } }: Fenced, changed: number, text: string): Step[] {
-  const own = `from fence where id = ${integer(id)} and seq = ${integer(seq + 1)}`
+export function keepFound({ fence }: Fenced, changed: number, text: string): Step[] {
+  const own = `from fence where ${asLeft(fence)}`
   return [
     {
       statement: `update fence
    set found = if(row_count() = ${integer(changed)}, ${text}, null)
- where id = ${integer(id)} and seq = ${integer(seq + 1)}`,
+ where ${asLeft(fence)}`,
     },
     { statement: failUnless(`(select found ${own}) is not null`) },
     { statement: `select found ${own}` },
