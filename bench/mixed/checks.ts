@@ -1,0 +1,98 @@
+import type { Connection, RowDataPacket } from 'mysql2/promise'
+import { openTally } from '../load/tally.ts'
+import { ask } from '../load/values.ts'
+import { BOARD_SEQUENCE, INVOICES } from './requests.ts'
+import type { Counted } from './tally.ts'
+
+/** Says where the metrics differ from what clients counted: of each worker, and in all. */
+export function checkAnswers(counted: Counted['answers'], shown: Record<string, number>): string[] {
+  const expected = withSums(counted)
+  return [...new Set([...Object.keys(expected), ...Object.keys(shown)])]
+    .filter((kind) => expected[kind] !== shown[kind])
+    .map((kind) => `"${kind}": clients counted ${expected[kind] ?? 0}, the metrics show ${shown[kind] ?? 0}`)
+}
+
+/** Adds what all workers answered. */
+export function withSums(counted: Counted['answers']): Record<string, number> {
+  const sums = { ...counted }
+  for (const [key, count] of Object.entries(counted)) {
+    const kind = key.slice(key.indexOf(' ') + 1)
+    sums[kind] = (sums[kind] ?? 0) + count
+  }
+  return sums
+}
+
+/** Says which numbers were issued twice or left out, or differ from the rows. */
+export async function checkNumbers(numbers: Counted['numbers'], connection: Connection): Promise<string[]> {
+  const rows = new Map([...(await counterRows(connection)), ...(await groupRows(connection, BOARD_SEQUENCE))])
+  const issued = Object.keys(numbers).filter((of) => !of.startsWith('confirmed '))
+  return [...new Set([...issued, ...rows.keys()])].flatMap((of) => {
+    const tally = openTally([of], [0])
+    for (const value of numbers[of] ?? []) tally.note(0, value)
+    return faultIn(() => tally.check([rows.get(of) ?? 0]))
+  })
+}
+
+/** Confirms the numbers that are free, and says what is wrong with all that were confirmed then. */
+export async function checkReservations(
+  numbers: Counted['numbers'],
+  connection: Connection,
+  url: URL,
+): Promise<string[]> {
+  const confirmed: number[] = [...(numbers[`confirmed ${INVOICES}`] ?? [])]
+  const furthest = (await groupRows(connection, INVOICES)).get('group ') ?? 0
+  for (let free = furthest - confirmed.length; free > 0; free--) {
+    const { reserveInSequence } = await ask(url, {
+      query: 'mutation($name: String!) { reserveInSequence(name: $name) { id value } }',
+      variables: { name: INVOICES },
+    })
+    await ask(url, {
+      query: 'mutation($id: ID!) { confirmReservation(id: $id) { state } }',
+      variables: { id: reserveInSequence.id },
+    })
+    confirmed.push(reserveInSequence.value)
+  }
+  const tally = openTally([`confirmed ${INVOICES}`], [0])
+  for (const value of confirmed) tally.note(0, value)
+  return faultIn(() => tally.check([furthest]))
+}
+
+function faultIn(check: () => void): string[] {
+  try {
+    check()
+    return []
+  } catch (error) {
+    return [(error as Error).message]
+  }
+}
+
+async function counterRows(connection: Connection): Promise<Map<string, number>> {
+  return valuesIn(
+    connection,
+    `select concat('counter ', convert(counter.name using utf8mb4)) as name, sum(counter_value.value) as value
+       from counter
+       join counter_value on counter_value.counter_id = counter.id
+      group by counter.id`,
+  )
+}
+
+async function groupRows(connection: Connection, sequence: string): Promise<Map<string, number>> {
+  return valuesIn(
+    connection,
+    `select concat('group ', convert(sequence_group.name using utf8mb4)) as name, sequence_value.value as value
+       from sequence
+       join sequence_group on sequence_group.sequence_id = sequence.id
+       join sequence_value on sequence_value.group_id = sequence_group.id
+      where sequence.name = ?`,
+    [sequence],
+  )
+}
+
+async function valuesIn(
+  connection: Connection,
+  sql: string,
+  values: string[] = [],
+): Promise<Map<string, number>> {
+  const [rows] = await connection.query<RowDataPacket[]>(sql, values)
+  return new Map(rows.map(({ name, value }) => [String(name), Number(value)]))
+}
