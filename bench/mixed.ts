@@ -8,7 +8,13 @@ import type { BenchOptions } from './bench.ts'
 import { type Child, startProgram } from './children.ts'
 import { openDatabase } from './database.ts'
 import { ask } from './load/values.ts'
-import { checkAnswers, checkNumbers, checkReservations } from './mixed/checks.ts'
+import {
+  checkAnswers,
+  checkConnections,
+  checkDurations,
+  checkNumbers,
+  checkReservations,
+} from './mixed/checks.ts'
 import type { MixedJob, MixedReport } from './mixed/main.ts'
 import { answersBetween, readMetrics } from './mixed/metrics.ts'
 import { childrenOf } from './mixed/processes.ts'
@@ -75,6 +81,7 @@ export async function mixed({ minutes, say, signal }: MixedOptions) {
       answers: () => answers,
     }
     const job = { url: url.href, workers, seconds: minutes * 60, callers: CALLERS, streamers: STREAMERS }
+    const start = await sample(observed)
     const counting = clients.map((client) =>
       count(client, job, (more) => {
         answers += more
@@ -89,20 +96,23 @@ export async function mixed({ minutes, say, signal }: MixedOptions) {
     await endClients()
 
     const left = await untilClosed(observed, metricsAt)
-    const shown = answersBetween(before, await readMetrics(metricsAt))
+    const after = await readMetrics(metricsAt)
+    const shown = answersBetween(before, after)
     const peaks = workers.map((_, place) => Math.max(...samples.map((one) => one.workers[place] ?? 0)))
+    const closed = await sample(observed)
     const faults = [
       ...left,
+      ...checkConnections(start, samples, closed),
       ...checkAnswers(counted.answers, shown),
+      ...checkDurations(counted.answers, before, after),
       ...(await checkNumbers(counted.numbers, connection)),
       ...(await checkReservations(counted.numbers, connection, url)),
       ...peaks
         .filter((peak) => peak > MAX_MEMORY)
         .map((peak) => `a worker had ${megabytes(peak)} MB, more than ${megabytes(MAX_MEMORY)}`),
     ]
-    const busy = await sample(observed)
     await pause(IDLE_MS, undefined, { signal })
-    lines.push(lineOf('idle', await sample(observed), busy))
+    lines.push(lineOf('idle', await sample(observed), closed))
     return { report: reportOf(lines, peaks, shown, counted, minutes), faults }
   } finally {
     await endClients()

@@ -1,20 +1,50 @@
 import type { Connection, RowDataPacket } from 'mysql2/promise'
 import { openTally } from '../load/tally.ts'
 import { ask } from '../load/values.ts'
+import type { Metrics } from './metrics.ts'
 import { BOARD_SEQUENCE, INVOICES } from './requests.ts'
+import type { Sample } from './samples.ts'
 import type { Counted } from './tally.ts'
+
+/** Says which connections and files were not closed: `closed` is after the clients, `start` before them. */
+export function checkConnections(start: Sample, samples: readonly Sample[], closed: Sample): string[] {
+  const toDatabase = samples.map((one) => one.toDatabase)
+  const first = Math.max(...toDatabase.slice(0, Math.ceil(samples.length / 2)))
+  const last = Math.max(...toDatabase, closed.toDatabase)
+  const opened = closed.files - closed.toDatabase - (start.files - start.toDatabase)
+  return [
+    ...(last > first ? [`connections to the database grew from ${first} to ${last}`] : []),
+    ...(opened > 0 ? [`the workers have ${opened} files more than before, besides those connections`] : []),
+  ]
+}
 
 /** Says where the metrics differ from what clients counted: of each worker, and in all. */
 export function checkAnswers(counted: Counted['answers'], shown: Record<string, number>): string[] {
-  const expected = withSums(counted)
+  const expected = { ...counted, ...sumsOf(counted) }
   return [...new Set([...Object.keys(expected), ...Object.keys(shown)])]
     .filter((kind) => expected[kind] !== shown[kind])
     .map((kind) => `"${kind}": clients counted ${expected[kind] ?? 0}, the metrics show ${shown[kind] ?? 0}`)
 }
 
-/** Adds what all workers answered. */
-export function withSums(counted: Counted['answers']): Record<string, number> {
-  const sums = { ...counted }
+/** Says which of the other metrics differ: how many durations were measured, and how many changes have waited. */
+export function checkDurations(counted: Counted['answers'], before: Metrics, after: Metrics): string[] {
+  const sums = sumsOf(counted)
+  // Each of these mutations has one change. One with invalid arguments has not waited.
+  const waits = (sums['mutation OK'] ?? 0) + (sums['mutation LIMIT_REACHED'] ?? 0)
+  const expected: Record<string, number> = { nth_wait_duration_seconds_count: waits }
+  for (const [kind, count] of Object.entries(sums)) {
+    const name = `nth_request_duration_seconds_count{operation="${kind.split(' ')[0]}"}`
+    expected[name] = (expected[name] ?? 0) + count
+  }
+  return Object.entries(expected).flatMap(([name, count]) => {
+    const growth = (after.get(name) ?? 0) - (before.get(name) ?? 0)
+    return growth === count ? [] : [`${name} grew by ${growth}, not ${count}`]
+  })
+}
+
+/** What all workers answered together, by kind of operation and code. */
+function sumsOf(counted: Counted['answers']): Record<string, number> {
+  const sums: Record<string, number> = {}
   for (const [key, count] of Object.entries(counted)) {
     const kind = key.slice(key.indexOf(' ') + 1)
     sums[kind] = (sums[kind] ?? 0) + count

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Connection, RowDataPacket } from 'mysql2/promise'
-import { childrenOf, connectionsOf, filesOf, memoryOf } from './processes.ts'
+import { childrenOf, connectionsOf, filesOf, memoryOf, processorTimeOf } from './processes.ts'
 
 /** What is looked at, again and again. */
 export interface Observed {
@@ -23,6 +23,8 @@ export interface Sample {
   primary: number
   workers: number[]
   database: number
+  /** Processor time that the workers and the database have used, in seconds. */
+  processorTime: number
   /** Connections of clients. */
   clients: number
   /** Connections to the database, without the benchmark's own. */
@@ -50,6 +52,7 @@ export async function sample({
     primary: memoryOf(primary),
     workers: workers.map(memoryOf),
     database: memoryOf(database),
+    processorTime: [...workers, database].reduce((sum, pid) => sum + processorTimeOf(pid), 0),
     clients: connectionsOf(port).size,
     toDatabase: Number(rows[0]?.Value) - 1,
     files: workers.reduce((sum, pid) => sum + filesOf(pid), 0),
@@ -93,14 +96,15 @@ export function databaseProcess(): number {
   return found
 }
 
-export const HEAD = `| | answers/s | primary MB | workers MB | database MB | client connections | database connections | files of workers |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |`
+export const HEAD = `| | answers/s | CPU µs an answer | primary MB | workers MB | database MB | client connections | database connections | files of workers |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |`
 
 export function lineOf(title: string, now: Sample, before: Sample): string {
-  const speed = (1000 * (now.answers - before.answers)) / (now.at - before.at)
+  const answers = now.answers - before.answers
   const cells = [
     title,
-    speed.toFixed(0),
+    ((1000 * answers) / (now.at - before.at)).toFixed(0),
+    answers === 0 ? '' : ((1e6 * (now.processorTime - before.processorTime)) / answers).toFixed(0),
     megabytes(now.primary),
     now.workers.map(megabytes).join(' '),
     megabytes(now.database),
