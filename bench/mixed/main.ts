@@ -1,3 +1,4 @@
+import { watchForSilence } from '../load/drive.ts'
 import { type Load, runCaller } from './caller.ts'
 import { createWorkerFinder } from './processes.ts'
 import { createMix } from './requests.ts'
@@ -31,6 +32,7 @@ async function run({ url: address, workers, seconds, callers, streamers }: Mixed
   const url = new URL(address)
   const tally = createTally()
   const until = performance.now() + seconds * 1000
+  const watch = watchForSilence()
   let answers = 0
   const load: Load = {
     url,
@@ -38,6 +40,7 @@ async function run({ url: address, workers, seconds, callers, streamers }: Mixed
     findWorker: createWorkerFinder(Number(url.port), workers),
     isOver: () => performance.now() >= until,
     onAnswer: () => {
+      watch.heard()
       answers += 1
     },
   }
@@ -48,12 +51,14 @@ async function run({ url: address, workers, seconds, callers, streamers }: Mixed
   const timer = setInterval(report, REPORT_MS)
   const pick = createMix(url, tally)
   try {
-    await Promise.all([
+    const all = Promise.all([
       ...Array.from({ length: callers }, () => runCaller(load, pick)),
       ...Array.from({ length: streamers }, () => runStreamer(load)),
     ])
+    await Promise.race([all, watch.silence])
     return tally.counted
   } finally {
+    watch.end()
     clearInterval(timer)
     report()
   }

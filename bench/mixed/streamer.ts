@@ -25,24 +25,24 @@ export async function runStreamer({ url, tally, findWorker, isOver, onAnswer }: 
     if (response.statusCode !== 200)
       throw new Error(`A subscription was refused with ${response.statusCode}.`)
     const { localPort = 0 } = response.socket
-    await firstEvent(response)
+    const { first, broken } = readEvents(response)
+    await Promise.race([first, broken])
     onAnswer()
     const worker = await findWorker(localPort)
-    await pause(Math.random() * MOST_MS)
+    await Promise.race([pause(Math.random() * MOST_MS), broken])
     tally.answers(worker, new Map([['subscription OK', 1]]))
     request.destroy()
   }
 }
 
-/** Reads it from then on, until the stream is closed. */
-function firstEvent(response: IncomingMessage): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let isClosing = false
-    response.on('data', () => {
-      isClosing = true
-      resolve()
-    })
-    response.on('end', () => reject(new Error('A subscription ended before its first event.')))
-    response.on('error', (error) => !isClosing && reject(error))
+/** `first` resolves at the first event; `broken` rejects when the stream ends. */
+function readEvents(response: IncomingMessage): { first: Promise<void>; broken: Promise<never> } {
+  const first = new Promise<void>((resolve) => response.on('data', () => resolve()))
+  const broken = new Promise<never>((_, reject) => {
+    response.on('end', () => reject(new Error('Nth ended a subscription.')))
+    response.on('error', reject)
   })
+  // It also ends when it is closed here.
+  broken.catch(() => undefined)
+  return { first, broken }
 }
