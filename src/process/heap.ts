@@ -11,10 +11,11 @@ import { setFlagsFromString } from 'node:v8'
  *
  * - `--max-semi-space-size=32` doubles the space for young objects. With it, the benchmark's hot counter took 23 to 30
  *   thousand changes a second rather than 22 to 24.
- * - `--initial-old-space-size=128`: no full collection comes before old objects take 128 MB, also later. With 64, carts
- *   took 1.41 times the CPU time.
+ * - `--initial-old-space-size=192`: no full collection comes before old objects take 192 MB, also later. Carts took 1.02
+ *   times the CPU time that they take when V8 chooses; with 128 1.10 times, with 64 1.41 times (medians of nine pairs of
+ *   `--only nth,many@64`).
  * - `--heap-growing-percent=30`: above that, the next one comes when the heap has grown by 30 %. By default, V8 lets it
- *   grow to up to four times what is in use: under mixed load, which uses 75 MB, a worker had 420 MB after 70 s.
+ *   grow to up to four times what is in use: `npm run bench -- --mixed`, which uses 75 MB, then has 420 MB after 70 s.
  */
 export function keepRequestsYoung(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
