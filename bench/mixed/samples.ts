@@ -78,13 +78,17 @@ export async function sampleUntil(
   const samples = [before]
   while (true) {
     await Promise.race([over, pause(SAMPLE_MS, undefined, { ref: false })])
-    if (isOver) return samples
+    if (isOver) break
     const now = await sample(observed)
     samples.push(now)
     if (now.at - before.at < MINUTE_MS) continue
     onMinute(now, before)
     before = now
   }
+  // The last minute may be some seconds short.
+  const last = samples.at(-1) ?? before
+  if (last.at - before.at > MINUTE_MS / 2) onMinute(last, before)
+  return samples
 }
 
 /** The private server of this process. */
