@@ -1,6 +1,7 @@
 import { bench } from './bench.ts'
 import { live } from './live.ts'
 import { million } from './million.ts'
+import { mixed } from './mixed.ts'
 import { HELP, type Options, readOptions } from './options.ts'
 import { report } from './report.ts'
 import { tickets } from './tickets.ts'
@@ -36,6 +37,12 @@ async function run(options: Options): Promise<void> {
   }
   if (options.million) {
     console.log(await million({ ...options, say: console.error, signal: ending.signal }))
+    return
+  }
+  if (options.mixed) {
+    const { report, faults } = await mixed({ ...options, say: console.error, signal: ending.signal })
+    console.log(report)
+    if (faults.length > 0) throw new Error(faults.join('; '))
     return
   }
   const { results, machine } = await bench({ ...options, say: console.error, signal: ending.signal })

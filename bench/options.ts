@@ -16,6 +16,9 @@ export interface Options {
   live: boolean
   /** Whether only exports, imports, backups and restores are measured. */
   transfer: boolean
+  /** Whether only a mixed load is run, for this long. */
+  mixed: boolean
+  minutes: number
   /** Whether only the tickets of two boards are measured, without HTTP. */
   tickets: boolean
 }
@@ -33,6 +36,8 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
   --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
   --transfer       only this: a million counters exported, imported, backed up and restored (30 minutes)
+  --mixed          only this: everything at once on two workers; checks memory, connections, metrics and numbers
+  --minutes <n>    how long the mixed load takes (10)
   --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
   --help           this text
 
@@ -57,6 +62,8 @@ export function readOptions(args: string[]): Options | undefined {
       distance: { type: 'string', default: '0' },
       only: { type: 'string', multiple: true, default: [] },
       tickets: { type: 'boolean', default: false },
+      mixed: { type: 'boolean', default: false },
+      minutes: { type: 'string', default: '10' },
       live: { type: 'boolean', default: false },
       transfer: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -72,6 +79,8 @@ export function readOptions(args: string[]): Options | undefined {
     tickets: values.tickets,
     live: values.live,
     transfer: values.transfer,
+    mixed: values.mixed,
+    minutes: positive('--minutes', values.minutes),
     seconds: positive('--seconds', values.seconds),
     warmupSeconds: positive('--warmup', values.warmup),
     ...chosen(values.only.flatMap((ids) => ids.split(','))),

@@ -2,7 +2,7 @@ import { openNth } from './core/nth.ts'
 import { isUnprotected } from './http/access/settings.ts'
 import { openMetricsServer, type ReadMetrics } from './http/metricsPage.ts'
 import { listen } from './http/server.ts'
-import { createAggregate } from './metrics/aggregate.ts'
+import { createAggregate, withWorker } from './metrics/aggregate.ts'
 import { openMetrics } from './metrics/metrics.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
 import { describeTarget, type Target } from './mysql/connections/target.ts'
@@ -81,7 +81,7 @@ export async function startApp(options: AppOptions) {
 export async function openServer({ config, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
-  const readOwn = async () => createAggregate().text([await metrics.read()])
+  const readOwn = async () => createAggregate().text([withWorker(await metrics.read(), 1)])
   const server = await listen({ ...config, drainMs: config.shutdownTimeoutMs / 2, version, warn })
   const closers: Closer[] = []
 

@@ -4,6 +4,8 @@ import { type Answer, readAnswer } from './answers.ts'
 /** A connection that stays open, with one request under way at a time. */
 export interface Connection {
   send(request: Buffer): void
+  /** Its port on this side. */
+  port(): number
   close(): void
 }
 
@@ -45,6 +47,7 @@ export function openConnection(
   socket.on('end', () => onFault(new Error('The server closed a connection.')))
   return {
     send: (request) => void socket.write(request),
+    port: () => socket.localPort ?? 0,
     close: () => void socket.destroy(),
   }
 }

@@ -74,7 +74,8 @@ function driveOne(
 
 const SILENCE_S = 30
 
-function watchForSilence() {
+/** `silence` rejects when nothing was heard for 30 seconds. */
+export function watchForSilence() {
   let hasHeard = true
   let timer: NodeJS.Timeout | undefined
   const silence = new Promise<never>((_, reject) => {

@@ -37,6 +37,7 @@ export async function createApiKeys(url: URL, count: number): Promise<string[]> 
 }
 
 interface Data {
+  reserveInSequence: { id: string; value: number }
   counters: { value: number }[]
   sequence: { group: { lastValue: number | null } }
 }
@@ -44,7 +45,8 @@ interface Data {
 export async function ask(url: URL, operation: Operation): Promise<Data> {
   const response = await fetch(new URL('/graphql', url), {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    // So that it leaves no connection.
+    headers: { 'content-type': 'application/json', connection: 'close' },
     body: JSON.stringify(operation),
   })
   const text = await response.text()

@@ -1,8 +1,34 @@
-import { AggregatorRegistry, type MetricObject } from 'prom-client'
+import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } from 'prom-client'
+
+/** A metric of a process, as a plain object. */
+export type MetricState = MetricObjectWithValues<MetricValue<string>>
+
+/** Metrics that are also shown for each worker, and the names they have there. */
+const OF_A_WORKER: Record<string, { name: string; help: string }> = {
+  nth_requests_total: {
+    name: 'nth_worker_requests_total',
+    help: 'As nth_requests_total, by worker (from 1; a replacement continues its number)',
+  },
+  process_resident_memory_bytes: {
+    name: 'nth_worker_resident_memory_bytes',
+    help: 'Resident memory in bytes, by worker',
+  },
+}
+
+/** Adds to the metrics of a process those with the number of the worker as a label. */
+export function withWorker(metrics: readonly MetricState[], worker: number): MetricState[] {
+  const own = metrics.flatMap((metric) => {
+    const shown = OF_A_WORKER[metric.name]
+    if (!shown) return []
+    const values = metric.values.map((value) => ({ ...value, labels: { ...value.labels, worker } }))
+    return [{ ...metric, ...shown, values }]
+  })
+  return [...metrics, ...own]
+}
 
 /** Metrics of several processes, with what those had counted that have ended. */
 export function createAggregate() {
-  let ended: MetricObject[][] = []
+  let ended: MetricState[][] = []
   let adding = Promise.resolve()
 
   /** Adds them up, so that they take no more memory with each. */
@@ -14,7 +40,7 @@ export function createAggregate() {
 
   return {
     /** Keeps what a process had counted; its gauges ended with it. */
-    async keep(metrics: readonly MetricObject[]): Promise<void> {
+    async keep(metrics: readonly MetricState[]): Promise<void> {
       // In its objects, types are names.
       ended.push(metrics.filter(({ type }) => ['counter', 'histogram'].includes(String(type))))
       adding = adding.then(addUp)
@@ -22,7 +48,7 @@ export function createAggregate() {
     },
 
     /** In the text format of Prometheus. */
-    text: (living: readonly MetricObject[][]): Promise<string> =>
+    text: (living: readonly MetricState[][]): Promise<string> =>
       AggregatorRegistry.aggregate([...living, ...ended]).metrics(),
   }
 }

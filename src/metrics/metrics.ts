@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, type MetricObject, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Limit, RequestMeasure } from '../core/measures.ts'
+import type { MetricState } from './aggregate.ts'
 
 /** What is read when the metrics are. */
 export interface MetricSources {
@@ -141,7 +142,7 @@ export function openMetrics(version: string) {
     },
 
     /** The present state, as plain objects. */
-    async read(): Promise<MetricObject[]> {
+    async read(): Promise<MetricState[]> {
       return [...(await register.getMetricsAsJSON()), ...(await readProcess().getMetricsAsJSON())]
     },
 

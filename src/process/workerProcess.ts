@@ -1,13 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { MetricObject } from 'prom-client'
+import type { MetricState } from '../metrics/aggregate.ts'
 import type { Target } from '../mysql/connections/target.ts'
 
 /** A message from a worker to the primary. */
 export type Report =
   | { state: 'listening' | 'serving'; url: string }
-  | { state: 'measured'; metrics: MetricObject[] }
+  | { state: 'measured'; metrics: MetricState[] }
   | { state: 'asks for metrics'; id: number }
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
@@ -39,7 +39,7 @@ export function forkWorker(
   closeOnExit(worker)
   const { pid } = worker.process
   let failure: string | undefined
-  let metrics: MetricObject[] = []
+  let metrics: MetricState[] = []
   let onMeasured: () => void = () => undefined
   worker.on('message', (report: Report) => {
     if (report.state === 'failed') failure = report.message

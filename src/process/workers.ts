@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
-import { createAggregate } from '../metrics/aggregate.ts'
+import { createAggregate, withWorker } from '../metrics/aggregate.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
@@ -18,7 +18,8 @@ import { forkWorker, type Worker } from './workerProcess.ts'
  */
 export async function openWorkers(config: Config, say: (message: string) => void) {
   const { workers: count, host, port, shutdownTimeoutMs } = config
-  const living = new Set<Worker>()
+  /** With their numbers. */
+  const living = new Map<Worker, number>()
   const aggregate = createAggregate()
   const ending = new AbortController()
   const environment = { PORT: String(await probe(host, port)) }
@@ -28,32 +29,34 @@ export async function openWorkers(config: Config, say: (message: string) => void
 
   // When this process ends, serving workers end by themselves. Those that are ending would finish first, so kill all.
   process.once('exit', () => {
-    for (const worker of living) worker.kill()
+    for (const worker of living.keys()) worker.kill()
   })
 
-  function fork(): Worker {
+  /** @param number from 1; a replacement has that of the worker before it */
+  function fork(number: number): Worker {
     // Longer than a closing server waits for requests in flight.
     const worker = forkWorker(environment, shutdownTimeoutMs * 0.75, readMetrics)
-    living.add(worker)
+    living.set(worker, number)
     worker.ended.then(() => {
       living.delete(worker)
-      return aggregate.keep(worker.metrics())
+      return aggregate.keep(withWorker(worker.metrics(), number))
     })
     return worker
   }
 
   async function readMetrics(): Promise<string> {
     const measured = [...living]
-    await Promise.all(measured.map((worker) => worker.measure()))
+    await Promise.all(measured.map(([worker]) => worker.measure()))
     // One that has ended meanwhile is among those that ended.
-    return aggregate.text(measured.filter((worker) => living.has(worker)).map((worker) => worker.metrics()))
+    const present = measured.filter(([worker]) => living.has(worker))
+    return aggregate.text(present.map(([worker, number]) => withWorker(worker.metrics(), number)))
   }
 
   const notReady = (reason: 'migrate' | 'drain') => () => {
-    for (const worker of living) worker.notReady(reason)
+    for (const worker of living.keys()) worker.notReady(reason)
   }
 
-  async function replaceForEver(first: Worker, target: Target): Promise<void> {
+  async function replaceForEver(first: Worker, number: number, target: Target): Promise<void> {
     let worker = first
     let shortLived = 0
     while (true) {
@@ -65,7 +68,7 @@ export async function openWorkers(config: Config, say: (message: string) => void
       say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
       await pause(pauseMs, undefined, ending).catch(() => undefined)
       if (ending.signal.aborted) return
-      const replacement = fork()
+      const replacement = fork(number)
       worker = replacement
       // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
       const serving = replacement.reported('listening').then(() => replacement.serve(target))
@@ -76,11 +79,11 @@ export async function openWorkers(config: Config, say: (message: string) => void
   /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
   async function close(): Promise<void> {
     ending.abort()
-    await Promise.all([...living].map((worker) => worker.end()))
+    await Promise.all([...living.keys()].map((worker) => worker.end()))
   }
 
   try {
-    const workers = Array.from({ length: count }, fork)
+    const workers = Array.from({ length: count }, (_, index) => fork(index + 1))
     const [url = ''] = await Promise.all(workers.map((worker) => worker.reported('listening')))
     return {
       url,
@@ -92,7 +95,7 @@ export async function openWorkers(config: Config, say: (message: string) => void
       /** Until then they respond that Nth is starting. */
       async serve(target: Target): Promise<void> {
         await Promise.all(workers.map((worker) => worker.serve(target)))
-        for (const worker of workers) void replaceForEver(worker, target)
+        for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1, target)
       },
     }
   } catch (error) {
