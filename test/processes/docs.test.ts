@@ -152,3 +152,8 @@ it('shows the right that each field requires', async () => {
   )
   expect(text).toContain(`| Field | Scope | On |\n| --- | --- | --- |\n${rows.join('\n')}\n\n`)
 })
+
+it('lists the changes of this version', async () => {
+  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  expect(await readFile(join(ROOT, 'CHANGELOG.md'), 'utf8')).toMatch(new RegExp(`^## ${version}$`, 'm'))
+})
