@@ -59,10 +59,24 @@ async function main([name, ...args]: string[]): Promise<void> {
   await run(args)
 }
 
+let outputError: unknown
+
+/** The service goes on when nobody reads what it prints, or its disk is full; a command has failed. */
+function onOutputError(error: NodeJS.ErrnoException): void {
+  // The reader has seen enough, such as `head`.
+  if (error.code === 'EPIPE' || outputError !== undefined || process.argv[2] === 'start') return
+  outputError = error
+  process.exitCode = 1
+  console.error(`The output could not be written: ${error.message}.`)
+}
+
+process.stdout.on('error', onOutputError)
+process.stderr.on('error', () => undefined)
+
 try {
   if (cluster.isPrimary) await main(process.argv.slice(2))
   else await (await import('./commands/start.ts')).runAsWorker()
 } catch (error) {
-  console.error((error as Error).message)
+  if (error !== outputError) console.error((error as Error).message)
   process.exitCode = 1
 }

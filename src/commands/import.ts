@@ -1,7 +1,10 @@
 import { withDatabase } from './database.ts'
 import { parseImportCommand, USAGE } from './importArguments.ts'
 import { importAll } from './transfer/importAll.ts'
+import { withNotice } from './transfer/interrupted.ts'
 import { openFile, openForeign } from './transfer/source.ts'
+
+const INTERRUPTED = 'Interrupted. What was imported stays; repeat the command to go on.'
 
 /** `nth import`. */
 export async function run(args: string[]): Promise<void> {
@@ -13,7 +16,8 @@ export async function run(args: string[]): Promise<void> {
       'file' in command
         ? await openFile(command.file, namespace)
         : openForeign(command.from, command.select, namespace)
-    const refusals = await importAll(target, source, { isDryRun, overwrite })
+    const options = { isDryRun, overwrite, takesKeys: false }
+    const refusals = await withNotice(INTERRUPTED, () => importAll(target, source, options))
     if (refusals > 0) process.exitCode = 1
   })
 }

@@ -7,6 +7,7 @@ import { withDatabase } from './database.ts'
 import { parseRestoreCommand, type RestoreCommand, USAGE } from './restoreArguments.ts'
 import { BACKUP_FILE, backupInstant } from './transfer/backupFile.ts'
 import { importAll } from './transfer/importAll.ts'
+import { withNotice } from './transfer/interrupted.ts'
 import { openFile } from './transfer/source.ts'
 
 /** How long sessions that are about to end are waited for, in milliseconds. */
@@ -21,8 +22,10 @@ export async function run(args: string[]): Promise<void> {
   // A wrong directory is reported before a database is started.
   const at = directory === undefined ? undefined : await backupInstant(join(directory, BACKUP_FILE))
   await withDatabase(async (target) => {
-    if (directory !== undefined && at) await restore(target, directory, at, command)
-    if (advanceBy !== undefined) await advance(target, advanceBy, at)
+    await withNotice(at ? INTERRUPTED : INTERRUPTED_ADVANCE, async () => {
+      if (directory !== undefined && at) await restore(target, directory, at, command)
+      if (advanceBy !== undefined) await advance(target, advanceBy, at)
+    })
   })
 }
 
@@ -34,7 +37,7 @@ async function restore(
 ): Promise<void> {
   await assertUnused(target, continues)
   const source = await openFile(join(directory, BACKUP_FILE), 'default')
-  const refusals = await importAll(target, source, { isDryRun: false, overwrite: false })
+  const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, takesKeys: true })
   if (refusals > 0) process.exitCode = 1
   console.log(`Restored as of ${at.toISOString()}.`)
   console.error(LATER)
@@ -46,6 +49,9 @@ list). Names first used later start again.`
 
 const NOT_ADVANCED = `Numbers issued later will be issued again: nth restore --advance <n> moves all on by n, which must be more than any of
 them has issued since.`
+
+const INTERRUPTED = 'Interrupted. Repeat the command with --continue.'
+const INTERRUPTED_ADVANCE = 'Interrupted: some numbers were moved on. A repeat moves these on once more.'
 
 /** Numbers that are issued while a restore runs could come twice. */
 async function assertUnused(target: Target, continues: boolean): Promise<void> {

@@ -8,8 +8,8 @@ Restores a backup of nth backup into an empty database, while Nth does not run: 
 one of NTH_DATA_DIR. Prints the instant of the backup.
 
   --advance <n>  also move every sequence and exact counter on by n (1 to ${MAX_BLOCK}), so that no number issued after
-                 that instant is issued again. Without a directory, only that: for a database restored otherwise.
-                 Those that were not moved are listed, such as gapless sequences
+                 that instant is issued again. Without a directory, only that: for a database restored otherwise;
+                 each time by n. Those that were not moved are listed, such as gapless sequences
   --continue     go on with a restore that was interrupted
 `
 

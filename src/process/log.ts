@@ -5,13 +5,17 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { RequestMeasure } from '../core/measures.ts'
 import type { LOG_LEVELS } from './logLevels.ts'
 
+/** Maximum of the log that waits until it can be written, in bytes. Lines beyond that are dropped. */
+const MAX_UNWRITTEN = 1_000_000
+
 /** Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. */
 export function openLog(level: (typeof LOG_LEVELS)[number]): Logger {
   // Synchronous, so that the last lines before the end of the process are not lost.
   const isTerminal = process.stderr.isTTY
-  const destination = isTerminal
-    ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' })
-    : pino.destination({ dest: 2, sync: true })
+  const file = pino.destination({ dest: 2, sync: true, maxLength: MAX_UNWRITTEN })
+  // A log that can't be written, as its disk is full, must not end the service: the next line tries again.
+  file.on('error', () => undefined)
+  const destination = isTerminal ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' }) : file
   const log = pino({ name: 'nth', level }, destination)
   subscribe('nth:request', (message) => logRequest(log, message as RequestMeasure))
   return log

@@ -33,7 +33,7 @@ it('asks for a key on a protected server, keeps it for the tab, and forgets it',
   await window.locator('summary').click()
   await button(window, 'Forget the key').click()
   await window.getByText('You use no API key.').waitFor()
-  expect(await window.getByRole('table').count()).toBe(0)
+  await expect.poll(() => window.getByRole('table').count()).toBe(0)
 })
 
 it('shows what a key may do, and says what it may not', async () => {

@@ -9,7 +9,7 @@ import { startProtected } from '../support/keys.ts'
 import { openTestNth } from '../support/nth.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 import { createRandom } from '../support/random.ts'
-import { runCommand, startCommand } from '../support/transfer.ts'
+import { fileWith, type Line, runCommand, startCommand } from '../support/transfer.ts'
 import { wholeState } from '../support/wholeState.ts'
 
 type Target = Awaited<ReturnType<typeof freshDatabase>>
@@ -249,3 +249,67 @@ it.each([
   const { code, errors } = await restored(await freshDatabase(), directory)
   expect([code, errors]).toEqual([1, `${path}: ${message}\n`])
 })
+
+const TIME = '2026-11-20T00:00:00.000Z'
+const keyLine = (fields: object = {}) => ({
+  type: 'apiKey',
+  id: 7,
+  hash: 'a'.repeat(64),
+  prefix: 'nth_aaaaaaaa',
+  label: 'x',
+  grants: [{ scopes: ['READ'], namespace: null, names: null, prefix: '', maxDelta: 1, maxCount: 1 }],
+  origins: null,
+  perMinute: null,
+  createdAt: TIME,
+  expiresAt: null,
+  revokedAt: null,
+  lastUsedAt: null,
+  ...fields,
+})
+const idempotencyLine = (results: unknown) => ({
+  type: 'idempotencyKey',
+  hash: 'b'.repeat(64),
+  fingerprint: 'c'.repeat(64),
+  appliedAt: TIME,
+  claimedAt: TIME,
+  results,
+})
+
+async function restoredLines(...lines: Line[]) {
+  const target = await freshDatabase()
+  const directory = await temporaryDirectory()
+  await writeFile(join(directory, 'nth.jsonl'), fileWith(lines))
+  return { target, ...(await restored(target, directory)) }
+}
+
+it.each([
+  [keyLine({ id: 2 ** 53 - 1 }), 'id'],
+  [keyLine({ id: 0 }), 'id'],
+  [keyLine({ grants: [] }), 'grants'],
+  [keyLine({ grants: Array(101).fill(keyLine().grants[0]) }), 'grants'],
+  [keyLine({ perMinute: 2 ** 40 }), 'perMinute'],
+  [keyLine({ hash: 'x' }), 'hash'],
+  ...[[null], ['x'], [{ value: 'evil' }], [2 ** 53], [[1]], [{ kind: 'evil' }]].map(
+    (results): [Line, string] => [idempotencyLine(results), 'results'],
+  ),
+])('refuses a line of a key that is wrong, and names it: %#', async (line, field) => {
+  const { code, errors } = await restoredLines(line)
+  expect([code, errors]).toEqual([1, expect.stringMatching(new RegExp(`^Line 2: ${field}`, 'm'))])
+})
+
+it('gives a new id to an API key whose id another one has', async () => {
+  const { code, errors, target } = await restoredLines(keyLine(), keyLine({ hash: 'd'.repeat(64) }))
+  expect([code, errors]).toEqual([0, expect.stringContaining('API keys: 2 created.')])
+  const rows = await query(target, 'select id from api_key order by id')
+  expect([rows.length, rows[0]?.id]).toEqual([2, 7])
+})
+
+it.each([keyLine(), idempotencyLine([[1, 0, 1]])])(
+  'imports no keys, which only a restore takes: %#',
+  async (line) => {
+    const target = await freshDatabase()
+    const { code, errors } = await runCommand(target, ['import', '-'], fileWith([line]))
+    expect([code, errors]).toEqual([1, expect.stringContaining('Line 2: only nth restore takes API keys')])
+    expect(await query(target, 'select id from api_key')).toEqual([])
+  },
+)

@@ -1,4 +1,5 @@
-import { readdir } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { lstat, readdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createProgress } from '../../src/commands/transfer/progress.ts'
@@ -164,7 +165,7 @@ it('imports the rows of another system, and refuses those that are wrong', async
     /^Row 1: value must be/,
   )
   expect((await from('select null as name, 1 as value')).errors).toBe('Row 1: name is null.\n')
-  expect((await from('delete from booksales')).errors).toMatch(/READ ONLY/)
+  expect((await from('delete from booksales')).errors).toMatch(/--select must be a select/)
   expect((await from('select nothing')).errors).toMatch(/^The database of --from: Unknown column/)
   expect(await query(foreign, 'select count(*) as count from booksales')).toEqual([{ count: 3 }])
 })
@@ -256,4 +257,56 @@ it('reads a long history in parts', async () => {
   expect((await imported(other, text)).errors).toContain('Counters: 1 created.')
   const lines = (text: string) => text.split('\n').slice(1)
   expect(lines(await exported(other))).toEqual(lines(text))
+})
+
+it('writes to a pipe, and through a link', async () => {
+  const target = await freshDatabase()
+  const directory = await temporaryDirectory()
+  const [pipe, file, link] = ['pipe', 'file', 'link'].map((name) => join(directory, name)) as [
+    string,
+    string,
+    string,
+  ]
+  execFileSync('mkfifo', [pipe])
+  const reader = readText(pipe)
+  expect((await runCommand(target, ['export', '--output', pipe])).code).toBe(0)
+  expect(await reader).toMatch(/^\{"type":"nth".*\n\{"type":"end","lines":0\}\n$/)
+  expect((await stat(pipe)).isFIFO()).toBe(true)
+  await writeFile(file, 'old')
+  await symlink('file', link)
+  expect((await runCommand(target, ['export', '--output', link])).code).toBe(0)
+  expect((await lstat(link)).isSymbolicLink()).toBe(true)
+  expect(await readText(file)).toContain('"type":"end"')
+})
+
+it.each([
+  'create table t (a int)',
+  'set global max_connections = 900',
+  "select 1 as name, 2 as value into outfile '/tmp/nth-outfile'",
+  'delete from x',
+])('refuses what is not a select: %s', async (statement) => {
+  const [target, foreign] = [await freshDatabase(), await freshDatabase({ migrated: false })]
+  const { code, errors } = await runCommand(target, [
+    'import',
+    '--from',
+    urlOf(foreign),
+    '--select',
+    statement,
+  ])
+  expect([code, errors]).toEqual([1, expect.stringContaining('--select must be a select')])
+  expect(await query(foreign, 'show tables')).toEqual([])
+})
+
+it('says what an interrupted import leaves', async () => {
+  const target = await freshDatabase()
+  const lines = Array.from({ length: 20_000 }, (_, n) => counterLine(`c${n}`, n))
+  const { child, ended } = startCommand(target, ['import', await fileOf(fileWith(lines))])
+  await expect
+    .poll(async () => (await query(target, 'select count(*) as n from counter'))[0]?.n, { timeout: 20_000 })
+    .toBeGreaterThan(0)
+  child.kill('SIGINT')
+  expect(await ended).toMatchObject({
+    code: 'SIGINT',
+    errors: 'Interrupted. What was imported stays; repeat the command to go on.\n',
+  })
 })

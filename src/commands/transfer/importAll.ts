@@ -7,12 +7,14 @@ import { createProgress } from './progress.ts'
 import type { Source } from './source.ts'
 import { createSummary } from './summary.ts'
 
+export interface ImportOptions extends Options {
+  isDryRun: boolean
+  /** Whether it may have API keys and idempotency keys: whoever wrote the file is trusted with them. */
+  takesKeys: boolean
+}
+
 /** Imports a source, and says on the standard error what was done. Returns how many entries were refused. */
-export async function importAll(
-  target: Target,
-  source: Source,
-  options: Options & { isDryRun: boolean },
-): Promise<number> {
+export async function importAll(target: Target, source: Source, options: ImportOptions): Promise<number> {
   const importer = openImporter(target, options)
   const progress = createProgress(process.stderr)
   const summary = createSummary((line) => {
@@ -35,6 +37,7 @@ export async function importAll(
   let applying = Promise.resolve()
   try {
     for await (const batch of batchesOf(source.entries)) {
+      if (!options.takesKeys) assertWithoutKeys(batch)
       await applying
       applying = apply(batch)
       // Awaited before the next one; until then its failure must not count as unhandled.
@@ -49,4 +52,12 @@ export async function importAll(
     for (const line of summary.lines()) console.error(line)
   }
   return summary.refusals()
+}
+
+function assertWithoutKeys([first]: readonly Placed[]): void {
+  const isKey = first?.entry.type === 'apiKey' || first?.entry.type === 'idempotencyKey'
+  if (isKey)
+    throw new Error(
+      `Line ${first.line}: only nth restore takes API keys, and results under idempotency keys.`,
+    )
 }

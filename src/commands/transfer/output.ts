@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { open, realpath, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -7,14 +7,18 @@ import { pipeline } from 'node:stream/promises'
 /** Length of the texts that are written at once, in characters. */
 const CHUNK = 2 ** 16
 
-/** Writes texts to a file, which appears when it is complete and on the disk. */
+/** Writes texts to a file, which appears when it is complete and on the disk; or to a device or a pipe. */
 export async function writeFile(path: string, texts: AsyncIterable<string>, mode = 0o666): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`
+  const source = Readable.from(chunksOf(texts))
+  const found = await stat(path).catch(() => undefined)
+  if (found && !found.isFile()) return pipeline(source, createWriteStream(path))
+  const file = found ? await realpath(path) : path
+  const temporary = `${file}.${process.pid}.tmp`
   try {
-    await pipeline(Readable.from(chunksOf(texts)), createWriteStream(temporary, { flags: 'wx', mode }))
+    await pipeline(source, createWriteStream(temporary, { flags: 'wx', mode }))
     await synchronise(temporary)
-    await rename(temporary, path)
-    await synchronise(dirname(path))
+    await rename(temporary, file)
+    await synchronise(dirname(file))
   } catch (error) {
     await rm(temporary, { force: true })
     throw error

@@ -10,8 +10,20 @@ const CONNECT_TIMEOUT_MS = 10_000
 /** Rows that are read ahead. */
 const AHEAD = 1000
 
-/** Rows of a select on any MySQL or MariaDB, one after another, in a transaction that can't write. */
+/** A transaction that is read-only still lets other statements define tables and users, and a select write files. */
+const SELECT = /^[\s(]*(select|with)\b/i
+const INTO = /\binto\s+(outfile|dumpfile|@)/i
+
+/**
+ * Rows of a select on any MySQL or MariaDB, one after another, in a transaction that can't change rows.
+ *
+ * @throws {Error} if it isn't a select, or fails
+ */
 export async function* foreignRows(target: Target, statement: string): AsyncGenerator<ForeignRow> {
+  if (!SELECT.test(statement) || INTO.test(statement))
+    throw new Error(
+      '--select must be a select, such as: select title as name, copies as value from booksales',
+    )
   const connection = createConnection({
     ...connectionOptions(target, CONNECT_TIMEOUT_MS),
     bigNumberStrings: true,

@@ -14,12 +14,13 @@ export async function importApiKeys(
   const missing = entries.filter(({ hash }) => !present.has(hash))
   if (missing.length > 0) {
     const taken = await takenIds(context, missing)
+    const isFree = (id: number) => !taken.has(id) && taken.add(id).has(id)
     await write(
       context,
       `insert into api_key
               (id, hash, prefix, label, grants, origins, per_minute,
                created_at, expires_at, revoked_at, last_used_at)
-       values ${list(missing, (entry) => valuesOf(entry, !taken.has(entry.id)))}`,
+       values ${list(missing, (entry) => valuesOf(entry, isFree(entry.id)))}`,
     )
   }
   const revoked = entries.filter(({ hash, revokedAt }) => revokedAt && present.get(hash)?.revokedAt === null)

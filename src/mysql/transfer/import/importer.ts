@@ -18,6 +18,8 @@ import { importSequences } from './sequences/importSequences.ts'
 
 /** Time limit of a batch, with its retries after conflicts and lost connections. */
 const TIME_LIMIT_MS = 120_000
+/** How often a batch may find that another session has changed what it has read. */
+const MAX_CHANGED_MEANWHILE = 100
 /** After so long, a batch that only meets conflicts is divided. */
 const DIVIDE_AFTER_MS = 2000
 
@@ -37,7 +39,7 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
   })
 
   async function attempt(connection: Connection, entries: readonly Entry[]): Promise<Result[]> {
-    while (true) {
+    for (let failures = 0; ; failures++) {
       try {
         return await inTransaction(connection, async () => {
           const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
@@ -46,7 +48,8 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
         })
       } catch (error) {
         // Another session has created, deleted or redefined one of them at the same time: it is found now.
-        if (!(error instanceof ChangedMeanwhileError) && !hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+        const isFound = error instanceof ChangedMeanwhileError || hasErrorNumber(error, ER.DUP_ENTRY)
+        if (!isFound || failures === MAX_CHANGED_MEANWHILE) throw error
       }
     }
   }
