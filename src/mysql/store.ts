@@ -23,7 +23,7 @@ const CHECK_LIMIT_MS = 800
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
   /** Called with a reason when the database becomes unreachable, and without one when it is back. */
   onReachable: (reason?: unknown) => void
-  /** Whether the disk of the database has room again, after it was full. Default: known from changes only. */
+  /** Whether the disk of the database has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void

@@ -97,9 +97,20 @@ it.skipIf(!OWN_MOUNTS)(
       return { status: response.status, text: await response.text(), up: await isUp() }
     }
     let calls = 0
-    // Each key, and each new name, needs room.
+    const refused: string[] = []
+    // Each key, and each new name, needs room. With a key, what was refused is sent again.
     const load = (callers: number, mutation: (key: string) => string): Load =>
-      startLoad(callers, () => numberOf(nth, mutation(`${calls++} ${'k'.repeat(200)}`)))
+      startLoad(callers, async () => {
+        const text = mutation(`${calls++} ${'k'.repeat(200)}`)
+        while (true) {
+          try {
+            return await numberOf(nth, text)
+          } catch (error) {
+            refused.push((error as { code?: string }).code ?? String(error))
+            if (!text.includes('idempotencyKey')) throw error
+          }
+        }
+      })
     const loads = {
       counter: load(
         4,
@@ -112,7 +123,8 @@ it.skipIf(!OWN_MOUNTS)(
       unkeyed: load(2, () => 'mutation { it: increment(name: "unkeyed") { value } }'),
       created: load(
         2,
-        (key) => `mutation { it: increment(namespace: "new", name: "${key.slice(0, 180)}") { value } }`,
+        (key) =>
+          `mutation { it: increment(namespace: "new", name: "${key.slice(0, 180)}", idempotencyKey: "${key}") { value } }`,
       ),
     }
     const all = Object.values(loads)
@@ -120,23 +132,21 @@ it.skipIf(!OWN_MOUNTS)(
     expect(await readiness()).toMatchObject({ status: 200, up: '1' })
 
     await fill()
-    await expect.poll(readiness, { timeout: 15_000 }).toMatchObject({ status: 503, up: '0' })
-    const seen: object[] = []
-    const refusals = () => all.reduce((sum, { refused }) => sum + refused.length, 0)
-    const before = refusals()
-    while (refusals() < before + 30) seen.push(await readiness())
-    expect(seen.length).toBeGreaterThan(2)
     const full = { status: 503, text: expect.stringContaining('The disk of the database is full.'), up: '0' }
+    await expect.poll(readiness, { timeout: 15_000 }).toEqual(full)
+    const seen: object[] = []
+    const before = refused.length
+    while (refused.length < before + 30) seen.push(await readiness())
+    expect(seen.length).toBeGreaterThan(2)
     for (const one of seen) expect(one).toEqual(full)
 
     await makeRoom()
     await expect.poll(readiness, { timeout: 15_000 }).toMatchObject({ status: 200, up: '1' })
     await Promise.all(all.map(({ afterMore }) => afterMore(10)))
     await Promise.all(all.map(({ end }) => end()))
-    for (const { answered, refused } of all) {
-      expect(new Set(refused)).toEqual(new Set(refused.length > 0 ? ['UNAVAILABLE'] : []))
-      expect(answered.length).toBeGreaterThan(20)
-    }
+    for (const { answered } of all) expect(answered.length).toBeGreaterThan(20)
+    // MariaDB may hang, or end itself, when its disk is full.
+    expect(['UNAVAILABLE', 'OUTCOME_UNKNOWN']).toEqual(expect.arrayContaining([...new Set(refused)]))
     for (const { answered } of [loads.counter, loads.sequence, loads.unkeyed])
       expect(new Set(answered).size).toBe(answered.length)
     const { hot, unkeyed, s } = await nth.ask(`{
@@ -145,7 +155,10 @@ it.skipIf(!OWN_MOUNTS)(
     s: sequence(name: "s") { group(name: "") { lastValue } }
   }`)
     expect(hot.value).toBe(loads.counter.answered.length)
-    expect(unkeyed.value).toBe(loads.unkeyed.answered.length)
+    const { answered, refused: failed } = loads.unkeyed
+    const unknown = failed.filter((code) => code === 'OUTCOME_UNKNOWN').length
+    expect(unkeyed.value).toBeGreaterThanOrEqual(answered.length)
+    expect(unkeyed.value).toBeLessThanOrEqual(answered.length + unknown)
     expect(s.group.lastValue).toBe(loads.sequence.answered.length)
     expect(await valuesIn(nth, 'new')).toEqual(loads.created.answered)
     expect(nth.errors().match(/unavailable: |available again/g)).toEqual(['unavailable: ', 'available again'])

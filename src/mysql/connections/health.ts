@@ -5,6 +5,8 @@ type HealthReport = (isHealthy: boolean, reason?: unknown) => void
 
 /** Two reports: a read-only or full database is reachable, and only a change shows that it can be written again. */
 export type Health = Record<'connecting' | 'writing', HealthReport> & {
+  /** A change got no answer: where there is no room for data, that is why. */
+  unanswered(): void
   /** Whether one of the last reports was bad. */
   isFailing(): boolean
   /** Whether the disk is full. Most changes of existing rows succeed nevertheless. */
@@ -14,20 +16,21 @@ export type Health = Record<'connecting' | 'writing', HealthReport> & {
 export interface HealthOptions {
   /** Called when the database becomes unavailable, with a reason, and when it is available again. */
   onChange(reason?: unknown): void
-  /** Whether the disk has room again. Default: known from changes only. */
+  /** Whether the disk has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
 }
 
-/** How long a change must not have met a full disk, until it counts as one that has room; and how often that is checked. */
-const FULL_MS = 3000
+/** How long no change must have met a full disk, until it counts as one with room: less where room can be seen. */
+const FULL_MS = 30_000
+const FULL_IN_SIGHT_MS = 2000
 const CHECK_MS = 500
+const FULL = new Error('The disk of the database is full')
 
 /**
  * States: healthy, or failing for one or more reasons. A success ends the failure to connect or to write. It doesn't end
- * that of a full disk, as only some changes need room: that ends when none has met it for three seconds, and there is
- * room where this can be seen.
+ * that of a full disk, as only some changes need room: that ends when none has met it for a while, and there is room.
  */
-export function createHealth({ onChange, hasRoom = async () => true }: HealthOptions): Health {
+export function createHealth({ onChange, hasRoom }: HealthOptions): Health {
   const failing = new Set<'connecting' | 'writing' | 'full'>()
   let fullAt = 0
 
@@ -44,9 +47,14 @@ export function createHealth({ onChange, hasRoom = async () => true }: HealthOpt
     report('full', false, reason)
   }
 
+  async function isRoomy(): Promise<boolean> {
+    return (await hasRoom?.().catch(() => true)) ?? true
+  }
+
   function checkLater(): void {
     setTimeout(async () => {
-      const isOver = performance.now() - fullAt > FULL_MS && (await hasRoom().catch(() => true))
+      const fullMs = hasRoom ? FULL_IN_SIGHT_MS : FULL_MS
+      const isOver = performance.now() - fullAt > fullMs && (await isRoomy())
       if (isOver) report('full', true)
       else checkLater()
     }, CHECK_MS).unref()
@@ -57,6 +65,9 @@ export function createHealth({ onChange, hasRoom = async () => true }: HealthOpt
     writing(isHealthy, reason) {
       if (!isHealthy && isFullDisk(reason)) reportFull(reason)
       else report('writing', isHealthy, reason)
+    },
+    async unanswered() {
+      if (!(await isRoomy())) reportFull(FULL)
     },
     isFailing: () => failing.size > 0,
     isFull: () => failing.has('full'),

@@ -175,6 +175,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       }
       session.drop()
       if (isUnwritable(cause)) reportWriting(false, cause)
+      else options.health.unanswered()
       const last = await connection.lastCommit(fenced, flush.awaited)
       if (last === undefined) {
         // Whatever that transaction does, it no longer belongs to this writer.
@@ -204,6 +205,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     onePerStatement = false
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
       session.drop()
+      options.health.unanswered()
       return { kind: 'failed', cause: error }
     }
     await rollBack(session)
