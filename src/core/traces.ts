@@ -9,14 +9,17 @@ import type { RequestMeasure } from './measures.ts'
 type Trace<Work> = TracingChannel<unknown, Work & object>
 
 /** What is known of a request once it was answered. */
-export type RequestFindings = Pick<RequestMeasure, 'operation' | 'operationName' | 'code'>
+export type RequestFindings = Pick<RequestMeasure, 'operation' | 'operationName' | 'code'> & {
+  /** Under which its failure is logged. It is made when it is first asked for. */
+  readonly id: string
+}
 
 export interface RequestWork {
   method: string
   headers: Readonly<Record<string, string | string[] | undefined>>
   findings: RequestFindings
-  /** Calls a listener with the status of the response, once that was sent or its connection has ended. */
-  onAnswered(listener: (status: number) => void): void
+  /** Calls a listener once the response was sent or its connection has ended; without a status if none was sent. */
+  onAnswered(listener: (status?: number) => void): void
 }
 
 /** A request to the API, until its handler has returned. */

@@ -11,6 +11,7 @@ import {
   SpanKind,
   type SpanOptions,
   SpanStatusCode,
+  TraceFlags,
   type TracerProvider,
   trace,
 } from '@opentelemetry/api'
@@ -40,10 +41,10 @@ interface QueryWork {
   serverPort: number | undefined
 }
 
-/** A new span, and the context of what happens within it. */
+/** A new span, and the context of what happens within it; undefined: it isn't sampled, and neither is what happens. */
 interface Begun {
   span: Span
-  within: Context
+  within: Context | undefined
 }
 
 /** Codes of failures through no mistake of the caller. */
@@ -62,7 +63,7 @@ export function openTracing(version: string): Tracing {
   const tracer = provider.getTracer('nth', version)
   const contexts = new AsyncLocalStorage<Context | undefined>()
   const spans = new WeakMap<object, Span>()
-  /** Contexts of the callers whose changes wait for a flush. */
+  /** Contexts of the sampled callers whose changes wait for a flush. */
   const callers = new WeakMap<object, Context>()
   const closers: (() => void)[] = []
 
@@ -92,7 +93,8 @@ export function openTracing(version: string): Tracing {
   function begun(name: string, options: SpanOptions, parent: Context | undefined): Begun | undefined {
     if (!parent) return undefined
     const span = tracer.startSpan(name, options, parent)
-    return { span, within: trace.setSpan(parent, span) }
+    const isSampled = (span.spanContext().traceFlags & TraceFlags.SAMPLED) !== 0
+    return { span, within: isSampled ? trace.setSpan(parent, span) : undefined }
   }
 
   follow(
@@ -103,7 +105,8 @@ export function openTracing(version: string): Tracing {
       const attributes = { 'http.request.method': method, 'http.route': '/graphql' }
       const request = begun(`${method} /graphql`, { kind: SpanKind.SERVER, attributes }, parent)
       onAnswered((status) => {
-        request?.span.setAttribute('http.response.status_code', status)
+        request?.span.setAttribute('nth.request.id', findings.id)
+        if (status !== undefined) request?.span.setAttribute('http.response.status_code', status)
         // Other listeners of the same event may still find out more.
         queueMicrotask(() => request && describe(request.span, findings).end())
       })
@@ -133,7 +136,7 @@ export function openTracing(version: string): Tracing {
   follow(
     flushTrace,
     ({ requests }) => {
-      // That of the first caller, so that its trace is whole. The others have links from it.
+      // That of the first sampled caller, so that its trace is whole. The others have links from it.
       const [first, ...others] = requests.flatMap((request) => callers.get(request) ?? [])
       const links = others.slice(0, MAX_LINKS).flatMap(linkTo)
       return begun('flush', { links, attributes: { 'nth.flush.calls': requests.length } }, first)
@@ -145,6 +148,9 @@ export function openTracing(version: string): Tracing {
   follow(
     tracingChannel<unknown, QueryWork>('mysql2:query'),
     ({ query, database, serverAddress, serverPort }) => {
+      const parent = contexts.getStore()
+      // Work that goes on when its operation has ended, such as a copy to the leaderboard, isn't part of it.
+      if (!parent || !trace.getSpan(parent)?.isRecording()) return undefined
       // No more of it: names of counters are part of the text.
       const operation = /^\s*(\w+)/.exec(query)?.[1]?.toUpperCase() ?? ''
       const attributes = {
@@ -154,7 +160,7 @@ export function openTracing(version: string): Tracing {
         'server.address': serverAddress,
         ...(serverPort !== undefined && { 'server.port': serverPort }),
       }
-      return begun(`${operation} ${database}`, { kind: SpanKind.CLIENT, attributes }, contexts.getStore())
+      return begun(`${operation} ${database}`, { kind: SpanKind.CLIENT, attributes }, parent)
     },
     (span, { error }) => {
       if (error instanceof Error) {

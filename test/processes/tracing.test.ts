@@ -1,12 +1,13 @@
 import { channel } from 'node:diagnostics_channel'
 import { cp, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { changeChannel, flushTrace, operationTrace, requestTrace } from '../../src/core/traces.ts'
 import { openTracing } from '../../src/tracing/tracing.ts'
 import { freshDatabase, urlOf } from '../support/database.ts'
+import { subscribe } from '../support/events.ts'
 import { startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { startService } from '../support/service.ts'
 
@@ -19,6 +20,8 @@ interface SentSpan {
   parentSpanId?: string
   name: string
   kind: number
+  startTimeUnixNano: string
+  endTimeUnixNano: string
   attributes: { key: string; value: Record<string, unknown> }[]
   links?: { traceId: string; spanId: string }[]
   status: { code?: number }
@@ -77,8 +80,10 @@ async function startTraced(environment: Record<string, string> = {}) {
 }
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
+const OTHER = `${'4'.repeat(31)}a`
 const CALLER = 'b7ad6b7169203331'
 const traceparent = (trace = TRACE) => ({ traceparent: `00-${trace}-${CALLER}-01` })
+const ID = 'order-4217'
 const SECRET = 'a-name-that-is-nobody-elses-business'
 
 function attributesOf({ attributes }: SentSpan): Record<string, unknown> {
@@ -89,7 +94,10 @@ it('makes spans of a request, its operation, the flush and the statements, below
   const { nth, collector, end } = await startTraced()
   const query = 'mutation Buy($name: String!) { increment(name: $name) { value } }'
   await nth.send(query, { name: SECRET })
-  await nth.post(JSON.stringify({ query, variables: { name: SECRET } }), traceparent())
+  await nth.post(JSON.stringify({ query, variables: { name: SECRET } }), {
+    ...traceparent(),
+    'x-request-id': ID,
+  })
   const spans = (await end()).filter(({ traceId }) => traceId === TRACE)
   const [request, ...others] = spans.filter(({ parentSpanId }) => parentSpanId === CALLER)
   expect(others).toEqual([])
@@ -99,6 +107,7 @@ it('makes spans of a request, its operation, the flush and the statements, below
     'http.request.method': 'POST',
     'http.route': '/graphql',
     'http.response.status_code': 200,
+    'nth.request.id': ID,
     'graphql.operation.type': 'mutation',
     'graphql.operation.name': 'Buy',
   })
@@ -175,6 +184,66 @@ it('makes spans in every worker, and only of what callers record', async () => {
   const spans = await end()
   expect(spans.filter(({ kind }) => kind === 2)).toHaveLength(20)
   expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]))
+})
+
+it('makes a flush part of the trace of the first caller that is sampled, with links to the others', async () => {
+  const { nth, end } = await startTraced({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
+  const query = 'mutation { increment(name: "hot") { value } }'
+  const sampled = new Set([150, 160, 170, 180])
+  await Promise.all(
+    Array.from({ length: 200 }, (_, index) =>
+      nth.post(JSON.stringify({ query }), sampled.has(index) ? traceparent() : {}),
+    ),
+  )
+  const spans = await end()
+  const operations = spans.filter(({ name }) => name === 'mutation').map(({ spanId }) => spanId)
+  const flushes = spans.filter(({ name }) => name === 'flush')
+  const reached = flushes.flatMap(({ parentSpanId, links = [] }) => [
+    parentSpanId,
+    ...links.map(({ spanId }) => spanId),
+  ])
+  expect(operations).toHaveLength(sampled.size)
+  expect(reached.toSorted()).toEqual(operations.toSorted())
+})
+
+it('makes no spans of what a subscription reads later, nor of copies to the leaderboard', async () => {
+  const { nth, end } = await startTraced({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
+  await nth.ask('mutation { increment(name: "hot") { value } }')
+  const stream = await subscribe(nth.url, 'subscription { counters(names: ["hot"]) { value } }', {
+    headers: traceparent(),
+  })
+  const query = 'mutation { increment(name: "hot") { value } }'
+  for (let value = 2; value <= 6; value++) {
+    await nth.post(JSON.stringify({ query }), traceparent(OTHER))
+    await stream.until(({ counters }) => counters[0].value === value)
+  }
+  const highest = '{ namespace(name: "default") { counters(orderBy: VALUE_DESC) { nodes { value } } } }'
+  const isCopied = async () => (await nth.ask(highest)).namespace.counters.nodes
+  await expect.poll(isCopied, { timeout: 5000 }).toEqual([{ value: 6 }])
+  stream.close()
+  const spans = await end()
+  const names = spans.filter(({ traceId }) => traceId === TRACE).map(({ name }) => name)
+  expect(names).toEqual(expect.arrayContaining(['GET /graphql', 'subscription']))
+  expect(names).toHaveLength(2)
+  const endings = new Map(spans.map(({ spanId, endTimeUnixNano }) => [spanId, BigInt(endTimeUnixNano)]))
+  for (const { kind, parentSpanId = '', startTimeUnixNano } of spans) {
+    if (kind === 3) expect(BigInt(startTimeUnixNano)).toBeLessThanOrEqual(endings.get(parentSpanId) ?? 0n)
+  }
+})
+
+it('gives a request no status whose client went away before its answer', async () => {
+  const { nth, end } = await startTraced({ OTEL_TRACES_SAMPLER: 'parentbased_always_off' })
+  const headers = { 'content-type': 'application/json', 'content-length': '100', ...traceparent() }
+  const sent = request(`${nth.url}/graphql`, { method: 'POST', headers, agent: false })
+  sent.on('error', () => undefined)
+  await new Promise((resolve) => sent.write('{"query":', resolve))
+  // Its bytes are read before those of a later one.
+  await nth.ask('{ counter(name: "a") { value } }')
+  sent.destroy()
+  const [span, ...others] = await end()
+  expect(others).toEqual([])
+  expect(span && attributesOf(span)).toMatchObject({ 'http.request.method': 'POST' })
+  expect(span && attributesOf(span)).not.toHaveProperty('http.response.status_code')
 })
 
 it('subscribes to nothing unless a provider is registered', async () => {

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks'
 import type { Retention } from '../counters/definition.ts'
 import { errorOf, NthError, unavailable } from '../errors.ts'
 import type { NamedOperation } from '../groupCommit/request.ts'
@@ -71,6 +72,8 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
   let isClosed = false
   let lastPoll = 0
   const pace = createPace()
+  // Serves all, so it belongs to no request.
+  const runForAll = AsyncResource.bind(run)
 
   function mark(entry: Entry): void {
     marked.add(entry)
@@ -213,7 +216,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
             waiting.push((error) => (error ? reject(error) : resolve()))
           })
           pace.wake()
-          void run()
+          void runForAll()
           await isRead
           await turns.follow(watched, now().getTime())
           return watched

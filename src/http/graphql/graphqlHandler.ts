@@ -219,6 +219,7 @@ function workOf(
     method,
     headers,
     findings: note,
-    onAnswered: (listener) => void response.once('close', () => listener(response.statusCode)),
+    onAnswered: (listener) =>
+      void response.once('close', () => listener(response.headersSent ? response.statusCode : undefined)),
   }
 }
