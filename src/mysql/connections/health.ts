@@ -21,7 +21,7 @@ export interface HealthOptions {
 }
 
 /** How long no change must have met a full disk, until it counts as one with room: less where room can be seen. */
-const FULL_MS = 30_000
+const FULL_MS = 10_000
 const FULL_IN_SIGHT_MS = 2000
 const CHECK_MS = 500
 const FULL = new Error('The disk of the database is full')
