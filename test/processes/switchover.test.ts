@@ -166,6 +166,8 @@ it.each([
   isFull = false
   expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
   // A change that needs no room would have succeeded before.
-  await expect.poll(() => said, { timeout: 15_000 }).toEqual([expect.stringMatching(/^out of reach: /), 'back'])
+  await expect
+    .poll(() => said, { timeout: 15_000 })
+    .toEqual([expect.stringMatching(/^out of reach: /), 'back'])
   expect(faults).toEqual([])
 })
