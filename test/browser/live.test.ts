@@ -10,7 +10,10 @@ const buy = (window: Window) => window.getByRole('button', { name: 'Buy Bulldoze
 
 async function expectNoMessages(windows: Window[]): Promise<void> {
   for (const window of windows)
-    await expect.poll(async () => (await window.getByRole('alert').allTextContents()).join('')).toBe('')
+    // Its pause before the next attempt may have become long.
+    await expect
+      .poll(async () => (await window.getByRole('alert').allTextContents()).join(''), { timeout: 20_000 })
+      .toBe('')
 }
 
 it('goes on by itself in two windows when the server is killed and started again', {
