@@ -9,8 +9,8 @@ const sold = (window: Window, text: string) => book(window).getByText(text, { ex
 const buy = (window: Window) => window.getByRole('button', { name: 'Buy Bulldozer' }).click()
 
 async function expectNoMessages(windows: Window[]): Promise<void> {
+  // Its pause before the next attempt may have become long.
   for (const window of windows)
-    // Its pause before the next attempt may have become long.
     await expect
       .poll(async () => (await window.getByRole('alert').allTextContents()).join(''), { timeout: 20_000 })
       .toBe('')
