@@ -24,9 +24,12 @@ export function addReturningOld(
  where counter_id = ${integer(id)} and slot = 0 and version = ${integer(version)}${andRoomyPeriods(run.running)}`
 }
 
-/** Adds the same to each of several locked rows, if it has the running periods: those of one definition. */
+/**
+ * Adds the same to each of several locked rows, if it has the running periods: those of one definition. Without
+ * `force index`, MariaDB 11 scans a small table, and waits for rows that others have locked.
+ */
 export function add(ids: readonly number[], run: CounterRun, added: number, at: Date): string {
-  return `update counter_value
+  return `update counter_value force index (primary)
    set ${marks({ at, raise: run.raise })},
        ${addingInPeriods(run.running, integer(added))}value = value + ${integer(added)}
  where counter_id in (${list(ids, integer)}) and slot = 0${andRoomyPeriods(run.running)}`
@@ -77,7 +80,7 @@ export function read(ids: readonly number[], columns: readonly string[]): string
 
 /** Applies the same assignments to each of several locked rows. */
 export function change(ids: readonly number[], assignments: string, noted: Marks): string {
-  return `update counter_value
+  return `update counter_value force index (primary)
    set ${marks(noted)},
        ${assignments}
  where counter_id in (${list(ids, integer)}) and slot = 0`
