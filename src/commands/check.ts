@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
-import { type Finding, inspect } from '../mysql/startup/inspect.ts'
+import type { Finding } from '../mysql/startup/finding.ts'
+import { inspect } from '../mysql/startup/inspect.ts'
 import { readConfig } from '../process/config.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
 import { withDatabase } from './database.ts'

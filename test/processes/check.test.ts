@@ -1,9 +1,12 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { inspectAssumptions } from '../../src/mysql/startup/assumptions.ts'
+import type { Finding } from '../../src/mysql/startup/finding.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { dataDirectory, startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
+import { startProxy } from '../support/proxy.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -29,6 +32,7 @@ function check(environment: Record<string, string>) {
 const SOUND = {
   configuration: 'ok: all variables are valid',
   database: expect.stringMatching(/^ok: .* answers$/),
+  engine: expect.stringMatching(/^ok: all \d+ assumptions of Nth about its statements hold$/),
   rights: 'ok: the user may create, change and read tables',
   clock: expect.stringMatching(/^ok: the database is \d+ ms /),
   connections: expect.stringMatching(/^ok: /),
@@ -40,6 +44,37 @@ it('finds nothing wrong with a sound database, and leaves nothing in it', async 
   expect(findings).toMatchObject({ ...SOUND, migrations: 'ok: all are applied' })
   expect(code).toBe(0)
   expect(await query(target, "show tables like 'nth_check'")).toEqual([])
+})
+
+/** Engines and proxies that are not what Nth needs, each by a statement that becomes another. */
+const STRANGE: [assumption: string, of: RegExp, becomes: string][] = [
+  ['has the value of last_insert_id', /last_insert_id\(value\)/, 'value'],
+  ['ends at the first that fails', /select if\(0, 0, \(select 1 union select 2\)\)/, 'do 0'],
+  ['is rolled back as a whole', /;\nrollback/, ';\ncommit'],
+  [
+    'continues from its result',
+    /^start transaction;\nupdate nth_check set value = last_insert_id\(value\) \+ 1 where id = 1$/,
+    'do 0',
+  ],
+  ['select … for update does, too', /for update/, ''],
+  ['locked rows are skipped', /skip locked/, ''],
+  ['an insert that ignores existing keys', /insert ignore into nth_check .*?;/s, 'do 0;'],
+  ['null is refused', /STRICT_ALL_TABLES,/, ''],
+  ['row_count\\(\\)', /row_count\(\)/, '1'],
+  ['a session keeps its settings', /set @nth_check = 'kept'/, 'do 0'],
+  ['a transaction that idles', /session wait_timeout = 1\b/, 'session wait_timeout = 100'],
+  ['can be ended from another', /^kill \d+/, 'do 0'],
+]
+
+it.each(STRANGE)('says where an engine is not what Nth needs: %s', async (assumption, of, becomes) => {
+  const target = await startProxy(await freshDatabase(), (statement) =>
+    of.test(statement) ? { instead: statement.replace(of, becomes) } : 'passes',
+  )
+  const findings: Finding[] = []
+  for await (const finding of inspectAssumptions(target)) findings.push(finding)
+  expect(findings.map(({ message }) => message)).toContainEqual(
+    expect.stringMatching(new RegExp(`^not so: .*${assumption}`)),
+  )
 })
 
 it('checks the private database of an Nth that runs, and of one that does not', async () => {

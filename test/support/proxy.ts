@@ -17,6 +17,8 @@ export type Fate =
   | { arrivesBefore: number }
   /** Neither the server nor the client hears of the connection again: their machines, or a router, have forgotten it. */
   | 'vanishes'
+  /** The server gets another statement instead. */
+  | { instead: string }
   /** The server doesn't get it; the client gets this error of the server's instead. */
   | { errno: number }
 
@@ -67,6 +69,8 @@ export async function startProxy(
       if (hasVanished) return
       if (late && BEGINS_FLUSH.test(statement) && --late.flushes === 0) await late.send()
       if (fate === 'passes') return upstream.write(packet)
+      if (typeof fate === 'object' && 'instead' in fate)
+        return upstream.write(withStatement(packet, fate.instead))
       if (fate === 'is cut off') return end()
       if (typeof fate === 'object' && 'errno' in fate) return client.write(errorPacket(fate.errno))
       if (typeof fate === 'object' && 'answeredBytes' in fate) {
@@ -108,6 +112,14 @@ const BEGINS_FLUSH = /^start transaction;\nupdate fence\s+set seq/
 function statementIn(packet: Buffer): string {
   const start = packet.findIndex((byte, index) => index > 4 && byte >= 0x20)
   return packet.toString('utf8', start)
+}
+
+/** The packet of a query, with another text. */
+function withStatement(packet: Buffer, statement: string): Buffer {
+  const start = packet.length - Buffer.byteLength(statementIn(packet))
+  const changed = Buffer.concat([packet.subarray(0, start), Buffer.from(statement)])
+  changed.writeUIntLE(changed.length - 4, 0, 3)
+  return changed
 }
 
 /** An ERR packet of the MySQL protocol, as the first answer to a statement. */

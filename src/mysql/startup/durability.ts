@@ -1,5 +1,5 @@
 import type { Connection } from 'mysql2/promise'
-import type { Variable } from '../connections/identity.ts'
+import type { Variable } from '../connections/variables.ts'
 import { select } from '../select.ts'
 
 const FLUSH = 'innodb_flush_log_at_trx_commit'

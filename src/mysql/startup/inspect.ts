@@ -3,16 +3,11 @@ import { reasonOf } from '../connections/errors.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
+import { inspectAssumptions } from './assumptions.ts'
+import type { Finding } from './finding.ts'
 import { missingMigrations } from './migrate.ts'
 import { openMigrationSession } from './migrationLock.ts'
 import { untilReady } from './ready.ts'
-
-/** What was found out about one thing. */
-export interface Finding {
-  subject: string
-  level: 'ok' | 'warning' | 'error'
-  message: string
-}
 
 /** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
@@ -56,7 +51,9 @@ export async function* inspect(
       const message = 'a change is on disk before its result is returned'
       yield { subject: 'durability', level: 'ok', message }
     }
-    yield await inspectRights(connection)
+    const rights = await inspectRights(connection)
+    yield rights
+    if (rights.level === 'ok') yield* inspectAssumptions(target)
     yield await inspectMigrations(target)
     yield await inspectClock(connection)
     yield await inspectConnections(connection, workers)
