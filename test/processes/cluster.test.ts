@@ -17,6 +17,8 @@ const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
 const ANSWERS = runSize({ fast: 300, normal: 1000, long: 20_000 })
 
+const PROBES = runSize({ fast: 50, normal: 100, long: 500 })
+
 let databases = 0
 
 /** A database with the tables, in the cluster of this file, reached at two of its nodes. */
@@ -153,6 +155,33 @@ it('issues by a new definition from its answer on, at the other node too', async
     const numbers = ['old', `new${version}`].map((name) => second?.next(group('s', name), 1))
     for (const number of numbers) expect((await number)?.issued.format).toBe(format)
   }
+})
+
+it('answers at one node by all that was answered at the other before', async () => {
+  const [target, other] = await cluster()
+  const [first, second] = [openTestNth(target), openTestNth(other)]
+  const full = counter('full')
+  await first.counters.define(full, { maxValue: 1 })
+  await first.counters.incrementBy(full, 1)
+  await first.sequences.define({ namespace: 'n', name: 'gapless' }, { gapless: true })
+  // Keeps the other node busy with what it has to apply.
+  const load = startLoad(8, async () => (await first.counters.incrementBy(counter('load'), 1)).value)
+  const stale: string[] = []
+  const probe = (what: string, work: Promise<unknown>) =>
+    work.catch(({ code }) => stale.push(`${what}: ${code}`))
+  for (let maxValue = 2; maxValue <= PROBES + 1; maxValue++) {
+    await first.counters.define(full, { maxValue })
+    await probe('limit', second.counters.incrementBy(full, 1))
+    const { value } = await first.counters.read(full)
+    if (value !== maxValue) stale.push(`read: ${value} of ${maxValue}`)
+    const { token } = await first.sequences.reserve(group('gapless', ''), 60)
+    await probe('reservation', second.sequences.confirm(token))
+    const { value: counted } = await first.counters.incrementBy(counter('read'), 1)
+    if ((await second.counters.read(counter('read'))).value !== counted) stale.push('read')
+  }
+  await load.end()
+  expect(load.refused).toEqual([])
+  expect(stale).toEqual([])
 })
 
 it('refuses to change the definition of a sequence there that has more groups than one transaction can write', async () => {

@@ -12,6 +12,10 @@ export const CLASSES = {
     LOCK_ABORTED: 1689,
     TRANSACTION_ROLLBACK_DURING_COMMIT: 3101,
     LOCK_NOWAIT: 3572,
+    /** A member of Group Replication did not catch up in time. */
+    GR_HOLD_WAIT_TIMEOUT: 3781,
+    GRP_TRX_CONSISTENCY_BEFORE: 3797,
+    GRP_TRX_CONSISTENCY_AFTER_ON_TRX_BEGIN: 3798,
   },
   /** The server doesn't accept writes (any more). Another one at the same address may. */
   SWITCHOVERS: {
@@ -27,6 +31,11 @@ export const CLASSES = {
     SERVER_OFFLINE_MODE: 3032,
     /** A member of Group Replication that has left its group. */
     RUN_HOOK_ERROR: 3100,
+    /** A member of it that is about to leave, or not part of it yet. */
+    GR_HOLD_KILLED: 3782,
+    GR_HOLD_MEMBER_STATUS_ERROR: 3783,
+    GRP_TRX_CONSISTENCY_NOT_ALLOWED: 3796,
+    GRP_TRX_CONSISTENCY_BEGIN_NOT_ALLOWED: 3799,
     SCHEMA_READ_ONLY: 3989,
   },
   /** A disk is full, or can't be written to. The first three are from the servers' own libraries. */

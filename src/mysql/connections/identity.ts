@@ -1,3 +1,6 @@
+import { CLUSTER_VARIABLES } from './settings.ts'
+import type { Values } from './variables.ts'
+
 /** Identifies a session: its connection, its server, and the run of that server. */
 export interface SessionIdentity {
   connectionId: number
@@ -17,18 +20,11 @@ const SERVER_VARIABLES = ['server_uuid', 'server_uid', 'hostname', 'port', 'data
 /** Statements that identify a session. `show`, as it skips variables that the server lacks. */
 export const READ_IDENTITY = [
   'select connection_id() as id, 1000 * unix_timestamp(now(3)) as now',
-  `show variables where variable_name in ('wsrep_on', ${SERVER_VARIABLES.map((name) => `'${name}'`).join(', ')})`,
+  `show variables where variable_name in (${[...CLUSTER_VARIABLES, ...SERVER_VARIABLES].map((name) => `'${name}'`).join(', ')})`,
   "show global status where variable_name in ('Uptime', 'wsrep_gcomm_uuid', 'wsrep_cluster_state_uuid')",
 ]
 
-/** A row of `show variables` and `show status`. */
-export interface Variable {
-  Variable_name: string
-  Value: string
-}
-
-export function identityIn(own: { id: number; now: string } | undefined, variables: readonly Variable[]) {
-  const values = new Map(variables.map(({ Variable_name, Value }) => [Variable_name, String(Value)]))
+export function identityIn(own: { id: number; now: string } | undefined, values: Values): SessionIdentity {
   const value = (name: string) => values.get(name) ?? ''
   const isNode = value('wsrep_on') === 'ON'
   const ids = SERVER_VARIABLES.map(value)

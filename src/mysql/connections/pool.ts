@@ -1,13 +1,15 @@
 import type { Duplex } from 'node:stream'
 import { createPool } from 'mysql2'
-import type { PoolConnection } from 'mysql2/promise'
+import type { Connection as AnyConnection, PoolConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
+import { select } from '../select.ts'
 import { isRefusal, isSwitchover, LostAnswerError, leavesConnection } from './errors.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
-import { connectionOptions, sessionSettings } from './settings.ts'
+import { CLUSTER_VARIABLES, causalSettings, connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
+import { type Variable, valuesOf } from './variables.ts'
 
 export type Connection = PoolConnection
 
@@ -22,6 +24,14 @@ export interface PoolOptions {
 const IDLE_MS = 1000
 const PING_MS = 1000
 
+/** Sends a new connection its settings. */
+async function prepare(connection: AnyConnection): Promise<void> {
+  for (const statement of sessionSettings({ lockWaitS: 2 })) await connection.query(statement)
+  const names = CLUSTER_VARIABLES.map((name) => `'${name}'`).join(', ')
+  const variables = await select<Variable>(connection, `show variables where variable_name in (${names})`)
+  for (const statement of causalSettings(valuesOf(variables))) await connection.query(statement)
+}
+
 /** Opens a pool of connections that are not known, or likely, to be dead. */
 export function openPool(target: Target, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
   const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
@@ -34,7 +44,8 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
   let succeededAt = Number.NEGATIVE_INFINITY
   let open = 0
   let busy = 0
-  // Queued before the first user's statements.
+  /** Those that have their settings. */
+  const prepared = new WeakSet<object>()
   pool.on('connection', (connection) => {
     open += 1
     // Not in its types. It has no event of its own for each way in which it ends.
@@ -44,9 +55,6 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     })
     answeredAt.set(connection, performance.now())
     openedIn.set(connection, failover.incarnation)
-    for (const statement of sessionSettings({ lockWaitS: 2 })) {
-      connection.query(statement, (error) => error && connection.destroy())
-    }
   })
 
   async function acquireAny(deadline: number): Promise<Connection> {
@@ -62,6 +70,12 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
       else if (!isRefusal(error) || performance.now() - succeededAt > IDLE_MS) health.connecting(false, error)
       throw error
     }
+  }
+
+  async function prepareOnce(connection: Connection, deadline: number): Promise<void> {
+    if (prepared.has(connection.connection)) return
+    await withTimeout(deadline - performance.now(), prepare(connection))
+    prepared.add(connection.connection)
   }
 
   async function isLive(connection: Connection, deadline: number): Promise<boolean> {
@@ -83,6 +97,12 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     async acquire(deadline: number): Promise<Connection> {
       while (true) {
         const connection = await acquireAny(deadline)
+        try {
+          await prepareOnce(connection, deadline)
+        } catch (error) {
+          connection.destroy()
+          throw error
+        }
         if (await isLive(connection, deadline)) {
           busy += 1
           return connection

@@ -1,10 +1,11 @@
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
-import { identityIn, READ_IDENTITY, type Variable } from './identity.ts'
-import { connectionOptions, sessionSettings } from './settings.ts'
+import { identityIn, READ_IDENTITY } from './identity.ts'
+import { causalSettings, connectionOptions, sessionSettings } from './settings.ts'
 import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
+import { type Variable, valuesOf } from './variables.ts'
 
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
@@ -74,11 +75,14 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
       ...READ_IDENTITY,
     ])
     const [own, ...variables] = answers.slice(-READ_IDENTITY.length)
-    const identity = identityIn(firstRow(own), variables.flatMap(rowsOf<Variable>))
+    const values = valuesOf(variables.flatMap(rowsOf<Variable>))
+    const identity = identityIn(firstRow(own), values)
     const isClustered = identity.cluster !== ''
     const isFar = await isEveryTripLong(send)
     // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
-    if (isClustered) await send(['set session autocommit = 0, wsrep_retry_autocommit = 0'])
+    const ownSettings = isClustered ? ['set session autocommit = 0, wsrep_retry_autocommit = 0'] : []
+    const forCluster = [...ownSettings, ...causalSettings(values)]
+    if (forCluster.length > 0) await send(forCluster)
     return {
       identity,
       /** Whether the server is one node of a Galera cluster. */

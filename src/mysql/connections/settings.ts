@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'mysql2'
 import { integer } from '../literals.ts'
 import type { Target } from './target.ts'
+import type { Values } from './variables.ts'
 
 /**
  * Settings of every session, whatever the server's defaults. MariaDB would read a list of 1 000 ids or more as a table,
@@ -18,6 +19,23 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
     // Not in the statement above: the variable's name differs between MySQL and MariaDB.
     'set session transaction isolation level read committed',
   ]
+}
+
+/** Variables of clusters, for `show variables`: those that the server lacks are not in its answer. */
+export const CLUSTER_VARIABLES = ['wsrep_on', 'group_replication_consistency']
+
+/**
+ * Settings of a session by which it finds all that was committed before on another node of a cluster: on Galera its
+ * transactions and reads wait until their node has it, on Group Replication those after a failover until the new primary
+ * has it. An operator's stricter setting is kept.
+ *
+ * @param values of `CLUSTER_VARIABLES`, by name
+ */
+export function causalSettings(values: Values): string[] {
+  if (values.get('wsrep_on') === 'ON') return ['set session wsrep_sync_wait = @@session.wsrep_sync_wait | 7']
+  if (values.get('group_replication_consistency') === 'EVENTUAL')
+    return ["set session group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'"]
+  return []
 }
 
 export function connectionOptions(target: Target, connectTimeoutMs: number) {

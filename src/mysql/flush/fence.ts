@@ -116,7 +116,8 @@ export function openFencedConnection(
 
 /**
  * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
- * 0 there, and it would commit what an earlier transaction left.
+ * 0 there, and it would commit what an earlier transaction left. There the second also waits until its node has all that
+ * was committed on others before; if it doesn't in time, the error is that of a locked row, 1205.
  */
 export function begin({ session, fence: { id, seq, epoch } }: Fenced): Step[] {
   const raise = `update fence
@@ -124,7 +125,10 @@ export function begin({ session, fence: { id, seq, epoch } }: Fenced): Step[] {
        found = null,
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
-  return [{ statement: session.isClustered ? 'rollback' : 'start transaction' }, { statement: raise }]
+  return [
+    { statement: session.isClustered ? 'rollback' : 'start transaction' },
+    { statement: raise, isFirst: true },
+  ]
 }
 
 /** Whether the answers to `begin` show that `seq` was what this writer left it at. */
@@ -191,13 +195,12 @@ export async function rollBack(session: Session): Promise<void> {
 async function fenceAndRead(session: Session, { id }: Fence) {
   const own = `from fence where id = ${integer(id)}`
   const answers = await session.send([
-    ...(session.isClustered ? ['set session wsrep_sync_wait = 7', 'rollback'] : ['start transaction']),
+    session.isClustered ? 'rollback' : 'start transaction',
     `update fence set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
     `select seq, epoch, found ${own}`,
     // As in a flush: this must be the transaction that incremented `epoch`.
     failUnless(`coalesce((select epoch ${own}), last_insert_id()) = last_insert_id()`),
     'commit',
-    ...(session.isClustered ? ['set session wsrep_sync_wait = 0'] : []),
   ])
   const row = answers
     .flatMap(rowsOf<Omit<Fence, 'id'> & { found: string | null }>)

@@ -6,6 +6,8 @@ export interface Step {
   statement: string
   /** The key of the only row or claim that the statement is for. */
   owner?: string | undefined
+  /** Whether its failure concerns the whole transaction: no row, and no claim. */
+  isFirst?: boolean
   /** Reads the answer to a select, as rows of the type that `select` was called with. */
   readRows?: ((rows: never[]) => void) | undefined
   /** Reads the answer to any other statement. */

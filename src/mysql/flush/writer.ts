@@ -211,6 +211,8 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     await rollBack(session)
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
     const { cause } = error
+    // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
+    if (sent[error.index]?.isFirst) return { kind: 'failed', cause }
     // From `keepFound`.
     if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'withdrawn' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
