@@ -5,7 +5,8 @@ import { listen } from './http/server.ts'
 import { createAggregate, withWorker } from './metrics/aggregate.ts'
 import { openMetrics } from './metrics/metrics.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
-import { describeTarget, type Target } from './mysql/connections/target.ts'
+import { openHosts } from './mysql/connections/hosts.ts'
+import { describeTargets, type Targets } from './mysql/connections/target.ts'
 import { holdDirectory } from './mysql/privateServer/dataDirectory.ts'
 import { openPrivateDatabase } from './mysql/privateServer/open.ts'
 import { hasRoom } from './mysql/privateServer/room.ts'
@@ -46,7 +47,7 @@ export async function startApp(options: AppOptions) {
   /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
   try {
-    if (!config.target) closers.push(await holdDirectory(config.dataDir))
+    if (!config.targets) closers.push(await holdDirectory(config.dataDir))
     const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
     closers.push(front.close)
     if (config.metricsPort !== undefined) {
@@ -59,14 +60,14 @@ export async function startApp(options: AppOptions) {
       say(`Metrics: http://${config.metricsHost}:${port}/metrics`)
     }
 
-    const { target, data } = await openTarget(options, closers)
+    const { targets, target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
     front.migrate()
     await migrate(target)
 
     // It was opened first, so it would be closed last. Once it serves, it must be closed before the database.
     closers.push(front.close)
-    await front.serve(target)
+    await front.serve(targets)
     signal.throwIfAborted()
     if (isUnprotected(config.access)) say(OPEN)
     /** `data` is where the data is, for display. `drain` fails `/ready`, so that proxies use other processes. */
@@ -78,21 +79,23 @@ export async function startApp(options: AppOptions) {
 }
 
 /** Opens the HTTP server of this process, which listens from the start, and serves once it has a database. */
-export async function openServer({ config, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
+export async function openServer({ config, say, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([withWorker(await metrics.read(), 1)])
   const server = await listen({ ...config, drainMs: config.shutdownTimeoutMs / 2, version, warn })
   const closers: Closer[] = []
 
-  async function serve(target: Target): Promise<void> {
+  async function serve(targets: Targets): Promise<void> {
     const { writeTimeoutMs, maxPending, keyTtlMs } = config
-    const store = openStore(target, {
+    const store = openStore(targets, {
+      acceptsLostCommits: config.acceptsLostCommits,
+      say,
       timeLimitMs: writeTimeoutMs,
       maxPending,
       keyTtlMs,
       runsJobs,
-      hasRoom: config.target ? undefined : () => hasRoom(config.dataDir),
+      hasRoom: config.targets ? undefined : () => hasRoom(config.dataDir),
       onFault,
       onReachable: (reason) =>
         warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),
@@ -126,14 +129,20 @@ const OPEN =
   'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with npm run keys.'
 
 async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]) {
-  if (config.target) {
-    await untilReady(config.target, { say, signal })
-    return { target: config.target, data: describeTarget(config.target) }
+  const { targets } = config
+  if (targets) {
+    const hosts = openHosts(targets, { acceptsLostCommits: config.acceptsLostCommits })
+    try {
+      return { targets, target: await untilReady(hosts, { say, signal }), data: describeTargets(targets) }
+    } finally {
+      hosts.close()
+    }
   }
   const { dataDir: directory, databaseMemoryMb: memoryMb, path } = config
   const server = await openPrivateDatabase({ directory, memoryMb, path, say, signal })
   closers.push(server.close)
-  return { target: server.target, data: config.dataDir }
+  const { target } = server
+  return { targets: [target] as Targets, target, data: config.dataDir }
 }
 
 /** Closes what was opened in reverse order, even if some fail. */

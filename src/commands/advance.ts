@@ -92,7 +92,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
 function openOperations(target: Target) {
   const { keyTtlMs } = readDatabaseConfig()
   const options = { maxPending: 2 * AT_ONCE, keyTtlMs, onFault: (error: unknown) => console.error(error) }
-  const store = openStore(target, {
+  const store = openStore([target], {
     ...options,
     timeLimitMs: TIME_LIMIT_MS,
     runsJobs: false,

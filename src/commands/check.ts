@@ -3,7 +3,7 @@ import type { Finding } from '../mysql/startup/finding.ts'
 import { inspect } from '../mysql/startup/inspect.ts'
 import { readConfig } from '../process/config.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
-import { withDatabase } from './database.ts'
+import { withHosts } from './database.ts'
 
 const USAGE = `Usage: nth check [--help]
 
@@ -21,13 +21,10 @@ export async function run(args: string[]): Promise<void> {
   report({ subject: 'configuration', level: 'ok', message: 'all variables are valid' })
   const fewFiles = openFilesWarning()
   if (fewFiles) report({ subject: 'open files', level: 'warning', message: fewFiles })
-  await withDatabase(
-    async (target) => {
-      for await (const finding of inspect(target, workers, AbortSignal.timeout(CHECKED_WITHIN_MS)))
-        report(finding)
-    },
-    { isPrepared: false },
-  )
+  await withHosts(async (hosts) => {
+    for await (const finding of inspect(hosts, workers, AbortSignal.timeout(CHECKED_WITHIN_MS)))
+      report(finding)
+  })
 }
 
 const CHECKED_WITHIN_MS = 60_000

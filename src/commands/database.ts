@@ -1,4 +1,5 @@
-import type { Target } from '../mysql/connections/target.ts'
+import { type Hosts, openHosts } from '../mysql/connections/hosts.ts'
+import type { Target, Targets } from '../mysql/connections/target.ts'
 import { holdDirectory } from '../mysql/privateServer/dataDirectory.ts'
 import { openPrivateDatabase, PRIVATE_DATABASE } from '../mysql/privateServer/open.ts'
 import { findRunningServer } from '../mysql/privateServer/running.ts'
@@ -9,34 +10,48 @@ import { readDatabaseConfig } from '../process/config.ts'
 const signal = new AbortController().signal
 const say = (message: string) => console.error(message)
 
-/**
- * Runs work on the configured database: of a running Nth, or else started and stopped here.
- *
- * @param isPrepared whether it is waited for and migrated first
- */
-export async function withDatabase(
-  work: (target: Target) => Promise<void>,
-  { isPrepared = true }: { isPrepared?: boolean } = {},
-): Promise<void> {
-  const { target, dataDir: directory, databaseMemoryMb: memoryMb, path } = readDatabaseConfig()
-  const running = target ?? (await findRunningServer(directory, PRIVATE_DATABASE))
-  if (running) {
-    if (isPrepared) {
-      await untilReady(running, { say, signal })
-      await migrate(running)
-    }
-    return work(running)
-  }
+/** Runs work on the configured database, which is waited for and migrated first: see `withHosts`. */
+export async function withDatabase(work: (target: Target) => Promise<void>): Promise<void> {
+  await withHosts(async (hosts) => {
+    const target = await untilReady(hosts, { say, signal })
+    await migrate(target)
+    await work(target)
+  })
+}
+
+/** Runs work on the servers of the configured database: of a running Nth, or else started and stopped here. */
+export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<void> {
+  const {
+    targets,
+    acceptsLostCommits,
+    dataDir: directory,
+    databaseMemoryMb: memoryMb,
+    path,
+  } = readDatabaseConfig()
+  const running = targets ?? targetsOf(await findRunningServer(directory, PRIVATE_DATABASE))
+  if (running) return workOn(running)
   const release = await holdDirectory(directory)
   try {
     const server = await openPrivateDatabase({ directory, memoryMb, path, say, signal })
     try {
-      if (isPrepared) await migrate(server.target)
-      await work(server.target)
+      await workOn([server.target])
     } finally {
       await server.close()
     }
   } finally {
     await release()
   }
+
+  async function workOn(targets: Targets): Promise<void> {
+    const hosts = openHosts(targets, { acceptsLostCommits, say })
+    try {
+      await work(hosts)
+    } finally {
+      hosts.close()
+    }
+  }
+}
+
+function targetsOf(target: Target | undefined): Targets | undefined {
+  return target && [target]
 }

@@ -3,6 +3,7 @@ import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
 import { openDatabase } from '../mysql/connections/database.ts'
 import { createFailoverDetector } from '../mysql/connections/failover.ts'
 import { silentHealth } from '../mysql/connections/health.ts'
+import { openHosts } from '../mysql/connections/hosts.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import { withDatabase } from './database.ts'
 import { type KeysCommand, parseKeysCommand, USAGE } from './keysArguments.ts'
@@ -18,7 +19,7 @@ export async function run(args: string[]): Promise<void> {
 
 async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: Target): Promise<void> {
   const onFault = (error: unknown) => console.error(error)
-  const database = openDatabase(target, {
+  const database = openDatabase(openHosts([target]), {
     timeLimitMs: 10_000,
     maxPending: 10,
     health: silentHealth(),

@@ -4,7 +4,8 @@ import { openApiKeyStore } from './access/apiKeys.ts'
 import { type DatabaseOptions, openDatabase } from './connections/database.ts'
 import { createFailoverDetector } from './connections/failover.ts'
 import { createHealth } from './connections/health.ts'
-import type { Target } from './connections/target.ts'
+import { type HostsOptions, openHosts } from './connections/hosts.ts'
+import type { Targets } from './connections/target.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
 import { openCounterStore } from './counters/store.ts'
 import { writeFence } from './flush/fence.ts'
@@ -20,7 +21,7 @@ const TRIP_LIMIT_MS = 4000
 /** Time limit of a check, in milliseconds: shorter than probes usually wait. */
 const CHECK_LIMIT_MS = 800
 
-export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'> {
+export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'>, HostsOptions {
   /** Called with a reason when the database becomes unreachable, and without one when it is back. */
   onReachable: (reason?: unknown) => void
   /** Whether the disk of the database has room, where that can be seen. */
@@ -42,15 +43,25 @@ export interface DatabaseState {
 
 /** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(
-  target: Target,
-  { onReachable, onFault, keyTtlMs, hasRoom, runsJobs = true, ...limits }: StoreOptions,
+  targets: Targets,
+  {
+    onReachable,
+    onFault,
+    keyTtlMs,
+    hasRoom,
+    runsJobs = true,
+    acceptsLostCommits,
+    say,
+    ...limits
+  }: StoreOptions,
 ): Store & { close(): Promise<void>; state(): DatabaseState } {
   const health = createHealth({ onChange: onReachable, hasRoom })
-  const failover = createFailoverDetector(onFault)
+  const failover = createFailoverDetector(onFault, acceptsLostCommits)
+  const hosts = openHosts(targets, { acceptsLostCommits, say })
   const shared = { ...limits, health, failover }
-  const database = openDatabase(target, shared)
+  const database = openDatabase(hosts, shared)
   // Its own pool: changes that wait for a locked definition must not block readers.
-  const definitions = openDatabase(target, { ...shared, isForChanges: true })
+  const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
   const leaderboardSync = openLeaderboardSync(database, onFault)
   const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), onFault) : undefined
 
@@ -60,7 +71,7 @@ export function openStore(
     namespaces: openNamespaceStore(database, definitions),
     sequences: openSequenceStore(database, definitions, failover),
     openWriter: () =>
-      openWriter(target, {
+      openWriter(hosts, {
         health,
         failover,
         timeLimitMs: TRIP_LIMIT_MS,
@@ -86,6 +97,7 @@ export function openStore(
       await jobs?.close()
       await leaderboardSync.close()
       await Promise.all([database.close(), definitions.close()])
+      hosts.close()
     },
   }
 }

@@ -6,7 +6,7 @@ import { isOrigin } from '../core/access/origins.ts'
 import { networksOf } from '../http/access/addresses.ts'
 import { type AccessSettings, isUnprotected, type TokenSettings } from '../http/access/settings.ts'
 import { isLoopback } from '../http/connections/access.ts'
-import { parseTarget } from '../mysql/connections/target.ts'
+import { parseTargets } from '../mysql/connections/target.ts'
 import { LOG_LEVELS } from './logLevels.ts'
 
 const JWT_VARIABLES = ['NTH_JWT_ISSUER', 'NTH_JWT_AUDIENCE', 'NTH_JWT_JWKS_URL'] as const
@@ -19,7 +19,8 @@ const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
   PORT: whole(0, 65_535, PORT_RULE, /^\d{1,5}$/).default(4000),
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
-  DATABASE_URL: z.string().transform(tried(parseTarget)).optional(),
+  DATABASE_URL: z.string().transform(tried(parseTargets)).optional(),
+  NTH_ACCEPT_LOST_COMMITS: z.enum(['0', '1'], 'must be 0 or 1').default('0'),
   NTH_DATA_DIR: z.string().default('.nth'),
   NTH_DATABASE_MEMORY_MB: whole(32, 1_000_000).optional(),
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
@@ -62,7 +63,9 @@ const config = consistent.transform((set) => ({
   port: set.PORT,
   workers: set.WORKERS,
   /** The database to use; without one, Nth runs a private server on `dataDir`. */
-  target: set.DATABASE_URL,
+  targets: set.DATABASE_URL,
+  /** Whether a database that lacks commits is used nevertheless. */
+  acceptsLostCommits: set.NTH_ACCEPT_LOST_COMMITS === '1',
   dataDir: resolve(set.NTH_DATA_DIR),
   /** Memory for the data of the private server, in MB; undefined: by that of the machine. */
   databaseMemoryMb: set.NTH_DATABASE_MEMORY_MB,
@@ -113,8 +116,11 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
 
 /** Reads the configuration of a command that uses the database, but doesn't listen. */
 export function readDatabaseConfig(environment: NodeJS.ProcessEnv = process.env) {
-  const { target, dataDir, databaseMemoryMb, keyTtlMs, path } = readConfig({ ...environment, HOST: '' })
-  return { target, dataDir, databaseMemoryMb, keyTtlMs, path }
+  const { targets, acceptsLostCommits, dataDir, databaseMemoryMb, keyTtlMs, path } = readConfig({
+    ...environment,
+    HOST: '',
+  })
+  return { targets, acceptsLostCommits, dataDir, databaseMemoryMb, keyTtlMs, path }
 }
 
 /** A whole number within inclusive bounds. */

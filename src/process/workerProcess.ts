@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { MetricState } from '../metrics/aggregate.ts'
-import type { Target } from '../mysql/connections/target.ts'
+import type { Targets } from '../mysql/connections/target.ts'
 
 /** A message from a worker to the primary. */
 export type Report =
@@ -13,7 +13,7 @@ export type Report =
 
 /** A message from the primary to a worker. */
 export type Command =
-  | { to: 'serve'; target: Target }
+  | { to: 'serve'; targets: Targets }
   | { to: 'receive metrics'; id: number; text: string }
   | { to: 'migrate' | 'drain' | 'measure' | 'end' }
 
@@ -98,8 +98,8 @@ export function forkWorker(
     /** Tells it why it isn't ready. */
     notReady: (to: 'migrate' | 'drain') => send({ to }),
 
-    async serve(target: Target): Promise<void> {
-      send({ to: 'serve', target })
+    async serve(targets: Targets): Promise<void> {
+      send({ to: 'serve', targets })
       await reported('serving')
     },
 

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
 import { createAggregate, withWorker } from '../metrics/aggregate.ts'
-import type { Target } from '../mysql/connections/target.ts'
+import type { Targets } from '../mysql/connections/target.ts'
 import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
 
@@ -56,7 +56,7 @@ export async function openWorkers(config: Config, say: (message: string) => void
     for (const worker of living.keys()) worker.notReady(reason)
   }
 
-  async function replaceForEver(first: Worker, number: number, target: Target): Promise<void> {
+  async function replaceForEver(first: Worker, number: number, targets: Targets): Promise<void> {
     let worker = first
     let shortLived = 0
     while (true) {
@@ -71,7 +71,7 @@ export async function openWorkers(config: Config, say: (message: string) => void
       const replacement = fork(number)
       worker = replacement
       // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
-      const serving = replacement.reported('listening').then(() => replacement.serve(target))
+      const serving = replacement.reported('listening').then(() => replacement.serve(targets))
       serving.catch(() => replacement.end())
     }
   }
@@ -93,9 +93,9 @@ export async function openWorkers(config: Config, say: (message: string) => void
       close,
 
       /** Until then they respond that Nth is starting. */
-      async serve(target: Target): Promise<void> {
-        await Promise.all(workers.map((worker) => worker.serve(target)))
-        for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1, target)
+      async serve(targets: Targets): Promise<void> {
+        await Promise.all(workers.map((worker) => worker.serve(targets)))
+        for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1, targets)
       },
     }
   } catch (error) {

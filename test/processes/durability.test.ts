@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { openHosts } from '../../src/mysql/connections/hosts.ts'
 import { durabilityRisks } from '../../src/mysql/startup/durability.ts'
 import { untilReady } from '../../src/mysql/startup/ready.ts'
 import { query } from '../support/database.ts'
@@ -15,7 +16,7 @@ it('says at the start what a server can lose, and refuses one that could not tak
   async function told(...settings: string[]): Promise<string[]> {
     await query(server, ...settings.map((setting) => `set global ${setting}`))
     const lines: string[] = []
-    await untilReady(target, { say: (line) => lines.push(line), signal })
+    await untilReady(openHosts([target]), { say: (line) => lines.push(line), signal })
     return lines
   }
 

@@ -4,6 +4,7 @@ import { inject } from 'vitest'
 import { type Database, openDatabase } from '../../src/mysql/connections/database.ts'
 import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
 import { silentHealth } from '../../src/mysql/connections/health.ts'
+import { openHosts } from '../../src/mysql/connections/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { onFinished } from './openOnce.ts'
@@ -39,7 +40,7 @@ export async function freshDatabase(
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
   const failover = createFailoverDetector(() => undefined)
-  const database = openDatabase(target, {
+  const database = openDatabase(openHosts([target]), {
     timeLimitMs: 10_000,
     maxPending: 100,
     health: silentHealth(),

@@ -14,11 +14,12 @@ export interface TestNthOptions {
   now: () => Date
   /** Off, unless a test is about them: they count by the database's clock, and tests count statements. */
   runsJobs: boolean
+  acceptsLostCommits: boolean
 }
 
 /** A store alone, which the test closes. */
 export function openTestStore(target: Target, timeLimitMs = 10_000) {
-  return openStore(target, {
+  return openStore([target], {
     timeLimitMs,
     maxPending: 100,
     keyTtlMs: 1000,
@@ -33,14 +34,22 @@ let opened = 0
 
 /** The core on a database, without HTTP, closed when the test has finished. */
 export function openTestNth(target: Target, options: Partial<TestNthOptions> = {}) {
-  const { timeoutMs = 10_000, maxPending = 10_000, keyTtlMs = DAY_MS, runsJobs = false, now } = options
+  const {
+    timeoutMs = 10_000,
+    maxPending = 10_000,
+    keyTtlMs = DAY_MS,
+    runsJobs = false,
+    now,
+    acceptsLostCommits,
+  } = options
   const faults: unknown[] = []
   const said: string[] = []
-  const store = openStore(target, {
+  const store = openStore([target], {
     timeLimitMs: timeoutMs,
     maxPending,
     keyTtlMs,
     runsJobs,
+    acceptsLostCommits,
     onReachable: (reason) => said.push(reason ? `out of reach: ${reasonOf(reason)}` : 'back'),
     onFault: (error) => faults.push(error),
   })

@@ -4,8 +4,8 @@ import { NthError, unavailable } from '../../core/errors.ts'
 import { integer } from '../literals.ts'
 import { failureOf, isUnwritable, LostAnswerError } from './errors.ts'
 import { afterSwitchover } from './health.ts'
+import type { Hosts } from './hosts.ts'
 import { type Connection, openPool, type PoolOptions } from './pool.ts'
-import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
 
 export type { Connection }
@@ -31,10 +31,10 @@ const SHORTEST_ATTEMPT_MS = 1000
 const IDLE_TRANSACTION_S = 3
 
 /** Runs work on pooled connections, and translates its errors. */
-export function openDatabase(target: Target, options: DatabaseOptions) {
+export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
   const { timeLimitMs, maxPending, isForChanges, health } = options
   const connections = isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
-  const pool = openPool(target, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
+  const pool = openPool(hosts, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
   const deadlineNow = () => performance.now() + timeLimitMs
   let pending = 0
 

@@ -26,9 +26,22 @@ export class LostAnswerError extends Error {
   override readonly name = 'LostAnswerError'
 }
 
+/** A server, or all of them, must not be used now: asked again, it may. */
+export class UnusableDatabaseError extends Error {
+  override readonly name = 'UnusableDatabaseError'
+  /** Whether only the operator can change that. */
+  readonly isFinal: boolean
+
+  constructor(message: string, { isFinal = false }: { isFinal?: boolean } = {}) {
+    super(message)
+    this.isFinal = isFinal
+  }
+}
+
 /** Classifies an error of the server, the driver or a socket. */
 export function failureOf(error: unknown) {
   if (error instanceof LostAnswerError) return 'lost'
+  if (error instanceof UnusableDatabaseError) return 'refused'
   if (isServerError(error)) return FAILURES[classOf(error) ?? 'OTHERS']
   if (!(error instanceof Error)) return 'fault'
   const { errno, code, fatal }: DriverError = error

@@ -1,3 +1,4 @@
+import { UnusableDatabaseError } from './errors.ts'
 import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
 
 /**
@@ -5,17 +6,24 @@ import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
  * server reuses the ids of lost rows for other rows, so nothing that was read before may be used any more.
  *
  * Invariant: a flush only uses rows that were read in the current incarnation.
+ *
+ * Numbers that were lost would be reissued. So nothing is sent to a database that has lost some, until an operator has
+ * started this process again, or has accepted that from the beginning.
  */
 export type FailoverDetector = ReturnType<typeof createFailoverDetector>
 
-/** @param report called with errors about numbers that were lost, or may be */
-export function createFailoverDetector(report: (error: Error) => void) {
+/**
+ * @param report called with errors about numbers that were lost, or may be
+ * @param acceptsLostCommits whether a database that has lost some is used nevertheless
+ */
+export function createFailoverDetector(report: (error: Error) => void, acceptsLostCommits = false) {
   let incarnation = 0
+  let loss: string | undefined
   let latest: SessionIdentity | undefined
 
-  function invalidate(loss?: string): void {
+  function invalidate(notice?: string): void {
     incarnation++
-    if (loss) report(new Error(`${loss} All rows and definitions are read again.`))
+    if (notice) report(new Error(notice))
   }
 
   return {
@@ -35,12 +43,25 @@ export function createFailoverDetector(report: (error: Error) => void) {
       else if (before.cluster === '') invalidate()
     },
 
-    /** Called when the database lacks what a writer has committed. */
-    lost() {
-      invalidate('The database lacks changes that it had committed: their numbers will be reissued.')
+    /**
+     * Called when the database lacks what a writer has committed.
+     *
+     * @param what how much, as the end of a sentence
+     */
+    lost(what: string) {
+      loss = `The database lacks changes that it had committed: ${what}.`
+      invalidate(`${loss} ${acceptsLostCommits ? REISSUED : STOPPED}`)
+    },
+
+    /** @throws {UnusableDatabaseError} if the database has lost changes, unless that is accepted */
+    assertWhole() {
+      if (loss !== undefined && !acceptsLostCommits) throw new UnusableDatabaseError(loss)
     },
   }
 }
 
 const ANOTHER_SERVER =
-  'The connection reached another database server. Numbers that it had not received yet will be reissued.'
+  'The connection reached another database server. All rows and definitions are read again.'
+const REISSUED = 'Their numbers will be reissued, as NTH_ACCEPT_LOST_COMMITS allows.'
+const STOPPED =
+  'It is not used any more, as their numbers would be reissued: restore it, or move the numbers on with nth restore --advance; then start Nth again.'

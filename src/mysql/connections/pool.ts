@@ -1,12 +1,20 @@
 import type { Duplex } from 'node:stream'
-import { createPool } from 'mysql2'
+import { createPool, type Pool } from 'mysql2'
 import type { Connection as AnyConnection, PoolConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
 import { select } from '../select.ts'
-import { isRefusal, isSwitchover, LostAnswerError, leavesConnection } from './errors.ts'
+import {
+  isRefusal,
+  isSwitchover,
+  LostAnswerError,
+  leavesConnection,
+  UnusableDatabaseError,
+} from './errors.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
+import type { Hosts } from './hosts.ts'
 import { CLUSTER_VARIABLES, causalSettings, connectionOptions, sessionSettings } from './settings.ts'
+import { readStanding } from './standing.ts'
 import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
@@ -24,8 +32,9 @@ export interface PoolOptions {
 const IDLE_MS = 1000
 const PING_MS = 1000
 
-/** Sends a new connection its settings. */
-async function prepare(connection: AnyConnection): Promise<void> {
+/** Asks a new connection whether its server can be used, and sends it its settings. */
+async function prepare(connection: AnyConnection, target: Target, hosts: Hosts): Promise<void> {
+  hosts.check(target, await readStanding((statement) => select(connection, statement)))
   for (const statement of sessionSettings({ lockWaitS: 2 })) await connection.query(statement)
   const names = CLUSTER_VARIABLES.map((name) => `'${name}'`).join(', ')
   const variables = await select<Variable>(connection, `show variables where variable_name in (${names})`)
@@ -33,9 +42,9 @@ async function prepare(connection: AnyConnection): Promise<void> {
 }
 
 /** Opens a pool of connections that are not known, or likely, to be dead. */
-export function openPool(target: Target, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
-  const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
-  const promised = pool.promise()
+export function openPool(hosts: Hosts, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
+  /** The driver's pool, which leads to one server. */
+  let used: { pool: Pool; target: Target; version: number } | undefined
   const answeredAt = new WeakMap<object, number>()
   /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
   const openedIn = new WeakMap<object, number>()
@@ -46,35 +55,60 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
   let busy = 0
   /** Those that have their settings. */
   const prepared = new WeakSet<object>()
-  pool.on('connection', (connection) => {
-    open += 1
-    // Not in its types. It has no event of its own for each way in which it ends.
-    const { stream } = connection as unknown as { stream: Duplex }
-    stream.once('close', () => {
-      open -= 1
+
+  /** The pool of the current server. Connections to another one are closed, idle ones at once. */
+  async function currentPool() {
+    const target = await hosts.current()
+    if (used?.target === target && used.version === hosts.version) return used
+    used?.pool.end(() => undefined)
+    const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
+    pool.on('connection', (connection) => {
+      open += 1
+      // Not in its types. It has no event of its own for each way in which it ends.
+      const { stream } = connection as unknown as { stream: Duplex }
+      stream.once('close', () => {
+        open -= 1
+      })
+      answeredAt.set(connection, performance.now())
+      openedIn.set(connection, failover.incarnation)
     })
-    answeredAt.set(connection, performance.now())
-    openedIn.set(connection, failover.incarnation)
-  })
+    used = { pool, target, version: hosts.version }
+    return used
+  }
 
   async function acquireAny(deadline: number): Promise<Connection> {
-    const acquired = promised.getConnection()
+    failover.assertWhole()
+    const choosing = currentPool()
+    const acquired = choosing.then(({ pool }) => pool.promise().getConnection())
     try {
       const connection = await withTimeout(deadline - performance.now(), acquired)
+      const { target } = await choosing
+      await prepareOnce(connection, target, deadline)
       health.connecting(true)
       return connection
     } catch (error) {
       // It may still be opened, after the wait for it has ended.
       if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
+      if (used) hosts.suspect(used.target)
       // The server may refuse an additional connection while the others work.
-      else if (!isRefusal(error) || performance.now() - succeededAt > IDLE_MS) health.connecting(false, error)
+      if (
+        error instanceof UnusableDatabaseError ||
+        !isRefusal(error) ||
+        performance.now() - succeededAt > IDLE_MS
+      )
+        health.connecting(false, error)
       throw error
     }
   }
 
-  async function prepareOnce(connection: Connection, deadline: number): Promise<void> {
+  async function prepareOnce(connection: Connection, target: Target, deadline: number): Promise<void> {
     if (prepared.has(connection.connection)) return
-    await withTimeout(deadline - performance.now(), prepare(connection))
+    try {
+      await withTimeout(deadline - performance.now(), prepare(connection, target, hosts))
+    } catch (error) {
+      connection.destroy()
+      throw error
+    }
     prepared.add(connection.connection)
   }
 
@@ -97,12 +131,6 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     async acquire(deadline: number): Promise<Connection> {
       while (true) {
         const connection = await acquireAny(deadline)
-        try {
-          await prepareOnce(connection, deadline)
-        } catch (error) {
-          connection.destroy()
-          throw error
-        }
         if (await isLive(connection, deadline)) {
           busy += 1
           return connection
@@ -119,6 +147,7 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
         answeredAt.set(connection.connection, succeededAt)
       } else if (error instanceof LostAnswerError || isSwitchover(error)) {
         failedAt = performance.now()
+        if (used) hosts.suspect(used.target)
       }
       // The work itself throws NthErrors.
       const isUsable = error === undefined || error instanceof NthError || leavesConnection(error)
@@ -130,6 +159,10 @@ export function openPool(target: Target, { connections, connectTimeoutMs, health
     state: () => ({ open, busy }),
 
     /** A connection that is lost meanwhile is closed, too. */
-    close: () => promised.end().catch(() => undefined),
+    close: async () =>
+      used?.pool
+        .promise()
+        .end()
+        .catch(() => undefined),
   }
 }

@@ -1,29 +1,35 @@
 import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
+import type { Hosts } from './hosts.ts'
 import { isSurelySameRun } from './identity.ts'
 import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
 import type { Target } from './target.ts'
 
-export interface ReconnectingSessionOptions extends SessionOptions {
+export interface ReconnectingSessionOptions extends Omit<SessionOptions, 'check'> {
   health: Health
   failover: FailoverDetector
 }
 
 /** Opens a session when it is needed, and again whenever it is lost. */
-export function openReconnectingSession(target: Target, options: ReconnectingSessionOptions) {
+export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessionOptions) {
   const { health, failover } = options
   let latest: Session | undefined
   let incarnation = failover.incarnation
+  let version = hosts.version
 
   return {
     /** @throws the reason why it can't be opened */
     async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== failover.incarnation) latest?.drop()
-      if (latest?.isOpen()) return latest
+      if (incarnation !== failover.incarnation || version !== hosts.version) latest?.drop()
+      let target: Target | undefined
       try {
-        const session = await openSession(target, options)
+        failover.assertWhole()
+        if (latest?.isOpen()) return latest
+        target = await hosts.current()
+        version = hosts.version
+        const session = await openSession(target, { ...options, check: hosts.check })
         // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
         // numbers its connections from the start, so it must be certain that it is the same run.
         if (latest && isSurelySameRun(latest.identity, session.identity)) {
@@ -36,6 +42,7 @@ export function openReconnectingSession(target: Target, options: ReconnectingSes
         health.connecting(true)
         return session
       } catch (error) {
+        if (target) hosts.suspect(target)
         health.connecting(false, error)
         throw error
       }

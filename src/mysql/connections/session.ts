@@ -3,6 +3,7 @@ import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
 import { identityIn, READ_IDENTITY } from './identity.ts'
 import { causalSettings, connectionOptions, sessionSettings } from './settings.ts'
+import { readStanding, type Standing } from './standing.ts'
 import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
@@ -17,6 +18,8 @@ export interface SessionOptions {
   timeLimitMs: number
   /** How long the server keeps an idle session and its locks, in seconds. */
   idleLimitS: number
+  /** Throws an error if the server must not be used. */
+  check?: ((target: Target, standing: Standing) => void) | undefined
 }
 
 export class FailedStatement extends Error {
@@ -37,7 +40,7 @@ export function unlessLost(error: unknown): void {
 }
 
 /** @throws the reason why it can't be opened */
-export async function openSession(target: Target, { timeLimitMs, idleLimitS }: SessionOptions) {
+export async function openSession(target: Target, { timeLimitMs, idleLimitS, check }: SessionOptions) {
   const connection = createConnection({ ...connectionOptions(target, timeLimitMs), multipleStatements: true })
   let isOpen = true
   const markClosed = () => {
@@ -69,6 +72,7 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS }: S
   }
 
   try {
+    check?.(target, await readStanding(async (statement) => rowsOf((await send([statement]))[0])))
     const answers = await send([
       ...sessionSettings({ lockWaitS: 1 }),
       `set session wait_timeout = ${integer(idleLimitS)}`,

@@ -3,11 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fenceReadMeasure } from '../../core/measures.ts'
 import { DAY_MS } from '../../core/time/calendar.ts'
 import { ER } from '../connections/errors.ts'
+import type { Hosts } from '../connections/hosts.ts'
 import { isSameDatabase } from '../connections/identity.ts'
 import type { Connection } from '../connections/pool.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { type Answer, rowsOf, type Session, unlessLost } from '../connections/session.ts'
-import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import type { Step } from './steps.ts'
 
@@ -34,13 +34,15 @@ const RETRY_PAUSE_MS = 50
  * @param isBusy whether a flush is using it, so that it needs no heartbeat
  */
 export function openFencedConnection(
-  target: Target,
+  hosts: Hosts,
   options: ReconnectingSessionOptions,
   isBusy: () => boolean,
 ) {
   const { failover, idleLimitS } = options
-  const reconnecting = openReconnectingSession(target, options)
+  const reconnecting = openReconnectingSession(hosts, options)
   let fence: Fence | undefined
+  /** The last one, whose last transaction may or may not have been committed. */
+  let left: Fence | undefined
   let touchedAt = performance.now()
   const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
 
@@ -58,10 +60,21 @@ export function openFencedConnection(
     sent.then(() => sweep(session)).catch(session.drop)
   }
 
+  /** Reports a fence that is behind what its writer was told. */
+  async function compare(session: Session, { id, seq }: Fence): Promise<void> {
+    const answers = await session.send([`select seq from fence where id = ${integer(id)}`, 'commit'])
+    const found = answers.flatMap(rowsOf<Pick<Fence, 'seq'>>)[0]?.seq
+    // One of a process that was frozen for days was deleted by another.
+    const isSwept = found === undefined && performance.now() - touchedAt > RETENTION_DAYS * DAY_MS
+    if (!isSwept && (found ?? -1) < seq) failover.lost(lackOf({ seq }, found))
+  }
+
   return {
     /** @throws the reason why it can't be opened */
     async open(): Promise<Fenced> {
       const session = await reconnecting.session()
+      if (left) await compare(session, left)
+      left = undefined
       if (!fence) {
         // The range of `randomInt`, large enough that no id is ever used twice.
         const id = randomInt(1, 2 ** 48 - 1)
@@ -89,7 +102,10 @@ export function openFencedConnection(
           const found = await fenceAndRead(session, used.fence)
           if (found) used.fence.epoch = found.epoch
           if (found?.seq === seq + 1) return { isCommitted: true, kept: found.kept }
-          if (found?.seq !== seq) failover.lost()
+          if (found?.seq !== seq) {
+            failover.lost(lackOf(used.fence, found?.seq))
+            fence = undefined
+          }
           // Another server may still receive the transaction.
           const isRolledBack = found?.seq === seq && isSameDatabase(used.session.identity, session.identity)
           return isRolledBack ? { isCommitted: false } : undefined
@@ -104,6 +120,13 @@ export function openFencedConnection(
 
     /** Leaves the fence for another one: its `seq` is not known any more. */
     leaveFence() {
+      left = fence
+      fence = undefined
+    },
+
+    /** Reports that the fence is not as this writer left it, if so, and leaves it for another one. */
+    async replaceFence({ session, fence: used }: Fenced) {
+      await compare(session, used)
       fence = undefined
     },
 
@@ -112,6 +135,11 @@ export function openFencedConnection(
       await reconnecting.close()
     },
   }
+}
+
+function lackOf({ seq }: Pick<Fence, 'seq'>, found: number | undefined): string {
+  if (found === undefined) return 'a writer of this process had committed there, and its row is missing'
+  return `it has ${found} of the ${seq} transactions of a writer of this process`
 }
 
 /**

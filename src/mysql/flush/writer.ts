@@ -1,9 +1,9 @@
 import type { Decision, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
+import type { Hosts } from '../connections/hosts.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
-import type { Target } from '../connections/target.ts'
 import type { CounterRecord } from '../counters/record.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
 import {
@@ -44,14 +44,14 @@ const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
  * Only the answers OK and "deadlock" decide the outcome of a COMMIT. After any other, the fence is read on a new
  * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
  */
-export function openWriter(target: Target, options: WriterOptions): Writer {
+export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
   const { failover, onChanged, onFault } = options
   const reportWriting = afterSwitchover(options.health.writing)
   const hidden = new Set<number>()
   let isTriggered = false
   let onePerStatement = false
   let isBusy = false
-  const connection = openFencedConnection(target, options, () => isBusy)
+  const connection = openFencedConnection(hosts, options, () => isBusy)
 
   return {
     async flush(flush) {
@@ -86,7 +86,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       if (flush.isImpatient) {
         steps = [...begin(fenced), ...tryLocks(members, flush.claims)]
         const answers = await send(session, steps)
-        if (!hasBegun(answers)) return await lose(session)
+        if (!hasBegun(answers)) return await lose(fenced)
         const missing = withoutLock(members.counters, answers)
         if (missing.length > 0) {
           const keys = await splitMissing(session, missing)
@@ -96,7 +96,7 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
       }
       steps = [...(flush.isImpatient ? [] : begin(fenced)), ...lockAndRead(members, flush, form)]
       const answers = await send(session, steps)
-      if (!flush.isImpatient && !hasBegun(answers)) return await lose(session)
+      if (!flush.isImpatient && !hasBegun(answers)) return await lose(fenced)
       readAnswers(steps, answers)
       if (members.claimed + members.earlier.length !== flush.claims.length) {
         await rollBack(session)
@@ -191,11 +191,10 @@ export function openWriter(target: Target, options: WriterOptions): Writer {
     return { kind: 'committed', kept }
   }
 
-  /** The database lacks what this writer has committed. */
-  async function lose(session: Session): Promise<Outcome> {
-    connection.leaveFence()
-    failover.lost()
-    await rollBack(session)
+  /** The fence is not as this writer left it. */
+  async function lose(fenced: Fenced): Promise<Outcome> {
+    await rollBack(fenced.session)
+    await connection.replaceFence(fenced)
     return { kind: 'stale' }
   }
 

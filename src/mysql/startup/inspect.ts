@@ -1,5 +1,6 @@
 import type { Connection } from 'mysql2/promise'
 import { reasonOf } from '../connections/errors.ts'
+import type { Hosts } from '../connections/hosts.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
@@ -30,14 +31,15 @@ const TRIALS: readonly (readonly [right: string, statement: string])[] = [
 ]
 
 /** Inspects a database for an operator, a finding at a time. Like the start, it creates a missing database. */
-export async function* inspect(
-  target: Target,
-  workers: number,
-  signal: AbortSignal,
-): AsyncGenerator<Finding> {
+export async function* inspect(hosts: Hosts, workers: number, signal: AbortSignal): AsyncGenerator<Finding> {
   const risks: string[] = []
+  let target: Target
   try {
-    await untilReady(target, { say: (text) => risks.push(text), signal, timeoutMs: ANSWERS_WITHIN_MS })
+    target = await untilReady(hosts, {
+      say: (text) => risks.push(text),
+      signal,
+      timeoutMs: ANSWERS_WITHIN_MS,
+    })
   } catch (error) {
     yield { subject: 'database', level: 'error', message: (error as Error).message }
     return

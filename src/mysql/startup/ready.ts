@@ -1,8 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { escapeId } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
-import { ER, failureOf, hasErrorNumber, isLockout, reasonOf } from '../connections/errors.ts'
-import { describeTarget, type Target } from '../connections/target.ts'
+import {
+  ER,
+  failureOf,
+  hasErrorNumber,
+  isLockout,
+  reasonOf,
+  UnusableDatabaseError,
+} from '../connections/errors.ts'
+import type { Hosts } from '../connections/hosts.ts'
+import { describeTargets, type Target } from '../connections/target.ts'
 import { select } from '../select.ts'
 import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
 
@@ -18,12 +26,13 @@ const POLL_MS = 500
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Waits until the server answers, creates a missing database, and checks that Nth supports the server and its settings.
+ * Waits until a server answers that can be used, creates a missing database, and checks that Nth supports the server and its settings.
  *
+ * @returns that server
  * @throws {Error} stating what is wrong and what to do
  */
-export async function untilReady(target: Target, options: ReadyOptions): Promise<void> {
-  const connection = await connect(target, options)
+export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<Target> {
+  const { connection, target } = await connect(hosts, options)
   try {
     await makeDatabase(connection, target.database)
     const [row] = await select<{ version: string }>(connection, 'select version() as version')
@@ -34,22 +43,25 @@ export async function untilReady(target: Target, options: ReadyOptions): Promise
     const settings = await readDurabilitySettings(connection)
     assertWritable(settings)
     for (const risk of durabilityRisks(settings)) options.say(risk)
+    return target
   } finally {
     await connection.end()
   }
 }
 
 /** Connects without selecting the database, which may not exist yet. */
-async function connect(target: Target, { say, signal, timeoutMs = TIMEOUT_MS }: ReadyOptions) {
-  const { database: _, ...server } = target
-  const where = describeTarget(target)
+async function connect(hosts: Hosts, { say, signal, timeoutMs = TIMEOUT_MS }: ReadyOptions) {
+  const where = describeTargets(hosts.targets)
   const deadline = performance.now() + timeoutMs
   let isFirst = true
   while (true) {
     signal.throwIfAborted()
     try {
-      return await createConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS })
+      const target = await hosts.choose()
+      const { database: _, ...server } = target
+      return { target, connection: await createConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS }) }
     } catch (error) {
+      if (error instanceof UnusableDatabaseError && error.isFinal) throw error
       if (failureOf(error) === 'fault' || isLockout(error)) {
         throw new Error(`The database ${where} refuses the connection: ${reasonOf(error)}.`, { cause: error })
       }

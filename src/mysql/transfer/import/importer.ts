@@ -5,6 +5,7 @@ import { type Connection, inTransaction, openDatabase } from '../../connections/
 import { ER, failureOf, hasErrorNumber } from '../../connections/errors.ts'
 import { createFailoverDetector } from '../../connections/failover.ts'
 import { silentHealth } from '../../connections/health.ts'
+import { openHosts } from '../../connections/hosts.ts'
 import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
 import { ChangedMeanwhileError, type ImportContext } from './context.ts'
@@ -30,7 +31,7 @@ export type Importer = ReturnType<typeof openImporter>
  * An entry that was applied before changes nothing: so a batch may run twice, and an import may be repeated.
  */
 export function openImporter(target: Target, options: Options & { isDryRun: boolean }) {
-  const database = openDatabase(target, {
+  const database = openDatabase(openHosts([target]), {
     timeLimitMs: TIME_LIMIT_MS,
     maxPending: 10,
     isForChanges: true,
