@@ -27,7 +27,7 @@ export async function runWorker(options: ServerOptions): Promise<void> {
   async function execute(command: Command): Promise<void> {
     switch (command.to) {
       case 'serve':
-        await server?.serve(command.target)
+        await server?.serve(command.targets)
         if (server) await report({ state: 'serving', url: server.url })
         return
       case 'receive metrics':

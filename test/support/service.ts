@@ -16,10 +16,10 @@ export interface Service extends Client {
 /** The whole service on a free port, ended when the test has finished. */
 export async function startService(
   options: Partial<
-    Pick<Config, 'target' | 'allowedOrigins' | 'access' | 'writeTimeoutMs' | 'maxPending' | 'maxStreams'>
-  > = {},
+    Pick<Config, 'allowedOrigins' | 'access' | 'writeTimeoutMs' | 'maxPending' | 'maxStreams'>
+  > & { target?: Target } = {},
 ): Promise<Service> {
-  const target = options.target ?? (await freshDatabase())
+  const { target = await freshDatabase(), ...settings } = options
   const faults: unknown[] = []
   const warnings: string[] = []
   const app = await startApp({
@@ -27,7 +27,8 @@ export async function startService(
       host: '127.0.0.1',
       port: 0,
       workers: 1,
-      target,
+      targets: [target],
+      acceptsLostCommits: false,
       dataDir: '',
       databaseMemoryMb: undefined,
       allowedOrigins: [],
@@ -43,7 +44,7 @@ export async function startService(
       drainDelayMs: 0,
       shutdownTimeoutMs: 20_000,
       path: '',
-      ...options,
+      ...settings,
     },
     say: () => undefined,
     warn: (message) => void warnings.push(message),

@@ -16,7 +16,8 @@ export function collectStatements(about?: string): string[] {
     }
     // What a new connection sends before its first statement, what keeps an idle one, and what goes on in the
     // background: lists by value are kept up to date, and API keys checked.
-    if (!/^\s*set session|^show variables|^do 0$|leaderboard|api_key/.test(query)) statements.push(query)
+    if (!/^\s*set session|^show (variables|global status)|^do 0$|leaderboard|api_key/.test(query))
+      statements.push(query)
   }
   const channel = tracingChannel('mysql2:query')
   channel.start.subscribe(start)
