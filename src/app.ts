@@ -90,6 +90,7 @@ export async function openServer({ config, say, warn, onFault, runsJobs, readMet
     const { writeTimeoutMs, maxPending, keyTtlMs } = config
     const store = openStore(targets, {
       acceptsLostCommits: config.acceptsLostCommits,
+      eventualReads: config.eventualReads,
       say,
       timeLimitMs: writeTimeoutMs,
       maxPending,
@@ -133,7 +134,9 @@ async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]
   if (targets) {
     const hosts = openHosts(targets, { acceptsLostCommits: config.acceptsLostCommits })
     try {
-      return { targets, target: await untilReady(hosts, { say, signal }), data: describeTargets(targets) }
+      const { writeTimeoutMs } = config
+      const target = await untilReady(hosts, { say, signal, writeTimeoutMs })
+      return { targets, target, data: describeTargets(targets) }
     } finally {
       hosts.close()
     }

@@ -17,12 +17,16 @@ export async function run(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { help: { type: 'boolean', short: 'h' } } })
   if (values.help) return void process.stdout.write(USAGE)
   // Throws an error with a line for each invalid variable.
-  const { workers } = readConfig()
+  const { workers, writeTimeoutMs } = readConfig()
   report({ subject: 'configuration', level: 'ok', message: 'all variables are valid' })
   const fewFiles = openFilesWarning()
   if (fewFiles) report({ subject: 'open files', level: 'warning', message: fewFiles })
   await withHosts(async (hosts) => {
-    for await (const finding of inspect(hosts, workers, AbortSignal.timeout(CHECKED_WITHIN_MS)))
+    for await (const finding of inspect(
+      hosts,
+      { workers, writeTimeoutMs },
+      AbortSignal.timeout(CHECKED_WITHIN_MS),
+    ))
       report(finding)
   })
 }

@@ -28,6 +28,8 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   hasRoom?: (() => Promise<boolean>) | undefined
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
+  /** Whether reads, on a cluster, may be older than what was committed on another node. Default: false. */
+  eventualReads?: boolean | undefined
   /** Age at which results under idempotency keys are swept, in milliseconds. */
   keyTtlMs: number
   /** Whether it runs scheduled jobs (default). They use the database's clock: not for tests with another clock. */
@@ -51,6 +53,7 @@ export function openStore(
     hasRoom,
     runsJobs = true,
     acceptsLostCommits,
+    eventualReads = false,
     say,
     ...limits
   }: StoreOptions,
@@ -59,7 +62,7 @@ export function openStore(
   const failover = createFailoverDetector(onFault, acceptsLostCommits)
   const hosts = openHosts(targets, { acceptsLostCommits, say })
   const shared = { ...limits, health, failover }
-  const database = openDatabase(hosts, shared)
+  const database = openDatabase(hosts, { ...shared, isCausal: !eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
   const leaderboardSync = openLeaderboardSync(database, onFault)

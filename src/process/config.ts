@@ -21,6 +21,7 @@ const variables = z.object({
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTargets)).optional(),
   NTH_ACCEPT_LOST_COMMITS: z.enum(['0', '1'], 'must be 0 or 1').default('0'),
+  NTH_CLUSTER_READS: z.enum(['causal', 'eventual'], 'must be causal or eventual').default('causal'),
   NTH_DATA_DIR: z.string().default('.nth'),
   NTH_DATABASE_MEMORY_MB: whole(32, 1_000_000).optional(),
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
@@ -66,6 +67,8 @@ const config = consistent.transform((set) => ({
   targets: set.DATABASE_URL,
   /** Whether a database that lacks commits is used nevertheless. */
   acceptsLostCommits: set.NTH_ACCEPT_LOST_COMMITS === '1',
+  /** Whether reads, on a cluster, may be older than what was committed on another node. */
+  eventualReads: set.NTH_CLUSTER_READS === 'eventual',
   dataDir: resolve(set.NTH_DATA_DIR),
   /** Memory for the data of the private server, in MB; undefined: by that of the machine. */
   databaseMemoryMb: set.NTH_DATABASE_MEMORY_MB,

@@ -15,6 +15,7 @@ export interface TestNthOptions {
   /** Off, unless a test is about them: they count by the database's clock, and tests count statements. */
   runsJobs: boolean
   acceptsLostCommits: boolean
+  eventualReads: boolean
 }
 
 /** A store alone, which the test closes. */
@@ -41,6 +42,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     runsJobs = false,
     now,
     acceptsLostCommits,
+    eventualReads,
   } = options
   const faults: unknown[] = []
   const said: string[] = []
@@ -51,6 +53,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
     keyTtlMs,
     runsJobs,
     acceptsLostCommits,
+    eventualReads,
     onReachable: (reason) => said.push(reason ? `out of reach: ${reasonOf(reason)}` : 'back'),
     onFault: (error) => faults.push(error),
   })

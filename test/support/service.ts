@@ -29,6 +29,7 @@ export async function startService(
       workers: 1,
       targets: [target],
       acceptsLostCommits: false,
+      eventualReads: false,
       dataDir: '',
       databaseMemoryMb: undefined,
       allowedOrigins: [],

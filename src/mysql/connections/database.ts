@@ -14,7 +14,7 @@ export type Database = ReturnType<typeof openDatabase>
 
 type Work<T> = (connection: Connection) => Promise<T>
 
-export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'> {
+export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover' | 'isCausal'> {
   /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */

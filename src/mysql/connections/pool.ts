@@ -26,6 +26,8 @@ export interface PoolOptions {
   connectTimeoutMs: number
   health: Health
   failover: FailoverDetector
+  /** Whether its reads find all that was committed before on another node of a cluster. Default: true. */
+  isCausal?: boolean | undefined
 }
 
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
@@ -33,16 +35,25 @@ const IDLE_MS = 1000
 const PING_MS = 1000
 
 /** Asks a new connection whether its server can be used, and sends it its settings. */
-async function prepare(connection: AnyConnection, target: Target, hosts: Hosts): Promise<void> {
+async function prepare(
+  connection: AnyConnection,
+  target: Target,
+  hosts: Hosts,
+  isCausal: boolean,
+): Promise<void> {
   hosts.check(target, await readStanding((statement) => select(connection, statement)))
   for (const statement of sessionSettings({ lockWaitS: 2 })) await connection.query(statement)
+  if (!isCausal) return
   const names = CLUSTER_VARIABLES.map((name) => `'${name}'`).join(', ')
   const variables = await select<Variable>(connection, `show variables where variable_name in (${names})`)
   for (const statement of causalSettings(valuesOf(variables))) await connection.query(statement)
 }
 
 /** Opens a pool of connections that are not known, or likely, to be dead. */
-export function openPool(hosts: Hosts, { connections, connectTimeoutMs, health, failover }: PoolOptions) {
+export function openPool(
+  hosts: Hosts,
+  { connections, connectTimeoutMs, health, failover, isCausal = true }: PoolOptions,
+) {
   /** The driver's pool, which leads to one server. */
   let used: { pool: Pool; target: Target; version: number } | undefined
   const answeredAt = new WeakMap<object, number>()
@@ -104,7 +115,7 @@ export function openPool(hosts: Hosts, { connections, connectTimeoutMs, health, 
   async function prepareOnce(connection: Connection, target: Target, deadline: number): Promise<void> {
     if (prepared.has(connection.connection)) return
     try {
-      await withTimeout(deadline - performance.now(), prepare(connection, target, hosts))
+      await withTimeout(deadline - performance.now(), prepare(connection, target, hosts, isCausal))
     } catch (error) {
       connection.destroy()
       throw error

@@ -85,6 +85,21 @@ const ASSUMPTIONS: readonly Assumption[] = [
     },
   },
   {
+    text: 'of two transactions that wait for each other, one is rolled back as a whole, the other is not',
+    otherwise: 'a flush would be applied in part',
+    level: 'error',
+    async holds({ sessions: [one, other] }) {
+      await one.send(['start transaction', set(1, '11')])
+      await other.send(['start transaction', set(2, '21')])
+      const waiting = one.send([set(2, '12'), 'commit']).catch(causeOf)
+      const crossing = other.send([set(1, '22'), 'commit']).catch(causeOf)
+      const failures = (await Promise.all([waiting, crossing])).filter((answer) => answer instanceof Error)
+      await Promise.all([one.send(['rollback']), other.send(['rollback'])])
+      const values = `${await valueIn(one)},${await valueIn(one, 2)}`
+      return failures.length === 1 && ['11,12', '22,21'].includes(values)
+    },
+  },
+  {
     text: 'a change waits for the transaction that changed its row, and continues from its result',
     otherwise: 'two callers would get the same number',
     level: 'error',
@@ -104,6 +119,19 @@ const ASSUMPTIONS: readonly Assumption[] = [
       const waiting = repeated(other, ['start transaction', read(1, 'for update'), 'commit'])
       await one.send(['do sleep(0.2)', 'commit'])
       return Number(firstRow<{ value: number }>((await waiting)[1])?.value) === 11
+    },
+  },
+  {
+    text: 'lock in share mode holds changes back, and no other such lock',
+    otherwise: 'a number could be issued by a definition that was replaced',
+    level: 'error',
+    async holds({ sessions: [one, other] }) {
+      const share = read(1, 'lock in share mode')
+      await one.send(['start transaction', share])
+      await other.send(['start transaction', share, 'rollback'])
+      const refused = await other.send(['start transaction', read(1, 'for update nowait')]).catch(causeOf)
+      await Promise.all([one.send(['rollback']), other.send(['rollback'])])
+      return hasErrorNumber(refused, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT)
     },
   },
   {
@@ -159,6 +187,25 @@ const ASSUMPTIONS: readonly Assumption[] = [
       const claim = `insert ignore into ${TABLE} (id, value) values (4, 0), (5, 0)`
       const answers = await one.send([claim, claim, 'commit'])
       return answers.map((answer) => Object(answer).affectedRows).join() === '1,0,0'
+    },
+  },
+  {
+    text: 'an update says how many rows it matched, changed or not',
+    otherwise: 'an addition of 0 would never be answered',
+    level: 'error',
+    async holds({ sessions: [one] }) {
+      const answers = await one.send([set(1, 'value'), set(9, 'value'), 'commit'])
+      return answers.map((answer) => Object(answer).affectedRows).join() === '1,0,0'
+    },
+  },
+  {
+    text: 'an insert of several rows adds to those that exist',
+    otherwise: 'totals of periods would be wrong',
+    level: 'error',
+    async holds({ sessions: [one] }) {
+      const insert = `insert into ${TABLE} (id, value) values (4, 1), (5, 2)`
+      await one.send([`${insert} on duplicate key update value = value + values(value)`, 'commit'])
+      return (await valueIn(one, 4)) === 11 && (await valueIn(one, 5)) === 2
     },
   },
   {

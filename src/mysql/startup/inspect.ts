@@ -9,6 +9,7 @@ import type { Finding } from './finding.ts'
 import { missingMigrations } from './migrate.ts'
 import { openMigrationSession } from './migrationLock.ts'
 import { untilReady } from './ready.ts'
+import { takeoverRisks } from './takeover.ts'
 
 /** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
@@ -31,7 +32,11 @@ const TRIALS: readonly (readonly [right: string, statement: string])[] = [
 ]
 
 /** Inspects a database for an operator, a finding at a time. Like the start, it creates a missing database. */
-export async function* inspect(hosts: Hosts, workers: number, signal: AbortSignal): AsyncGenerator<Finding> {
+export async function* inspect(
+  hosts: Hosts,
+  { workers, writeTimeoutMs }: { workers: number; writeTimeoutMs: number },
+  signal: AbortSignal,
+): AsyncGenerator<Finding> {
   const risks: string[] = []
   let target: Target
   try {
@@ -59,6 +64,8 @@ export async function* inspect(hosts: Hosts, workers: number, signal: AbortSigna
     yield await inspectMigrations(target)
     yield await inspectClock(connection)
     yield await inspectConnections(connection, workers)
+    for (const message of await takeoverRisks(connection, writeTimeoutMs))
+      yield { subject: 'deadline', level: 'warning', message }
   } finally {
     await connection.end()
   }

@@ -13,10 +13,13 @@ import type { Hosts } from '../connections/hosts.ts'
 import { describeTargets, type Target } from '../connections/target.ts'
 import { select } from '../select.ts'
 import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
+import { takeoverRisks } from './takeover.ts'
 
 export interface ReadyOptions {
   say: (message: string) => void
   signal: AbortSignal
+  /** Maximum wait of a caller for its change, in milliseconds; undefined: there are no callers. */
+  writeTimeoutMs?: number
   /** Maximum wait for a server that doesn't answer, in milliseconds. */
   timeoutMs?: number
 }
@@ -26,7 +29,8 @@ const POLL_MS = 500
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Waits until a server answers that can be used, creates a missing database, and checks that Nth supports the server and its settings.
+ * Waits until a server answers that can be used, creates a missing database, and checks that Nth supports the server and
+ * its settings.
  *
  * @returns that server
  * @throws {Error} stating what is wrong and what to do
@@ -43,6 +47,8 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
     const settings = await readDurabilitySettings(connection)
     assertWritable(settings)
     for (const risk of durabilityRisks(settings)) options.say(risk)
+    const { writeTimeoutMs } = options
+    if (writeTimeoutMs) for (const risk of await takeoverRisks(connection, writeTimeoutMs)) options.say(risk)
     return target
   } finally {
     await connection.end()
