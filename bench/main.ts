@@ -1,4 +1,5 @@
 import { bench } from './bench.ts'
+import { cluster } from './cluster.ts'
 import { live } from './live.ts'
 import { million } from './million.ts'
 import { mixed } from './mixed.ts'
@@ -25,6 +26,10 @@ async function main(): Promise<number> {
 async function run(options: Options): Promise<void> {
   if (options.tickets) {
     console.log(await tickets({ rounds: options.rounds, say: console.error, signal: ending.signal }))
+    return
+  }
+  if (options.cluster) {
+    console.log(await cluster({ ...options, say: console.error, signal: ending.signal }))
     return
   }
   if (options.live) {

@@ -12,6 +12,8 @@ export interface Options {
   workloads: Workload[]
   /** Whether only the million counters are measured. */
   million: boolean
+  /** Whether only one database server is measured beside clusters. */
+  cluster: boolean
   /** Whether only subscribers are measured. */
   live: boolean
   /** Whether only exports, imports, backups and restores are measured. */
@@ -34,6 +36,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --distance <ms>  how far the database is away from all systems, each way (0)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
   --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
+  --cluster        only this: one database server beside clusters, on engines of Debian's packages (10 minutes)
   --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
   --transfer       only this: a million counters exported, imported, backed up and restored (30 minutes)
   --mixed          only this: everything at once on two workers; checks memory, connections, metrics and numbers
@@ -64,6 +67,7 @@ export function readOptions(args: string[]): Options | undefined {
       tickets: { type: 'boolean', default: false },
       mixed: { type: 'boolean', default: false },
       minutes: { type: 'string', default: '10' },
+      cluster: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
       transfer: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -77,6 +81,7 @@ export function readOptions(args: string[]): Options | undefined {
     distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
     million: values.only.includes(MILLION),
     tickets: values.tickets,
+    cluster: values.cluster,
     live: values.live,
     transfer: values.transfer,
     mixed: values.mixed,
