@@ -46,6 +46,14 @@ it('finds nothing wrong with a sound database, and leaves nothing in it', async 
   expect(await query(target, "show tables like 'nth_check'")).toEqual([])
 })
 
+it('names the expansions of a later version', async () => {
+  const target = await freshDatabase()
+  await query(target, "insert into expansion values ('9999_more.sql', now())")
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  const message = 'all are applied. This version works beside 9999_more.sql of a later one'
+  expect([code, findings.migrations]).toEqual([0, `ok: ${message}`])
+})
+
 /** Engines and proxies that are not what Nth needs, each by a statement that becomes another. */
 const STRANGE: [assumption: string, of: RegExp, becomes: string][] = [
   ['has the value of last_insert_id', /last_insert_id\(value\)/, 'value'],
