@@ -5,7 +5,9 @@ import manifest from '../package.json' with { type: 'json' }
 import { readMigrations } from '../src/mysql/startup/migrationFiles.ts'
 import { FIRST_RELEASE } from './support/firstRelease.ts'
 
-const migrations = await readMigrations(pathToFileURL(`${join(import.meta.dirname, '../schema/migrations')}/`))
+const migrations = await readMigrations(
+  pathToFileURL(`${join(import.meta.dirname, '../schema/migrations')}/`),
+)
 const released = migrations.slice(0, FIRST_RELEASE.migrations.length)
 const later = migrations.slice(FIRST_RELEASE.migrations.length)
 
@@ -28,7 +30,8 @@ function orderOf(version: string): number[] {
 
 it('has the files of the first release, which state no effect', () => {
   expect(released.map(({ name }) => name)).toEqual(FIRST_RELEASE.migrations)
-  for (const migration of released) expect(migration).toMatchObject({ kind: 'contraction', oldest: undefined })
+  for (const migration of released)
+    expect(migration).toMatchObject({ kind: 'contraction', oldest: undefined })
 })
 
 it('states of each later file whether it expands, or which version it needs', () => {
