@@ -9,10 +9,13 @@ export const FIRST_RELEASE = {
   migrations: ['0001_tables.sql', '0002_running_periods.sql', '0003_one_trip.sql', '0004_api_keys.sql'],
 }
 
+/** Git refuses the repository of another user, which this checkout may be. */
+export const GIT = ['-c', 'safe.directory=*']
+
 /** Whether the history has it: a shallow clone, or a copy without a repository, doesn't. */
 export function hasFirstRelease(): boolean {
   try {
-    const args = ['cat-file', '-e', `${FIRST_RELEASE.commit}^{commit}`]
+    const args = [...GIT, 'cat-file', '-e', `${FIRST_RELEASE.commit}^{commit}`]
     execFileSync('git', args, { cwd: import.meta.dirname, stdio: 'ignore' })
     return true
   } catch {

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { cp, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { FIRST_RELEASE } from './firstRelease.ts'
+import { FIRST_RELEASE, GIT } from './firstRelease.ts'
 import { temporaryDirectory } from './nthProcess.ts'
 
 const run = promisify(execFile)
@@ -14,7 +14,7 @@ const COPIED = ['dist', 'schema']
 export async function compileFirstRelease(): Promise<string> {
   const directory = await temporaryDirectory()
   const archive = join(directory, 'release.tar')
-  await run('git', ['archive', '--output', archive, FIRST_RELEASE.commit], { cwd: ROOT })
+  await run('git', [...GIT, 'archive', '--output', archive, FIRST_RELEASE.commit], { cwd: ROOT })
   await run('tar', ['-xf', archive, '-C', directory])
   await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
   const compiler = join(ROOT, 'node_modules/.bin/tsc')
