@@ -3,12 +3,18 @@ import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { findChromium } from './test/support/chromium.mjs'
+import { hasFirstRelease } from './test/support/firstRelease.ts'
 
 const chromium = findChromium()
 
 /** Whether Galera is there, or can be fetched. */
 const hasGalera = ['/usr/lib/galera/libgalera_smm.so', '/usr/bin/apt-get'].some((path) => existsSync(path))
 
+const isUpgradable = hasFirstRelease()
+
+if (!isUpgradable && process.env.CI) {
+  throw new Error('CI needs the history of this repository for the test of upgrades: git fetch --unshallow')
+}
 if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the browser tests')
 
 /** The seed of all random tests: SEED of the environment, to repeat a run, or another one each time. */
@@ -34,6 +40,7 @@ export default defineConfig(({ mode }) => ({
     // Without a browser the rest runs; `npm test` says so before it starts.
     exclude: [
       ...(chromium ? [] : ['test/browser/**']),
+      ...(isUpgradable ? [] : ['test/processes/upgrade.test.ts']),
       ...(hasGalera ? [] : ['test/processes/cluster.test.ts']),
       ...(mode === 'fast' ? ['test/browser/**', 'test/processes/**', 'test/faults/**'] : []),
     ],

@@ -94,7 +94,7 @@ async function openNthWay(target: Target): Promise<Way> {
     onFault: (error: unknown) => console.error(error),
   }
   await migrate(target)
-  const store = openStore(target, options)
+  const store = openStore([target], options)
   const { sequences, close } = openNth(store, options)
   return {
     title: 'Nth, without HTTP',

@@ -7,11 +7,12 @@ import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { dataDirectory, startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
+import { copyWithMigration } from '../support/releases.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
 /** Runs `nth check`. Findings are by subject: their level and message. */
-function check(environment: Record<string, string>) {
+function check(environment: Record<string, string>, directory = ROOT) {
   const env = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
@@ -19,13 +20,18 @@ function check(environment: Record<string, string>) {
     ...environment,
   }
   return new Promise<{ code: number; findings: Record<string, string>; stderr: string }>((resolve) => {
-    execFile(process.execPath, ['dist/main.js', 'check'], { cwd: ROOT, env }, (error, stdout, stderr) => {
-      const lines = stdout.split('\n').flatMap((line) => {
-        const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
-        return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
-      })
-      resolve({ code: Number(error?.code ?? 0), findings: Object.fromEntries(lines), stderr })
-    })
+    execFile(
+      process.execPath,
+      ['dist/main.js', 'check'],
+      { cwd: directory, env },
+      (error, stdout, stderr) => {
+        const lines = stdout.split('\n').flatMap((line) => {
+          const [, level, subject, message] = /^(\w+) +(.{14}) (.*)$/.exec(line) ?? []
+          return subject ? [[subject.trim(), `${level}: ${message}`] as const] : []
+        })
+        resolve({ code: Number(error?.code ?? 0), findings: Object.fromEntries(lines), stderr })
+      },
+    )
   })
 }
 
@@ -44,6 +50,25 @@ it('finds nothing wrong with a sound database, and leaves nothing in it', async 
   expect(findings).toMatchObject({ ...SOUND, migrations: 'ok: all are applied' })
   expect(code).toBe(0)
   expect(await query(target, "show tables like 'nth_check'")).toEqual([])
+})
+
+it('names the expansions of a later version', async () => {
+  const target = await freshDatabase()
+  await query(target, "insert into expansion values ('9999_more.sql', now())")
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  const message = 'all are applied. This version works beside 9999_more.sql of a later one'
+  expect([code, findings.migrations]).toEqual([0, `ok: ${message}`])
+})
+
+it('says which missing migrations older servers can work beside', async () => {
+  const environment = { DATABASE_URL: urlOf(await freshDatabase()) }
+  const missing = async (text: string) =>
+    (await check(environment, await copyWithMigration('9999_more.sql', text))).findings.migrations
+  const message = 'the next start applies 9999_more.sql; back up first'
+  expect(await missing('-- expands\ndo 0;\n')).toBe(`ok: ${message}`)
+  expect(await missing('-- contracts, needs 9.0.0\ndo 0;\n')).toBe(
+    `warning: ${message}. 9999_more.sql breaks servers before 9.0.0: stop those first.`,
+  )
 })
 
 /** Engines and proxies that are not what Nth needs, each by a statement that becomes another. */

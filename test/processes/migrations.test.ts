@@ -6,7 +6,8 @@ import { pathToFileURL } from 'node:url'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { compareMigrations, migrate } from '../../src/mysql/startup/migrate.ts'
+import { withMigrationLock } from '../../src/mysql/startup/migrationLock.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { PATIENCE, privateServerWith } from '../support/privateServer.ts'
@@ -15,18 +16,21 @@ import { startProxy } from '../support/proxy.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const MIGRATIONS = join(ROOT, 'schema/migrations')
 
-/** A folder with one more migration, whose statement waits for those who read the table `namespace`. */
-async function folderWithOneMore(): Promise<URL> {
+/** Its statement waits for those who read the table `namespace`. */
+const ONE_MORE = "alter table namespace comment = 'one; more';\n"
+
+/** A folder with one more migration. */
+async function folderWithOneMore(text = ONE_MORE): Promise<URL> {
   const folder = await temporaryDirectory()
   const names = await readdir(MIGRATIONS)
   for (const name of names) await copyFile(join(MIGRATIONS, name), join(folder, name))
-  await writeFile(join(folder, '9999_more.sql'), "alter table namespace comment = 'one; more';\n")
+  await writeFile(join(folder, '9999_more.sql'), text)
   return pathToFileURL(`${folder}/`)
 }
 
 /** Migrates a database in a process of its own, which is ended by force when the test has finished. */
 function spawnMigration(target: Target, folder: URL) {
-  const script = `import { migrate } from './dist/mysql/startup/migrate.js'
+  const script = `import { compareMigrations, migrate } from './dist/mysql/startup/migrate.js'
     await migrate(${JSON.stringify(target)}, new URL(${JSON.stringify(folder)}))`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { cwd: ROOT })
   const ended = once(child, 'close')
@@ -83,6 +87,53 @@ it('refuses a database with a migration that it does not have, and changes nothi
   const { exited, errors } = spawnNth({ DATABASE_URL: urlOf(target) })
   expect(await exited).toBe(1)
   expect(errors().trim().split('\n')).toEqual([expect.stringContaining('set DATABASE_URL or NTH_DATA_DIR')])
+})
+
+it('works beside an expansion of a later version, and a later version applies it once', async () => {
+  const target = await freshDatabase()
+  const folder = await folderWithOneMore(`-- expands\n${ONE_MORE}`)
+  const applied = await Promise.all(Array.from({ length: 4 }, () => migrate(target, folder)))
+  expect(applied.flat()).toEqual(['9999_more.sql'])
+  const tables = await tablesOf(target)
+  expect(await migrate(target)).toEqual([])
+  expect(await migrate(target, folder)).toEqual([])
+  expect(await tablesOf(target)).toEqual(tables)
+  expect(await query(target, 'select name from migration')).toHaveLength(4)
+  expect(await compareMigrations(target)).toEqual({ isNew: false, missing: [], later: ['9999_more.sql'] })
+})
+
+it('goes on after a process that ended between an expansion and the note of it', async () => {
+  const target = await freshDatabase()
+  const folder = await folderWithOneMore(`-- expands\n${ONE_MORE}`)
+  await migrate(target, folder)
+  await query(target, 'delete from expansion')
+  expect(await migrate(target, folder)).toEqual(['9999_more.sql'])
+})
+
+it('changes nothing in a database that lacks nothing, such as one of 0.2.0', async () => {
+  const target = await freshDatabase()
+  await query(target, 'drop table expansion')
+  const tables = await tablesOf(target)
+  expect(await migrate(target)).toEqual([])
+  expect(await tablesOf(target)).toEqual(tables)
+})
+
+it('refuses a database that a later version has contracted while it waited', async () => {
+  const target = await freshDatabase({ migrated: false })
+  const connections = `select id from information_schema.processlist
+                        where db = '${target.database}' and info like 'select id from migration_lock%'`
+  let waiting: Promise<unknown> | undefined
+  await withMigrationLock(target, async () => {
+    waiting = migrate(target).catch(String)
+    await expect.poll(() => query(target, connections), PATIENCE).toHaveLength(1)
+    await query(
+      target,
+      'create table migration (name varbinary(255) not null primary key, applied_at datetime not null)',
+      "insert into migration values ('9999_more.sql', now())",
+    )
+  })
+  expect(await waiting).toContain("doesn't have its migration 9999_more.sql")
+  expect(Object.keys(await tablesOf(target))).toEqual(['migration', 'migration_lock'])
 })
 
 it('migrates on a cluster that denies GET_LOCK', async () => {

@@ -15,6 +15,9 @@ const NO_SUCH_THREAD = 1094
 /** Tables whose ids start at 1 in each test. */
 const NUMBERED = ['namespace', 'counter', 'sequence', 'sequence_group']
 
+/** Tables that record which files of `schema/migrations` were applied. */
+const RECORDS = ['migration', 'expansion']
+
 /** Migrated, empty databases that no test uses now. */
 const unused: Target[] = []
 
@@ -79,7 +82,7 @@ async function recycle(target: Target): Promise<void> {
   await killConnections(target)
   if (`${await schemaOf(target)}` !== `${migratedSchema}`) return drop(target)
   const tables = migratedSchema.flatMap((part) => /^table (.*)/.exec(part)?.[1] ?? [])
-  const emptied = tables.filter((table) => table !== 'migration')
+  const emptied = tables.filter((table) => !RECORDS.includes(table))
   await query(
     target,
     ...emptied.map((table) => `delete from ${table}`),
@@ -105,17 +108,23 @@ function unlessGone(error: NodeJS.ErrnoException): void {
   if (error.errno !== NO_SUCH_THREAD) throw error
 }
 
-/** Its tables, triggers and migrations, each with its kind. */
+/** Its tables, triggers, migrations and expansions, each with its kind. */
 async function schemaOf(target: Target): Promise<string[]> {
-  const rows = await query(
+  const parts = await partsOf(
     target,
     `select concat('table ', table_name) as part from information_schema.tables where table_schema = database()
      union all
-     select concat('trigger ', trigger_name) from information_schema.triggers where trigger_schema = database()
-     union all
-     select concat('migration ', convert(name using utf8mb4)) from migration`,
+     select concat('trigger ', trigger_name) from information_schema.triggers where trigger_schema = database()`,
   )
-  return rows.map(({ part }) => String(part)).toSorted()
+  for (const table of RECORDS.filter((name) => parts.includes(`table ${name}`))) {
+    const names = `select concat('${table} ', convert(name using utf8mb4)) as part from ${table}`
+    parts.push(...(await partsOf(target, names)))
+  }
+  return parts.toSorted()
+}
+
+async function partsOf(target: Target, statement: string): Promise<string[]> {
+  return (await query(target, statement)).map(({ part }) => String(part))
 }
 
 function drop({ database, ...server }: Target): Promise<void> {

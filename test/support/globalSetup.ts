@@ -5,6 +5,7 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { TestProject } from 'vitest/node'
 import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
+import { hasFirstRelease } from './firstRelease.ts'
 import type { RunLength } from './random.ts'
 import { makeTemporaryDirectory } from './temporary.ts'
 
@@ -26,6 +27,11 @@ declare module 'vitest' {
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   console.log(`Random tests: SEED=${project.getProvidedContext().seed}`)
+  if (!hasFirstRelease()) {
+    console.log(
+      'The first release is not in the history here: test/processes/upgrade.test.ts is left out. To run it: git fetch --unshallow',
+    )
+  }
   const prefix = `nth_test_${randomBytes(3).toString('hex')}_`
   project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL

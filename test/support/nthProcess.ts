@@ -24,14 +24,16 @@ export interface NthProcess extends Client {
  * Starts the built service as `npm start` does, ended by force when the test has finished.
  *
  * @param before a program and its arguments, which starts what follows
+ * @param directory where it was built: this checkout, or another version
  */
 export function spawnNth(
   environment: Record<string, string>,
   before: readonly string[] = [],
+  directory = ROOT,
 ): Omit<NthProcess, keyof Client> {
   const [program = process.execPath, ...args] = [...before, process.execPath, 'dist/main.js', 'start']
   const child = spawn(program, args, {
-    cwd: ROOT,
+    cwd: directory,
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
@@ -79,8 +81,9 @@ export function spawnNth(
 export async function startNth(
   environment: Record<string, string>,
   before?: readonly string[],
+  directory?: string,
 ): Promise<NthProcess> {
-  const started = spawnNth(environment, before)
+  const started = spawnNth(environment, before, directory)
   await started.printed('Nth is running')
   const url = /GraphQL\s+(\S+)\/graphql/.exec(started.output())?.[1] ?? ''
   return { ...started, ...clientOf(url) }

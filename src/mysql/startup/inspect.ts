@@ -6,7 +6,7 @@ import { integer } from '../literals.ts'
 import { select } from '../select.ts'
 import { inspectAssumptions } from './assumptions.ts'
 import type { Finding } from './finding.ts'
-import { missingMigrations } from './migrate.ts'
+import { compareMigrations } from './migrate.ts'
 import { openMigrationSession } from './migrationLock.ts'
 import { untilReady } from './ready.ts'
 import { takeoverRisks } from './takeover.ts'
@@ -90,10 +90,17 @@ async function inspectRights(connection: Connection): Promise<Finding> {
 async function inspectMigrations(target: Target): Promise<Finding> {
   const subject = 'migrations'
   try {
-    const missing = await missingMigrations(target)
-    const message =
-      missing.length === 0 ? 'all are applied' : `the next start applies ${missing.join(', ')}; back up first`
-    return { subject, level: 'ok', message }
+    const { isNew, missing, later } = await compareMigrations(target)
+    const others = later.length === 0 ? '' : `. This version works beside ${later.join(', ')} of a later one`
+    if (missing.length === 0) return { subject, level: 'ok', message: `all are applied${others}` }
+    const names = missing.map(({ name }) => name).join(', ')
+    const message = `the next start applies ${names}; back up first${others}`
+    const breaking = missing.flatMap((migration) =>
+      migration.kind === 'contraction' && migration.oldest !== undefined ? [migration] : [],
+    )
+    if (isNew || breaking.length === 0) return { subject, level: 'ok', message }
+    const advice = breaking.map(({ name, oldest }) => `${name} breaks servers before ${oldest}`).join(', ')
+    return { subject, level: 'warning', message: `${message}. ${advice}: stop those first.` }
   } catch (error) {
     return { subject, level: 'error', message: (error as Error).message }
   }

@@ -1,12 +1,28 @@
-import { readdir, readFile } from 'node:fs/promises'
 import type { Connection } from 'mysql2/promise'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Target } from '../connections/target.ts'
 import { bytes } from '../literals.ts'
 import { select } from '../select.ts'
+import { type Migration, readMigrations } from './migrationFiles.ts'
 import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
 
 const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
+
+/**
+ * The table that records a file. A server refuses a database whose table `migration` names a file that it doesn't have.
+ * Expansions have a table of their own because 0.2.0, which can't be changed, doesn't read it: with a column in
+ * `migration`, only later versions could start again after an upgrade was taken back.
+ */
+const TABLES = { contraction: 'migration', expansion: 'expansion' } as const
+
+export interface Comparison {
+  /** It has no migration yet, and so no servers that one could break. */
+  isNew: boolean
+  /** The files that a database lacks. */
+  missing: Migration[]
+  /** Expansions of later versions, beside which this one works. */
+  later: string[]
+}
 
 /**
  * Migrates a database to this version: applies each new file of `schema/migrations`, in order. Any number of processes
@@ -16,72 +32,85 @@ const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
  * its file. That also helps on a cluster, where the lock holds on one node only.
  *
  * @returns the names of the files that were applied
- * @throws {Error} before anything is changed, if the database has a migration that is not among the files
+ * @throws {Error} before anything is changed, if the database has a contraction that is not among the files
  */
 export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
-  const migrations = await migrationsIn(folder)
+  const migrations = await readMigrations(folder)
   const connection = await openMigrationSession(target)
   try {
-    const known = await knownIn(connection, migrations, target)
+    const { missing } = await compare(connection, migrations, target)
     // Then the user needs no right to create tables.
-    if (known.length === migrations.length) return []
-    return await withMigrationLock(target, async () => {
-      await connection.query(
-        `create table if not exists migration (
-           name varbinary(255) not null,
-           applied_at datetime not null,
-           primary key (name)
-         ) engine = InnoDB`,
-      )
-      const applied = new Set(await appliedTo(connection))
-      const missing = migrations.filter((name) => !applied.has(name))
-      for (const name of missing) await apply(connection, name, await readFile(new URL(name, folder), 'utf8'))
-      return missing
-    })
+    if (missing.length === 0) return []
+    return await withMigrationLock(target, () => applyMissing(connection, migrations, target))
   } finally {
     await connection.end()
   }
 }
 
-/** The names of the files that `migrate` would apply. It throws the same error. */
-export async function missingMigrations(target: Target, folder = MIGRATIONS): Promise<string[]> {
-  const migrations = await migrationsIn(folder)
+/** What `migrate` would apply. It throws the same error. */
+export async function compareMigrations(target: Target, folder = MIGRATIONS): Promise<Comparison> {
+  const migrations = await readMigrations(folder)
   const connection = await openMigrationSession(target)
   try {
-    const known = await knownIn(connection, migrations, target)
-    return migrations.filter((name) => !known.includes(name))
+    return await compare(connection, migrations, target)
   } finally {
     await connection.end()
   }
 }
 
-async function migrationsIn(folder: URL): Promise<string[]> {
-  return (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+async function applyMissing(connection: Connection, migrations: readonly Migration[], target: Target) {
+  // Again: the process that this one waited for has migrated, perhaps to a later version.
+  const { missing } = await compare(connection, migrations, target)
+  if (missing.length === 0) return []
+  for (const table of Object.values(TABLES)) {
+    await connection.query(
+      `create table if not exists ${table} (
+         name varbinary(255) not null,
+         applied_at datetime not null,
+         primary key (name)
+       ) engine = InnoDB`,
+    )
+  }
+  for (const migration of missing) await apply(connection, migration)
+  return missing.map(({ name }) => name)
 }
 
-/** Those that a database has, which must be among the files. */
-async function knownIn(connection: Connection, migrations: readonly string[], { database }: Target) {
-  const known = await appliedTo(connection)
-  const unknown = known.find((name) => !migrations.includes(name))
-  if (unknown === undefined) return known
-  throw new Error(
-    `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+async function compare(
+  connection: Connection,
+  migrations: readonly Migration[],
+  { database }: Target,
+): Promise<Comparison> {
+  const contractions = await recordedIn(connection, TABLES.contraction)
+  const expansions = await recordedIn(connection, TABLES.expansion)
+  const files = new Set(migrations.map(({ name }) => name))
+  const unknown = contractions.find((name) => !files.has(name))
+  if (unknown !== undefined) {
+    throw new Error(
+      `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+    )
+  }
+  const recorded = new Set([...contractions, ...expansions])
+  return {
+    isNew: recorded.size === 0,
+    missing: migrations.filter(({ name }) => !recorded.has(name)),
+    later: expansions.filter((name) => !files.has(name)),
+  }
+}
+
+/** The names of files in a table; none before it was created. A database of 0.2.0 has no table `expansion`. */
+async function recordedIn(connection: Connection, table: string): Promise<string[]> {
+  const rows = await select<{ name: Buffer }>(connection, `select name from ${table} order by name`).catch(
+    (error) => {
+      if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
+      throw error
+    },
   )
-}
-
-async function appliedTo(connection: Connection): Promise<string[]> {
-  const statement = 'select name from migration order by name'
-  const rows = await select<{ name: Buffer }>(connection, statement).catch((error) => {
-    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
-    throw error
-  })
   return rows.map(({ name }) => name.toString())
 }
 
-/** Applies a file. Each of its statements ends with a semicolon at the end of a line. */
-async function apply(connection: Connection, name: string, text: string): Promise<void> {
+async function apply(connection: Connection, { name, text, kind }: Migration): Promise<void> {
   for (const statement of text.split(/;$/m)) if (statement.trim() !== '') await connection.query(statement)
   await connection.query(
-    `insert ignore into migration (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
+    `insert ignore into ${TABLES[kind]} (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
   )
 }
