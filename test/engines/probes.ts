@@ -19,8 +19,8 @@ const READ = `query($name: String!) { counter(name: $name, namespace: "probes") 
 const DEFINE_SEQUENCE = `mutation($name: String!, $definition: SequenceDefinitionInput!) {
   defineSequence(name: $name, definition: $definition, namespace: "probes") { name }
 }`
-const NEXT = `mutation($group: String!) {
-  numbers: nextInSequence(name: "formatted", group: $group, namespace: "probes") { formatted }
+const NEXT = `mutation($name: String!, $group: String!) {
+  numbers: nextInSequence(name: $name, group: $group, namespace: "probes") { formatted }
 }`
 const RESERVE = 'mutation { reservation: reserveInSequence(name: "gapless", namespace: "probes") { id } }'
 const CONFIRM = 'mutation($id: ID!) { reservation: confirmReservation(id: $id) { state } }'
@@ -71,10 +71,12 @@ export async function probeCausality(
     )
     expectSame('confirm', confirmed?.reservation.state, 'CONFIRMED')
 
+    // A sequence keeps up to 100 formats.
+    const name = `formatted ${Math.floor(round / 90)}`
     const definition = { format: `v${round} {group}-{value}`, allowRepeats: true }
-    await ask('format', one, DEFINE_SEQUENCE, { name: 'formatted', definition })
+    await ask('format', one, DEFINE_SEQUENCE, { name, definition })
     const group = `g${round % 7}`
-    const numbers = await ask<{ numbers: { formatted: string } }>('format', other, NEXT, { group })
+    const numbers = await ask<{ numbers: { formatted: string } }>('format', other, NEXT, { name, group })
     expectSame('format', numbers?.numbers.formatted.split(' ')[0], `v${round}`)
 
     const counted = await ask<{ change: { value: number } }>('count', one, INCREMENT, { name: 'read' })

@@ -28,7 +28,14 @@ const DEFINE_SEQUENCE = `mutation($name: String!, $definition: SequenceDefinitio
 }`
 const PAUSE_MS = 300
 const ROOM = 20
+/** A sequence keeps up to 100 formats. */
+const FORMATS_OF_ONE = 90
 const BEYOND_REACH = 1_000_000_000
+
+/** The sequence whose format has this version. */
+export function ticketsOf(version: number): string {
+  return `tickets ${Math.floor(version / FORMATS_OF_ONE)}`
+}
 
 /** Defines what callers need before they start. */
 export async function defineFirst(caller: Caller, definitions: Definitions): Promise<void> {
@@ -61,7 +68,8 @@ async function changeFormat(caller: Caller, { format }: Definitions): Promise<vo
   const version = format.requested + 1
   format.requested = version
   const definition = { format: `v${version} {group}-{value:3}`, allowRepeats: true }
-  if (await define(caller, DEFINE_SEQUENCE, { name: 'tickets', definition })) format.acknowledged = version
+  if (await define(caller, DEFINE_SEQUENCE, { name: ticketsOf(version), definition }))
+    format.acknowledged = version
 }
 
 async function define(caller: Caller, query: string, variables: Record<string, unknown>): Promise<boolean> {

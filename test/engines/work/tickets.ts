@@ -1,9 +1,9 @@
 import { type Caller, noteUnexpected } from '../caller.ts'
-import type { Definitions } from './definitions.ts'
+import { type Definitions, ticketsOf } from './definitions.ts'
 import { NAMESPACE } from './namespace.ts'
 
-const NEXT = `mutation($group: String!, $count: Int!) {
-  numbers: nextInSequence(name: "tickets", group: $group, count: $count, namespace: "${NAMESPACE}") {
+const NEXT = `mutation($sequence: String!, $group: String!, $count: Int!) {
+  numbers: nextInSequence(name: $sequence, group: $group, count: $count, namespace: "${NAMESPACE}") {
     value lastValue formatted
   }
 }`
@@ -15,14 +15,16 @@ export async function takeTickets(caller: Caller, { format }: Definitions): Prom
   const group = `board ${random.below(GROUPS)}`
   const count = 1 + random.below(4)
   const acknowledged = format.acknowledged
+  const sequence = ticketsOf(acknowledged)
   const outcome = await caller.call<{ numbers: { value: number; lastValue: number; formatted: string } }>(
     NEXT,
     {
+      sequence,
       group,
       count,
     },
   )
-  const name = `tickets/${group}`
+  const name = `${sequence}/${group}`
   if (outcome.kind === 'unknown') book.unknown('tickets', name, count)
   if (outcome.kind !== 'answered') return noteUnexpected(caller, 'nextInSequence', outcome)
   const { value, lastValue, formatted } = outcome.data.numbers
