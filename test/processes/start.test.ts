@@ -227,14 +227,14 @@ it('makes the database that a server lacks', async () => {
 })
 
 it('reads a database URL with everything that may stand in it', () => {
-  expect(parseTarget('mysql://us%40er:p%3Aw@[::1]:3307/my%20db?ssl=true')).toEqual({
+  expect(parseTarget('mysql://us%40er:p%3Aw@[::1]:3307/my%20db?ssl=false')).toEqual({
     host: '::1',
     port: 3307,
     user: 'us@er',
     password: 'p:w',
     database: 'my db',
-    ssl: {},
   })
+  expect(parseTarget('mysql://db.example/nth?ssl=true')).toMatchObject({ ssl: { verifyIdentity: true } })
   expect(parseTarget('mariadb://db.example/nth')).toEqual({
     host: 'db.example',
     port: 3306,

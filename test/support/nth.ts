@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { openNth } from '../../src/core/nth.ts'
 import { reasonOf } from '../../src/mysql/connections/errors.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target, Targets } from '../../src/mysql/connections/target.ts'
 import { openStore } from '../../src/mysql/store.ts'
 import { createRandom } from './random.ts'
 
@@ -33,7 +33,7 @@ export function openTestStore(target: Target, timeLimitMs = 10_000) {
 let opened = 0
 
 /** The core on a database, without HTTP, closed when the test has finished. */
-export function openTestNth(target: Target, options: Partial<TestNthOptions> = {}) {
+export function openTestNth(database: Target | Targets, options: Partial<TestNthOptions> = {}) {
   const {
     timeoutMs = 10_000,
     maxPending = 10_000,
@@ -44,7 +44,8 @@ export function openTestNth(target: Target, options: Partial<TestNthOptions> = {
   } = options
   const faults: unknown[] = []
   const said: string[] = []
-  const store = openStore([target], {
+  const store = openStore('database' in database ? [database] : database, {
+    say: (message) => said.push(message),
     timeLimitMs: timeoutMs,
     maxPending,
     keyTtlMs,

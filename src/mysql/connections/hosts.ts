@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { select } from '../select.ts'
+import { type Asked, choose, PartedClusterError, problemOf } from './choice.ts'
 import { reasonOf, UnusableDatabaseError } from './errors.ts'
 import { connectionOptions } from './settings.ts'
 import { readStanding, type Standing } from './standing.ts'
@@ -8,17 +9,18 @@ import { hostOf, type Target, type Targets } from './target.ts'
 import { withTimeout } from './timeout.ts'
 
 /**
- * Chooses the server that all connections of a process use, of those that its database has.
+ * The server that all connections of a process lead to, of those that its database has: `choice.ts` has the rules.
  *
- * Every process chooses alike from the same answers, and asks again and again: on servers that are not a cluster, two
- * processes that write to different servers would each number on by themselves.
+ * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
+ * choice; the next connection asks all servers. They are asked again and again also while nothing fails: on servers that
+ * are not a cluster, two processes that write to different ones would each continue the numbers by themselves.
  */
 export type Hosts = ReturnType<typeof openHosts>
 
 export interface HostsOptions {
   /** Whether commits may be lost: by replicas that were behind, and by databases that went back in time. */
   acceptsLostCommits?: boolean | undefined
-  /** Called with what an operator should know of a host, as a sentence. */
+  /** Called with what an operator should know of a server, as a sentence. */
   say?: ((message: string) => void) | undefined
 }
 
@@ -26,41 +28,25 @@ export interface HostsOptions {
 const ASK_LIMIT_MS = 1000
 /** How often the servers are asked again while nothing fails. */
 const ASK_AGAIN_MS = 5000
-/** Servers learn of a change of their cluster one after another. */
+/** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
 const VIEW_CHANGE_MS = 300
 const VIEW_CHANGES = 3
-
-interface Asked {
-  target: Target
-  standing: Standing
-}
 
 export function openHosts(
   targets: Targets,
   { acceptsLostCommits = false, say = () => undefined }: HostsOptions = {},
 ) {
   const isOne = targets.length === 1
-  /** Used, unless it failed since it was chosen. */
   let chosen: Target | undefined = isOne ? targets[0] : undefined
   let latest = chosen
   let version = 0
-  /** The cluster that was first reached. */
-  let cluster: string | undefined
   let choosing: Promise<Target> | undefined
-  const passedOver = new Map<Target, string>()
   let timer: NodeJS.Timeout | undefined
-
-  /** Why a server must not be used; undefined: it may. */
-  function problemOf({ cluster: its, problem, members, known, isReadOnly }: Standing): string | undefined {
-    if (cluster !== undefined && its !== cluster && !acceptsLostCommits)
-      return its === '' ? 'it has left its cluster' : 'it is in another cluster than before'
-    if (problem) return problem
-    if (its !== '' && members * 2 <= Math.max(known, targets.length))
-      return `its cluster has ${members} of ${Math.max(known, targets.length)} members, which is no majority`
-    // One that is alone can still be read.
-    if (isReadOnly && !(isOne && its === '')) return 'it is read-only'
-    return undefined
-  }
+  /** Why servers are not used. */
+  const passedOver = new Map<Target, string>()
+  /** Those that did not answer when they were last asked. */
+  const silent = new Set<Target>()
+  const rules = { hosts: targets.length, acceptsLostCommits, cluster: undefined as string | undefined }
 
   /** Asks a server, whose database may not exist yet. */
   async function ask(target: Target): Promise<Asked> {
@@ -76,6 +62,22 @@ export function openHosts(
     }
   }
 
+  /** The servers that may be used. */
+  async function askAll(): Promise<Asked[]> {
+    const answers = await Promise.allSettled(targets.map(ask))
+    // With one there is nothing to choose: its own error says most.
+    if (isOne && answers[0]?.status === 'rejected') throw answers[0].reason
+    return answers.flatMap((answer, index) => {
+      const target = targets[index] as Target
+      const isAnswer = answer.status === 'fulfilled'
+      if (isAnswer) silent.delete(target)
+      else silent.add(target)
+      const problem = isAnswer ? problemOf(answer.value.standing, rules) : reasonOf(answer.reason)
+      note(target, problem)
+      return isAnswer && problem === undefined ? [answer.value] : []
+    })
+  }
+
   function note(target: Target, problem: string | undefined): void {
     const before = passedOver.get(target)
     if (problem === undefined) passedOver.delete(target)
@@ -84,84 +86,60 @@ export function openHosts(
       say(`The database server ${hostOf(target)} is not used: ${problem}.`)
   }
 
-  async function askAll(): Promise<Asked[]> {
-    const answers = await Promise.allSettled(targets.map(ask))
-    return answers.flatMap((answer, index) => {
-      const target = targets[index] as Target
-      const isAnswer = answer.status === 'fulfilled'
-      const problem = isAnswer ? problemOf(answer.value.standing) : reasonOf(answer.reason)
-      note(target, problem)
-      // With one there is nothing to choose: its own error says most.
-      if (isOne && !isAnswer) throw answer.reason
-      return isAnswer && problem === undefined ? [answer.value] : []
-    })
-  }
-
-  async function choose(): Promise<Target> {
+  async function askAndChoose(): Promise<Target> {
     for (let changes = 0; ; changes++) {
       const usable = await askAll()
-      const clustered = usable.filter(({ standing }) => standing.cluster !== '')
-      const views = new Set(clustered.map(({ standing }) => `${standing.cluster} ${standing.view}`))
-      if (views.size <= 1) return take(clustered.length > 0 ? clustered : onlyOne(usable))
-      const hosts = clustered.map(({ target }) => hostOf(target)).join(', ')
-      if (changes === VIEW_CHANGES)
-        throw new UnusableDatabaseError(`The database servers ${hosts} are in clusters that have parted`)
-      await pause(VIEW_CHANGE_MS)
+      if (usable.length === 0) throw noneUsable()
+      try {
+        return take(choose(usable, latest, rules))
+      } catch (error) {
+        if (!(error instanceof PartedClusterError) || changes === VIEW_CHANGES) throw error
+        await pause(VIEW_CHANGE_MS)
+      }
     }
   }
 
-  /** Of servers that are not in a cluster, one must be writable: with two, numbers would be issued twice. */
-  function onlyOne(usable: Asked[]): Asked[] {
-    if (usable.length === 0) {
-      const problems = targets.map((target) => `${hostOf(target)}: ${passedOver.get(target)}`)
-      throw new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`)
-    }
-    if (isOne) return usable
-    if (!acceptsLostCommits) throw new UnusableDatabaseError(NO_CLUSTER, { isFinal: true })
-    if (usable.length === 1) return usable
-    const hosts = usable.map(({ target }) => hostOf(target)).join(', ')
-    throw new UnusableDatabaseError(`The database servers ${hosts} are all writable, and not in a cluster`)
+  function noneUsable(): UnusableDatabaseError {
+    const problems = targets.map((target) => `${hostOf(target)}: ${passedOver.get(target)}`)
+    return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`)
   }
 
-  /** The one in use, if it may be; else the first. Those that are behind only if there is no other. */
-  function take(usable: Asked[]): Target {
-    const current = usable.filter(({ standing }) => !standing.isBehind)
-    const best = current.length > 0 ? current : usable
-    const { target, standing } = best.find(({ target }) => target === latest) ?? (best[0] as Asked)
+  function take({ target, standing }: Asked): Target {
     reached(standing)
-    if (target !== latest) version++
-    if (target !== latest && !isOne) say(`The database server ${hostOf(target)} is used.`)
+    if (target !== latest) {
+      version++
+      say(`The database server ${hostOf(target)} is used.`)
+    }
     latest = target
     chosen = target
     return target
   }
 
   function reached(standing: Standing): void {
-    cluster ??= standing.cluster
-    if (standing.cluster !== '' || !isOne) watch()
+    rules.cluster ??= standing.cluster
+    if (standing.cluster !== '' || !isOne) timer ??= setInterval(askAgain, ASK_AGAIN_MS).unref()
   }
 
+  /** One that has left its cluster may answer as before. One that is down, or busy, shows in what is sent to it. */
+  function askAgain(): void {
+    chooseOnce().catch((error) => {
+      const isAnswer = error instanceof UnusableDatabaseError && !(latest && silent.has(latest))
+      if (!isAnswer) return
+      version++
+      if (!isOne) chosen = undefined
+    })
+  }
+
+  /** Callers at the same time share one answer. */
   function chooseOnce(): Promise<Target> {
-    choosing ??= choose().finally(() => {
+    choosing ??= askAndChoose().finally(() => {
       choosing = undefined
     })
     return choosing
   }
 
-  /** A server that is down shows in what is sent to it. One that has left its cluster may answer as before. */
-  function watch(): void {
-    timer ??= setInterval(() => {
-      chooseOnce().catch((error) => {
-        if (!(error instanceof UnusableDatabaseError)) return
-        version++
-        if (!isOne) chosen = undefined
-      })
-    }, ASK_AGAIN_MS).unref()
-  }
-
   return {
     targets,
-    acceptsLostCommits,
 
     /** Changes when connections that were opened before must not be used any more. */
     get version() {
@@ -189,7 +167,7 @@ export function openHosts(
      * @throws {UnusableDatabaseError} if it must not be used
      */
     check(target: Target, standing: Standing): void {
-      const problem = problemOf(standing)
+      const problem = problemOf(standing, rules)
       if (problem)
         throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
       reached(standing)
@@ -200,6 +178,3 @@ export function openHosts(
     },
   }
 }
-
-const NO_CLUSTER =
-  'The database servers are not in a Galera cluster or replication group: when one takes over from another, it may lack commits, and their numbers are issued again. Set NTH_ACCEPT_LOST_COMMITS=1 to accept that, or give one server'

@@ -58,6 +58,7 @@ export function openPool(hosts: Hosts, { connections, connectTimeoutMs, health, 
 
   /** The pool of the current server. Connections to another one are closed, idle ones at once. */
   async function currentPool() {
+    failover.assertWhole()
     const target = await hosts.current()
     if (used?.target === target && used.version === hosts.version) return used
     used?.pool.end(() => undefined)
@@ -77,7 +78,6 @@ export function openPool(hosts: Hosts, { connections, connectTimeoutMs, health, 
   }
 
   async function acquireAny(deadline: number): Promise<Connection> {
-    failover.assertWhole()
     const choosing = currentPool()
     const acquired = choosing.then(({ pool }) => pool.promise().getConnection())
     try {

@@ -1,0 +1,260 @@
+import { expect, it } from 'vitest'
+import { type HostsOptions, openHosts } from '../../src/mysql/connections/hosts.ts'
+import { hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/connections/target.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
+import { spawnNth, startNth } from '../support/nthProcess.ts'
+import { onFinished } from '../support/openOnce.ts'
+import { PATIENCE } from '../support/privateServer.ts'
+import { type Fate, startProxy } from '../support/proxy.ts'
+
+const INCREMENT = 'mutation { increment(name: "a") { value } }'
+const key = (name: string) => ({ namespace: 'n', name })
+
+/** What a proxied server says of itself instead of its own answers. */
+interface Says {
+  variables?: Record<string, string>
+  status?: Record<string, string>
+  members?: [id: string, state: string, role: string][]
+}
+
+const rows = (values: Record<string, string>) =>
+  Object.entries(values)
+    .map(([name, value]) => `select '${name}' as Variable_name, '${value}' as Value`)
+    .join(' union all ')
+
+function fateOf(statement: string, says: Says): Fate {
+  if (says.variables && /^show variables where variable_name in \('wsrep_on', 'group_repl/.test(statement))
+    return { instead: rows(says.variables) }
+  if (says.status && /^show global status where variable_name in \('wsrep_cluster/.test(statement))
+    return { instead: rows(says.status) }
+  if (says.members && /^select member_id as id/.test(statement))
+    return {
+      instead: says.members
+        .map(([id, state, role]) => `select '${id}' as id, '${state}' as state, '${role}' as role`)
+        .join(' union all '),
+    }
+  return 'passes'
+}
+
+/** A server that says what the last argument of `become` is. */
+async function server(target: Target, first: Says) {
+  let says = first
+  const proxy = await startProxy(target, (statement) => fateOf(statement, says))
+  return {
+    target: proxy,
+    become(next: Says): void {
+      says = next
+    },
+  }
+}
+
+const node = (status: Record<string, string> = {}): Says => ({
+  variables: { wsrep_on: 'ON' },
+  status: {
+    wsrep_cluster_status: 'Primary',
+    wsrep_ready: 'ON',
+    wsrep_local_state: '4',
+    wsrep_local_state_comment: 'Synced',
+    wsrep_cluster_state_uuid: 'cluster',
+    wsrep_cluster_conf_id: '7',
+    wsrep_cluster_size: '3',
+    ...status,
+  },
+})
+
+const member = (own: string, ...members: [id: string, state: string, role: string][]): Says => ({
+  variables: { group_replication_group_name: 'group', server_uuid: own },
+  members,
+})
+
+function hostsOf(targets: readonly Target[], options: HostsOptions = {}) {
+  const said: string[] = []
+  const hosts = openHosts(targets as readonly Target[] as Targets, {
+    say: (line) => void said.push(line),
+    ...options,
+  })
+  onFinished(async () => hosts.close())
+  return { hosts, said }
+}
+
+/** The numbers of the servers that may be used, in their order of preference, each asked for with the ones before down. */
+async function chosen(...says: Says[]): Promise<number | string> {
+  const database = await freshDatabase()
+  const servers = await Promise.all(says.map((one) => server(database, one)))
+  const targets = servers.map(({ target }) => target)
+  const { hosts } = hostsOf(targets)
+  return hosts.choose().then(
+    (target) => targets.indexOf(target),
+    ({ message }: Error) =>
+      targets.reduce((text, target, n) => text.replaceAll(hostOf(target), `${n}`), message),
+  )
+}
+
+it('reads several hosts from one URL, each with a port of its own', () => {
+  const rest = { user: 'u', password: 'p@,', database: 'nth' }
+  expect(parseTargets('mysql://u:p%40,@a:3307,b,[::1]:3308/nth')).toEqual([
+    { host: 'a', port: 3307, ...rest },
+    { host: 'b', port: 3306, ...rest },
+    { host: '::1', port: 3308, ...rest },
+  ])
+  for (const [url, reason] of [
+    ['mysql://a,b:3306,a:3306/nth', 'has the host a:3306 twice'],
+    ['mysql://a,/nth', 'must look like'],
+    ['mysql://a,b/nth?socketPath=/s', 'must have one host if it has a socketPath'],
+    ['mysql://a,b', 'must name one database'],
+    ['mysql://a,b/nth?ssl-ca=/missing.pem', "has an ssl-ca that can't be read"],
+    ['mysql://a,127.0.0.1/nth?ssl=true', 'must name its host as the certificate does'],
+    ['mysql://a,b/nth?replica=b', 'has the unknown parameter "replica=b"'],
+  ])
+    expect(() => parseTargets(url ?? '')).toThrow(reason)
+})
+
+it('uses the first node of a Galera cluster that has all changes, is in it and can be written', async () => {
+  expect(await chosen(node(), node(), node())).toBe(0)
+  const parted = node({ wsrep_cluster_status: 'non-Primary', wsrep_ready: 'OFF' })
+  expect(await chosen(parted, node(), node())).toBe(1)
+  expect(await chosen(node({ wsrep_local_state: '1' }), node(), node())).toBe(1)
+  const unwritable = { ...node(), variables: { wsrep_on: 'ON', read_only: 'ON' } }
+  expect(await chosen(unwritable, unwritable, node())).toBe(2)
+  // A donor, which another node copies, is behind.
+  expect(await chosen(node({ wsrep_local_state: '2' }), node())).toBe(1)
+  expect(await chosen(node({ wsrep_local_state: '2' }))).toBe(0)
+  expect(await chosen(parted, parted)).toBe(
+    'No database server can be used (0: it has left its Galera cluster; 1: it has left its Galera cluster)',
+  )
+})
+
+it('uses no node of a cluster that has parted, or of which most is missing', async () => {
+  expect(await chosen(node(), node({ wsrep_cluster_conf_id: '8' }))).toBe(
+    'The database servers 0, 1 are in clusters that have parted',
+  )
+  expect(await chosen(node(), node({ wsrep_cluster_state_uuid: 'other' }))).toMatch(
+    /clusters that have parted/,
+  )
+  const alone = node({ wsrep_cluster_size: '1' })
+  const parted = node({ wsrep_cluster_status: 'non-Primary' })
+  expect(await chosen(alone, parted, parted)).toContain(
+    '0: its cluster has 1 of 3 members, which is no majority',
+  )
+})
+
+it('uses the primary of a replication group, and no server that has left its group', async () => {
+  const group: [string, string, string][] = [
+    ['a', 'ONLINE', 'PRIMARY'],
+    ['b', 'ONLINE', 'SECONDARY'],
+    ['c', 'ONLINE', 'SECONDARY'],
+  ]
+  expect(await chosen(member('b', ...group), member('a', ...group))).toBe(1)
+  // Restarted outside its group, it takes changes into a history of its own.
+  const outside = member('a', ['a', 'OFFLINE', ''])
+  expect(await chosen(outside)).toBe(
+    'No database server can be used (0: it is not in its replication group (OFFLINE))',
+  )
+  const minority = member('a', ['a', 'ONLINE', 'PRIMARY'], ['b', 'UNREACHABLE', ''], ['c', 'UNREACHABLE', ''])
+  const majority = member('b', ['b', 'ONLINE', 'PRIMARY'], ['c', 'ONLINE', 'SECONDARY'])
+  expect(
+    await chosen(minority, majority, member('c', ['b', 'ONLINE', 'PRIMARY'], ['c', 'ONLINE', 'SECONDARY'])),
+  ).toBe(1)
+})
+
+it('passes over what another cluster became, with one line for the operator', async () => {
+  const database = await freshDatabase()
+  const [first, second] = [await server(database, node()), await server(database, node())]
+  const { hosts, said } = hostsOf([first.target, second.target])
+  expect(await hosts.choose()).toBe(first.target)
+  first.become(node({ wsrep_cluster_state_uuid: 'another' }))
+  for (let times = 0; times < 3; times++) expect(await hosts.choose()).toBe(second.target)
+  expect(said).toEqual([
+    `The database server ${hostOf(first.target)} is used.`,
+    `The database server ${hostOf(first.target)} is not used: it is in another cluster than before.`,
+    `The database server ${hostOf(second.target)} is used.`,
+  ])
+  // It stays, though the first one could be used again.
+  first.become(node())
+  expect(await hosts.choose()).toBe(second.target)
+})
+
+it('leaves a node that has left its cluster, with all connections, though it answers as before', async () => {
+  const database = await freshDatabase()
+  const [first, second] = [await server(database, node()), await server(database, node())]
+  const nth = openTestNth([first.target, second.target])
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+  first.become(node({ wsrep_cluster_status: 'non-Primary' }))
+  await expect
+    .poll(() => nth.said, PATIENCE)
+    .toContain(`The database server ${hostOf(second.target)} is used.`)
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+  expect((await nth.counters.read(key('a'))).value).toBe(2)
+})
+
+it('notices in the next flush that a server whose connections ended has left its cluster', async () => {
+  const database = await freshDatabase()
+  const only = await server(database, member('a', ['a', 'ONLINE', 'PRIMARY']))
+  const nth = openTestNth(only.target, { timeoutMs: 1000 })
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+  only.become(member('a', ['a', 'OFFLINE', '']))
+  await endConnections(database)
+  await expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(nth.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(nth.said).toContainEqual(expect.stringContaining('it is not in its replication group (OFFLINE)'))
+  only.become(member('a', ['a', 'ONLINE', 'PRIMARY']))
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+})
+
+async function endConnections({ database, ...server }: Target): Promise<void> {
+  const list = `select id from information_schema.processlist where db = '${database}'`
+  for (const { id } of await query({ ...server, database: 'information_schema' }, list))
+    await query({ ...server, database: 'information_schema' }, `kill ${id}`).catch(() => undefined)
+}
+
+const plain: Says = {}
+const readOnly: Says = { variables: { read_only: 'ON' } }
+
+/** Starts an Nth with two servers that are not in a cluster. */
+async function pair(...says: [Says, Says]) {
+  const { database, ...rest } = await freshDatabase()
+  const servers = await Promise.all(says.map((one) => server({ ...rest, database }, one)))
+  const [first, second] = servers as [(typeof servers)[0], (typeof servers)[0]]
+  const hosts = servers.map(({ target }) => hostOf(target)).join(',')
+  return { first, second, url: `mysql://${rest.user}:${rest.password ?? ''}@${hosts}/${database}` }
+}
+
+it('refuses servers that are not in a cluster, unless lost commits are accepted', async () => {
+  const { url } = await pair(plain, readOnly)
+  const { exited, errors } = spawnNth({ DATABASE_URL: url })
+  expect(await exited).toBe(1)
+  expect(errors()).toContain('Set NTH_ACCEPT_LOST_COMMITS=1 to accept that, or give one server')
+})
+
+it('follows the one that can be written, and uses none while several can', async () => {
+  const { first, second, url } = await pair(plain, readOnly)
+  const nth = await startNth({
+    DATABASE_URL: url,
+    NTH_ACCEPT_LOST_COMMITS: '1',
+    NTH_WRITE_TIMEOUT_MS: '500',
+  })
+  const ready = async () => (await fetch(`${nth.url}/ready`)).status
+  expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
+  expect(nth.output()).toContain(`${hostOf(second.target)} is not used: it is read-only.`)
+  // Another process could use the second one.
+  second.become(plain)
+  await expect.poll(ready, PATIENCE).toBe(503)
+  expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
+  expect(nth.output()).toContain('are all writable, and not in a cluster')
+  first.become(readOnly)
+  await expect.poll(ready, PATIENCE).toBe(200)
+  expect((await nth.ask(INCREMENT)).increment.value).toBe(2)
+  expect(nth.output()).toContain(`${hostOf(second.target)} is used.`)
+})
+
+it('is not ready any more once its database went back in time', async () => {
+  const target = await freshDatabase()
+  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '500' })
+  for (let value = 1; value <= 3; value++) expect((await nth.ask(INCREMENT)).increment.value).toBe(value)
+  await query(target, 'update fence set seq = seq - 2', 'update counter_value set value = 1')
+  expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
+  expect((await fetch(`${nth.url}/ready`)).status).toBe(503)
+  expect(nth.errors()).toMatch(/it has \d+ of the \d+ transactions of a writer of this process/)
+  expect((await query(target, 'select value from counter_value'))[0]?.value).toBe(1)
+})
