@@ -1,6 +1,10 @@
 import { expect, it } from 'vitest'
+import { openDatabase } from '../../src/mysql/connections/database.ts'
+import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
+import { silentHealth } from '../../src/mysql/connections/health.ts'
 import { type HostsOptions, openHosts } from '../../src/mysql/connections/hosts.ts'
 import { hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/connections/target.ts'
+import { upTo } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { spawnNth, startNth } from '../support/nthProcess.ts'
@@ -186,6 +190,33 @@ it('leaves a node that has left its cluster, with all connections, though it ans
     .toContain(`The database server ${hostOf(second.target)} is used.`)
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
+})
+
+it('leads those who wait for a connection to the server that is chosen meanwhile', async () => {
+  const target = await freshDatabase()
+  const [first, second] = [await server(target, node()), await server(target, node())]
+  const { hosts } = hostsOf([first.target, second.target])
+  const failover = createFailoverDetector(() => undefined)
+  const database = openDatabase(hosts, {
+    timeLimitMs: 10_000,
+    maxPending: 100,
+    health: silentHealth(),
+    failover,
+  })
+  onFinished(database.close)
+  const ask = (statement: string) =>
+    database.withRetry(async (connection) => (await connection.query(statement))[0])
+  // More than it has connections.
+  const waiting = Promise.allSettled(upTo(30).map(() => ask('select sleep(0.3)')))
+  await expect
+    .poll(() =>
+      query(target, "select 1 from information_schema.processlist where info = 'select sleep(0.3)'"),
+    )
+    .toHaveLength(10)
+  first.become(node({ wsrep_cluster_status: 'non-Primary' }))
+  expect(await hosts.choose()).toBe(second.target)
+  await ask('select 1')
+  expect((await waiting).map(({ status }) => status)).toEqual(upTo(30).map(() => 'fulfilled'))
 })
 
 it('notices in the next flush that a server whose connections ended has left its cluster', async () => {

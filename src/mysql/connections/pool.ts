@@ -88,7 +88,8 @@ export function openPool(
     return used
   }
 
-  async function acquireAny(deadline: number): Promise<Connection> {
+  /** Undefined: meanwhile, connections lead to another server. */
+  async function acquireAny(deadline: number): Promise<Connection | undefined> {
     const choosing = currentPool()
     const acquired = choosing.then(({ pool }) => pool.promise().getConnection())
     try {
@@ -100,6 +101,9 @@ export function openPool(
     } catch (error) {
       // It may still be opened, after the wait for it has ended.
       if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
+      // A pool that is closed rejects those who wait for it, with an error that says nothing else.
+      const waitedFor = await choosing.catch(() => undefined)
+      if (waitedFor && waitedFor !== used && performance.now() < deadline) return undefined
       if (used) hosts.suspect(used.target)
       // The server may refuse an additional connection while the others work.
       if (
@@ -142,6 +146,7 @@ export function openPool(
     async acquire(deadline: number): Promise<Connection> {
       while (true) {
         const connection = await acquireAny(deadline)
+        if (connection === undefined) continue
         if (await isLive(connection, deadline)) {
           busy += 1
           return connection

@@ -1,0 +1,52 @@
+/** What callers met while the database was in one condition, such as after one kind of fault. */
+export interface Stretch {
+  /** How often the condition began. */
+  times: number
+  answered: number
+  /** Calls that were not applied, as the database could not be reached. */
+  unavailable: number
+  unknown: number
+  /** The longest time that a caller waited for its answer, including what it sent again. */
+  longestMs: number
+}
+
+/** Records of all callers how long they waited, and what was wrong. */
+export interface Journal {
+  stretches: ReadonlyMap<string, Stretch>
+  /** How many answers there were. */
+  readonly answered: number
+  /** What should not have been answered. */
+  wrong: string[]
+  /** Calls that end from now on belong to this condition. */
+  begin(condition: string): void
+  note(kind: 'answered' | 'unavailable' | 'unknown', waitMs: number): void
+}
+
+export const NO_FAULT = 'no fault'
+
+export function createJournal(): Journal {
+  const stretches = new Map<string, Stretch>()
+  let answered = 0
+  let current: Stretch
+
+  function begin(condition: string): void {
+    current = stretches.get(condition) ?? { times: 0, answered: 0, unavailable: 0, unknown: 0, longestMs: 0 }
+    current.times++
+    stretches.set(condition, current)
+  }
+
+  begin(NO_FAULT)
+  return {
+    stretches,
+    wrong: [],
+    begin,
+    get answered() {
+      return answered
+    },
+    note(kind, waitMs) {
+      current[kind]++
+      current.longestMs = Math.max(current.longestMs, waitMs)
+      if (kind === 'answered') answered++
+    },
+  }
+}
