@@ -90,20 +90,16 @@ export function openPool(
 
   /** Undefined: meanwhile, connections lead to another server. */
   async function acquireAny(deadline: number): Promise<Connection | undefined> {
-    const choosing = currentPool()
-    const acquired = choosing.then(({ pool }) => pool.promise().getConnection())
+    let current: typeof used
     try {
-      const connection = await withTimeout(deadline - performance.now(), acquired)
-      const { target } = await choosing
-      await prepareOnce(connection, target, deadline)
+      current = await withTimeout(deadline - performance.now(), currentPool())
+      const connection = await acquireFrom(current.pool, deadline)
+      await prepareOnce(connection, current.target, deadline)
       health.connecting(true)
       return connection
     } catch (error) {
-      // It may still be opened, after the wait for it has ended.
-      if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
       // A pool that is closed rejects those who wait for it, with an error that says nothing else.
-      const waitedFor = await choosing.catch(() => undefined)
-      if (waitedFor && waitedFor !== used && performance.now() < deadline) return undefined
+      if (current && current !== used && performance.now() < deadline) return undefined
       if (used) hosts.suspect(used.target)
       // The server may refuse an additional connection while the others work.
       if (
@@ -112,6 +108,17 @@ export function openPool(
         performance.now() - succeededAt > IDLE_MS
       )
         health.connecting(false, error)
+      throw error
+    }
+  }
+
+  async function acquireFrom(pool: Pool, deadline: number): Promise<Connection> {
+    const acquired = pool.promise().getConnection()
+    try {
+      return await withTimeout(deadline - performance.now(), acquired)
+    } catch (error) {
+      // It may still be opened, after the wait for it has ended.
+      if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
       throw error
     }
   }
