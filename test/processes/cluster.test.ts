@@ -1,7 +1,9 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
+import { openHosts } from '../../src/mysql/connections/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { untilReady } from '../../src/mysql/startup/ready.ts'
 import { upTo } from '../support/client.ts'
 import { filledUp, query } from '../support/database.ts'
 import { startCluster } from '../support/galera.ts'
@@ -9,6 +11,7 @@ import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
 import { openOnce } from '../support/openOnce.ts'
 import { PATIENCE } from '../support/privateServer.ts'
+import { startProxy } from '../support/proxy.ts'
 import { runSize } from '../support/random.ts'
 import { sums } from '../support/totals.ts'
 import { counterLine, fileWith, imported } from '../support/transfer.ts'
@@ -182,6 +185,44 @@ it('answers at one node by all that was answered at the other before', async () 
   await load.end()
   expect(load.refused).toEqual([])
   expect(stale).toEqual([])
+})
+
+it('waits for other nodes with each connection, or not with those that read, if they may be eventual', async () => {
+  const [target] = await cluster()
+  const waiting = async (eventualReads: boolean) => {
+    const connections = { all: new Set<number>(), writing: new Set<number>(), waiting: new Set<number>() }
+    const proxy = await startProxy(target, (statement, connection) => {
+      if (/^(select|update|rollback)/.test(statement)) connections.all.add(connection)
+      if (statement.includes('update fence')) connections.writing.add(connection)
+      if (statement.includes('wsrep_sync_wait | 7')) connections.waiting.add(connection)
+      return 'passes'
+    })
+    const { counters } = openTestNth(proxy, { eventualReads })
+    await counters.incrementBy(counter(`${eventualReads}`), 1)
+    expect((await counters.read(counter(`${eventualReads}`))).value).toBe(1)
+    return connections
+  }
+  const causal = await waiting(false)
+  expect(causal.waiting).toEqual(causal.all)
+  const eventual = await waiting(true)
+  expect(eventual.waiting).toEqual(eventual.writing)
+  expect(eventual.all.size).toBeGreaterThan(1)
+})
+
+it('warns at the start if callers wait for a shorter time than a failover takes', async () => {
+  const [target] = await cluster()
+  const warnings = async (writeTimeoutMs: number) => {
+    const said: string[] = []
+    const { signal } = new AbortController()
+    const hosts = openHosts([target])
+    await untilReady(hosts, { say: (line) => said.push(line), signal, writeTimeoutMs })
+    hosts.close()
+    return said
+  }
+  expect(await warnings(3000)).toEqual([
+    expect.stringMatching(/takes 7 seconds .* NTH_WRITE_TIMEOUT_MS=12000/),
+  ])
+  expect(await warnings(10_000)).toEqual([])
 })
 
 it('refuses to change the definition of a sequence there that has more groups than one transaction can write', async () => {
