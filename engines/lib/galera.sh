@@ -1,0 +1,84 @@
+# Three nodes of MariaDB with Galera, on loopback: node n answers SQL at PORT+n, and uses PORT+10+n and PORT+20+n.
+
+NODES=3
+
+node_host() { echo 127.0.0.1; }
+node_port() { echo $((port + $1)); }
+
+# Starts the node with the most transactions as a new cluster, and lets the others join it.
+start_all() {
+  local first n
+  first=$(most_advanced)
+  initialise "$first"
+  start_node "$first" --wsrep-new-cluster
+  await_ready "$first"
+  for n in $(all_nodes); do
+    ((n != first)) || continue
+    mkdir -p "$(data "$n")"
+    start_node "$n"
+    await_ready "$n"
+  done
+}
+
+start_node() { # N [OPTION…]
+  local n=$1 members position
+  shift
+  members=$(for m in $(all_nodes); do echo "127.0.0.1:$((port + 10 + m))"; done | paste -sd,)
+  position=$(position "$n")
+  local provider=(
+    base_host=127.0.0.1 "base_port=$((port + 10 + n))" "gmcast.listen_addr=tcp://127.0.0.1:$((port + 10 + n))"
+    "ist.recv_addr=127.0.0.1:$((port + 20 + n))" gcache.size=32M
+    evs.keepalive_period=PT0.5S evs.inactive_check_period=PT0.5S evs.suspect_timeout=PT2S evs.inactive_timeout=PT5S
+  )
+  [[ $* != *--wsrep-new-cluster* ]] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' "$(data "$n")/grastate.dat" 2>/dev/null || true
+  PATH=$lib:$PATH serve "$n" --binlog-format=ROW --innodb-autoinc-lock-mode=2 --wsrep-on=ON \
+    --wsrep-provider="$programs/usr/lib/galera/libgalera_smm.so" --wsrep-provider-options="$(IFS=';' && echo "${provider[*]}")" \
+    --wsrep-cluster-name=nth --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="n$n" \
+    --wsrep-node-address=127.0.0.1 --wsrep-sst-method=copy ${position:+--wsrep-start-position="$position"} "$@"
+}
+
+# await_ready N: until it is a member of the primary component that has caught up with it.
+await_ready() {
+  await_node "$1" 120 synced is_synced "$1"
+  say "node $1: synced, at $(node_host "$1"):$(node_port "$1")"
+}
+
+is_synced() {
+  local status
+  status=$(sql "$1" "show status where variable_name in ('wsrep_cluster_status', 'wsrep_local_state_comment')" 2>/dev/null) &&
+    [[ $status == *Primary* && $status != *non-Primary* && $status == *Synced* ]] &&
+    [[ $(sql "$1" 'select @@datadir' 2>/dev/null) == "$(data "$1")/" ]]
+}
+
+# position N: UUID:SEQNO of its last transaction, or nothing if it has none. After a crash its tables are asked.
+position() {
+  local state uuid seqno
+  state=$(data "$1")/grastate.dat
+  [[ -e $state ]] || return 0
+  uuid=$(awk '/^uuid:/ { print $2 }' "$state") seqno=$(awk '/^seqno:/ { print $2 }' "$state")
+  if [[ $seqno != -1 ]]; then
+    echo "$uuid:$seqno"
+  else
+    server_command "$1"
+    "${server_command[@]}" --wsrep-recover --log-error="$(error_log "$1").recovery" >/dev/null 2>&1 || true
+    sed -nE 's/.*Recovered position: *//p' "$(error_log "$1").recovery" | tail -n 1
+  fi
+}
+
+most_advanced() {
+  local n position
+  for n in $(all_nodes); do
+    position=$(position "$n")
+    position=${position##*:}
+    echo "${position:--1} $n"
+  done | sort -k 1,1nr -k 2,2n | awk 'NR == 1 { print $NF }'
+}
+
+stop_all() {
+  local n
+  for n in $(all_nodes | tac); do stop_node "$n"; done
+}
+
+# The provider's own means: it neither sends to other nodes nor hears them, and clients don't notice.
+cut_node() { sql "$1" "set global wsrep_provider_options = 'gmcast.isolate=1'" || fail "node $1 could not be cut off" "$1"; }
+heal_node() { sql "$1" "set global wsrep_provider_options = 'gmcast.isolate=0'" || fail "node $1 could not be healed" "$1"; }
