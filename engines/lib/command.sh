@@ -4,6 +4,9 @@
 #   topology   single, galera or group-replication: how many nodes there are, and how they form a cluster
 # and then sources this file. `server`.sh and `topology`.sh define the functions that are called here.
 
+# A function that fails in $(…) ends the command as well.
+shopt -s inherit_errexit
+
 engine=$(basename "$0")
 lib=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 for part in fetch process "$server" "$topology"; do

@@ -1,6 +1,9 @@
 # Three nodes of MariaDB with Galera, on loopback: node n answers SQL at PORT+n, and uses PORT+10+n and PORT+20+n.
 
 NODES=3
+REPLICATION=(--wsrep-on=ON --wsrep-provider="$programs/usr/lib/galera/libgalera_smm.so" --wsrep-cluster-name=nth
+  --wsrep-sst-method=copy --binlog-format=ROW --innodb-autoinc-lock-mode=2)
+NO_STATE=00000000-0000-0000-0000-000000000000
 
 node_host() { echo 127.0.0.1; }
 node_port() { echo $((port + $1)); }
@@ -9,7 +12,8 @@ node_port() { echo $((port + $1)); }
 start_all() {
   local first n
   first=$(most_advanced)
-  initialise "$first"
+  # A node that got its data from another has tables that nobody initialised.
+  [[ -e $(data "$first")/grastate.dat ]] || initialise "$first"
   start_node "$first" --wsrep-new-cluster
   await_ready "$first"
   for n in $(all_nodes); do
@@ -31,10 +35,9 @@ start_node() { # N [OPTION…]
     evs.keepalive_period=PT0.5S evs.inactive_check_period=PT0.5S evs.suspect_timeout=PT2S evs.inactive_timeout=PT5S
   )
   [[ $* != *--wsrep-new-cluster* ]] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' "$(data "$n")/grastate.dat" 2>/dev/null || true
-  PATH=$lib:$PATH serve "$n" --binlog-format=ROW --innodb-autoinc-lock-mode=2 --wsrep-on=ON \
-    --wsrep-provider="$programs/usr/lib/galera/libgalera_smm.so" --wsrep-provider-options="$(IFS=';' && echo "${provider[*]}")" \
-    --wsrep-cluster-name=nth --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="n$n" \
-    --wsrep-node-address=127.0.0.1 --wsrep-sst-method=copy ${position:+--wsrep-start-position="$position"} "$@"
+  PATH=$lib:$PATH serve "$n" "${REPLICATION[@]}" --wsrep-provider-options="$(IFS=';' && echo "${provider[*]}")" \
+    --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="n$n" \
+    --wsrep-node-address=127.0.0.1 ${position:+--wsrep-start-position="$position"} "$@"
 }
 
 # await_ready N: until it is a member of the primary component that has caught up with it.
@@ -50,19 +53,25 @@ is_synced() {
     [[ $(sql "$1" 'select @@datadir' 2>/dev/null) == "$(data "$1")/" ]]
 }
 
-# position N: UUID:SEQNO of its last transaction, or nothing if it has none. After a crash its tables are asked.
+# position N: UUID:SEQNO of its last transaction, or nothing if it has none.
 position() {
   local state uuid seqno
   state=$(data "$1")/grastate.dat
   [[ -e $state ]] || return 0
   uuid=$(awk '/^uuid:/ { print $2 }' "$state") seqno=$(awk '/^seqno:/ { print $2 }' "$state")
-  if [[ $seqno != -1 ]]; then
-    echo "$uuid:$seqno"
-  else
-    server_command "$1"
-    "${server_command[@]}" --wsrep-recover --log-error="$(error_log "$1").recovery" >/dev/null 2>&1 || true
-    sed -nE 's/.*Recovered position: *//p' "$(error_log "$1").recovery" | tail -n 1
-  fi
+  [[ $uuid != "$NO_STATE" ]] || return 0
+  # It is written at a clean shutdown only.
+  if [[ $seqno != -1 ]]; then echo "$uuid:$seqno"; else recover_position "$1"; fi
+}
+
+# Reads from InnoDB which was the last transaction: with this option a server recovers, says it, and ends.
+recover_position() {
+  local log
+  log=$(dirname "$(data "$1")")/recovery.log
+  server_command "$1"
+  "${server_command[@]}" "${REPLICATION[@]}" --skip-networking --socket=../socket \
+    --wsrep-cluster-address=gcomm:// --wsrep-recover </dev/null >"$log" 2>&1 || true
+  sed -nE 's/.*Recovered position: *//p' "$log" | tail -n 1 | grep . || fail "node $1 could not be recovered: see $log"
 }
 
 most_advanced() {
