@@ -1,16 +1,19 @@
-# Three nodes of MariaDB with Galera, on loopback: node n answers SQL at PORT+n, and uses PORT+10+n and PORT+20+n.
+# Three nodes of MariaDB with Galera: node n answers SQL at PORT+n, the others at PORT+10+n and, for IST, PORT+20+n.
+
+# shellcheck source=network.sh
+source "$lib/network.sh"
 
 NODES=3
 REPLICATION=(--wsrep-on=ON --wsrep-provider="$programs/usr/lib/galera/libgalera_smm.so" --wsrep-cluster-name=nth
   --wsrep-sst-method=copy --binlog-format=ROW --innodb-autoinc-lock-mode=2)
 NO_STATE=00000000-0000-0000-0000-000000000000
 
-node_host() { echo 127.0.0.1; }
-node_port() { echo $((port + $1)); }
+group_address() { echo "$(node_host "$1"):$((port + 10 + $1))"; }
 
 # Starts the node with the most transactions as a new cluster, and lets the others join it.
 start_all() {
   local first n
+  open_network
   first=$(most_advanced)
   # A node that got its data from another has tables that nobody initialised.
   [[ -e $(data "$first")/grastate.dat ]] || initialise "$first"
@@ -25,19 +28,19 @@ start_all() {
 }
 
 start_node() { # N [OPTION…]
-  local n=$1 members position
+  local n=$1 host position
   shift
-  members=$(for m in $(all_nodes); do echo "127.0.0.1:$((port + 10 + m))"; done | paste -sd,)
-  position=$(position "$n")
+  host=$(node_host "$n") position=$(position "$n")
   local provider=(
-    base_host=127.0.0.1 "base_port=$((port + 10 + n))" "gmcast.listen_addr=tcp://127.0.0.1:$((port + 10 + n))"
-    "ist.recv_addr=127.0.0.1:$((port + 20 + n))" gcache.size=32M
+    "base_host=$host" "base_port=$((port + 10 + n))" "gmcast.listen_addr=tcp://$(group_address "$n")"
+    "ist.recv_addr=$host:$((port + 20 + n))" gcache.size=32M
     evs.keepalive_period=PT0.5S evs.inactive_check_period=PT0.5S evs.suspect_timeout=PT2S evs.inactive_timeout=PT5S
   )
   [[ $* != *--wsrep-new-cluster* ]] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' "$(data "$n")/grastate.dat" 2>/dev/null || true
+  enter "$n"
   PATH=$lib:$PATH serve "$n" "${REPLICATION[@]}" --wsrep-provider-options="$(IFS=';' && echo "${provider[*]}")" \
-    --wsrep-cluster-address="gcomm://$members" --wsrep-node-name="n$n" \
-    --wsrep-node-address=127.0.0.1 ${position:+--wsrep-start-position="$position"} "$@"
+    --wsrep-cluster-address="gcomm://$(peers group_address)" --wsrep-node-name="n$n" \
+    --wsrep-node-address="$host" ${position:+--wsrep-start-position="$position"} "$@"
 }
 
 # await_ready N: until it is a member of the primary component that has caught up with it.
@@ -86,8 +89,5 @@ most_advanced() {
 stop_all() {
   local n
   for n in $(all_nodes | tac); do stop_node "$n"; done
+  close_network
 }
-
-# The provider's own means: it neither sends to other nodes nor hears them, and clients don't notice.
-cut_node() { sql "$1" "set global wsrep_provider_options = 'gmcast.isolate=1'" || fail "node $1 could not be cut off" "$1"; }
-heal_node() { sql "$1" "set global wsrep_provider_options = 'gmcast.isolate=0'" || fail "node $1 could not be healed" "$1"; }

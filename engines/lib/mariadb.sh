@@ -30,7 +30,7 @@ serve() {
     --innodb-flush-log-at-trx-commit=1 "$@" "${extra[@]}"
 }
 
-# initialise N: creates its system tables, unless it has them; root has an empty password.
+# initialise N: creates its system tables, unless it has them; root has an empty password, from any address.
 initialise() {
   local folder file
   folder=$(dirname "$(data "$1")")
@@ -46,12 +46,13 @@ initialise() {
     for file in "$programs"/usr/share/{mariadb/mariadb,mysql/mysql}_system_tables{,_data}.sql; do
       [[ ! -e $file ]] || cat "$file"
     done
+    echo "insert into global_priv select '%', User, Priv from global_priv where User = 'root' and Host = 'localhost';"
   } | "${server_command[@]}" --bootstrap >"$(error_log "$1")" 2>&1 || fail "node $1 could not be initialised" "$1"
   touch "$folder/initialised"
 }
 
-sql() { # N STATEMENT
+sql() { # N STATEMENT [SECONDS]
   program usr/bin/mariadb
-  timeout 10 "${program[@]}" --no-defaults --host="$(node_host "$1")" --port="$(node_port "$1")" --protocol=tcp --user=root \
+  timeout "${3:-10}" "${program[@]}" --no-defaults --host="$(node_host "$1")" --port="$(node_port "$1")" --protocol=tcp --user=root \
     --connect-timeout=2 --skip-ssl --batch --skip-column-names --execute="$2"
 }

@@ -19,6 +19,8 @@ server_command() {
 serve() {
   local n=$1
   shift
+  # What a killed server left stops a new one as long as its parent hasn't waited for it.
+  rm -f "$dir/n$n/socket.lock"
   server_command "$n"
   extra_options
   launch "$n" "${server_command[@]}" --bind-address="$(node_host "$n")" --port="$(node_port "$n")" \
@@ -42,8 +44,8 @@ initialise() {
   touch "$folder/initialised"
 }
 
-sql() { # N STATEMENT
+sql() { # N STATEMENT [SECONDS]
   program usr/bin/mysql
-  timeout 10 "${program[@]}" --no-defaults --host="$(node_host "$1")" --port="$(node_port "$1")" --protocol=tcp --user=root \
+  timeout "${3:-10}" "${program[@]}" --no-defaults --host="$(node_host "$1")" --port="$(node_port "$1")" --protocol=tcp --user=root \
     --connect-timeout=2 --ssl-mode=DISABLED --batch --skip-column-names --execute="$2"
 }

@@ -13,11 +13,14 @@ pids() {
 
 is_running() { [[ -n $(pids "$1") ]]; }
 
+# What a node's program is run with: a cluster whose nodes have namespaces sets it.
+inside=()
+
 # launch N COMMAND…: runs it in the background, detached from this terminal; its output goes to the node's error log.
 launch() {
   local n=$1
   shift
-  setsid "$@" </dev/null >>"$(error_log "$n")" 2>&1 &
+  setsid "${inside[@]}" "$@" </dev/null >>"$(error_log "$n")" 2>&1 &
   launched=$!
 }
 
