@@ -56,6 +56,7 @@ own_apt() {
 
 # The mirror that this machine's own apt uses for Debian, in whichever form its sources are written.
 find_mirror() {
+  # shellcheck disable=SC2016 # apt's own variables
   apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
     awk '$1 ~ /^(bullseye|bookworm|trixie|forky|sid|oldstable|stable|testing|unstable)$/ && $2 == "main" { print $3; exit }'
 }

@@ -1,9 +1,10 @@
 # Three nodes of MySQL with Group Replication and one primary: node n answers SQL at PORT+n, the group uses PORT+10+n.
 
-# shellcheck source=network.sh
-source "$lib/network.sh"
+# shellcheck source=cluster.sh
+source "$lib/cluster.sh"
+# shellcheck source=group-members.sh
+source "$lib/group-members.sh"
 
-NODES=3
 CHANNEL=group_replication_recovery
 
 group_address() { echo "$(node_host "$1"):$((port + 10 + $1))"; }
@@ -59,45 +60,7 @@ serve_node() { # N OPTION…
     --gtid-mode=ON --enforce-gtid-consistency=ON --plugin-load-add=group_replication.so \
     --group-replication-group-name="$(printf '4e746800-0000-4000-8000-%012x' "$group")" \
     --group-replication-local-address="$(group_address "$n")" \
-    --group-replication-group-seeds="$(peers group_address)" \
-    --group-replication-ip-allowlist="$(peers node_host)" \
+    --group-replication-group-seeds="$(each_node group_address | paste -sd,)" \
+    --group-replication-ip-allowlist="$(each_node node_host | paste -sd,)" \
     --group-replication-member-expel-timeout=2 "$@"
-}
-
-answers() { [[ $(sql "$1" 'select @@datadir' 2>/dev/null) == "$(data "$1")/" ]]; }
-
-# await_ready N: until it is a member that has caught up, and the group it sees has a majority.
-await_ready() {
-  await_node "$1" 120 'a member of the group' is_member "$1"
-  say "node $1: $(sql "$1" "$ROLE"), at $(node_host "$1"):$(node_port "$1")"
-}
-
-MEMBERS=performance_schema.replication_group_members
-ROLE="select lower(member_role) from $MEMBERS where member_id = @@server_uuid"
-
-is_member() {
-  [[ $(sql "$1" "select coalesce(sum(member_id = @@server_uuid and member_state = 'ONLINE'), 0)
-    and sum(member_state <> 'UNREACHABLE') * 2 > count(*) from $MEMBERS" 2>/dev/null) == 1 ]]
-}
-
-# The node whose transactions include those of all others.
-most_advanced() {
-  local n m mine
-  for n in $(all_nodes); do
-    mine=$(executed "$n")
-    for m in $(all_nodes); do
-      [[ $(sql "$n" "select gtid_subset('$(executed "$m")', '$mine')") == 1 ]] || continue 2
-    done
-    echo "$n"
-    return
-  done
-  fail 'no node has all transactions of the others'
-}
-
-executed() { sql "$1" "select replace(@@global.gtid_executed, '\n', '')"; }
-
-stop_all() {
-  local n
-  for n in $(all_nodes | tac); do stop_node "$n"; done
-  close_network
 }

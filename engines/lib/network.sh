@@ -10,7 +10,7 @@ namespace() { echo "nth$port-$1"; }
 
 # Addresses are from 198.18.0.0/15, which is reserved for tests: eight for each four ports.
 address() {
-  local offset=$((port / 4 * 8 + $1))
+  local offset=$(((port >> 2 << 3) + $1))
   echo "198.$((18 + (offset >> 16))).$((offset >> 8 & 255)).$((offset & 255))"
 }
 CLIENTS=6 # the bridge's own
@@ -22,9 +22,6 @@ node_port() { echo $((port + $1)); }
 
 # enter N: what is launched from now on has the network of node N.
 enter() { if has_network; then inside=(ip netns exec "$(namespace "$1")"); fi; }
-
-# peers COMMAND: what it prints for each node, separated by commas.
-peers() { for n in $(all_nodes); do "$1" "$n"; done | paste -sd,; }
 
 open_network() {
   close_network

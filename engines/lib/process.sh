@@ -3,12 +3,17 @@
 
 data() { echo "$dir/n$1/data"; }
 error_log() { echo "$dir/n$1/error.log"; }
+address_of() { echo "$(node_host "$1"):$(node_port "$1")"; }
 all_nodes() { seq "$NODES"; }
+
+# each_node COMMAND: what it prints for each node, a line each.
+each_node() { for n in $(all_nodes); do "$1" "$n"; done; }
 
 # pids N: the processes of node N, frozen ones too; one that has ended and not been waited for has no command line.
 pids() {
   # Joined to its option, so that grep doesn't find itself.
-  grep -lzxF -e"--datadir=$(data "$1")" /proc/[0-9]*/cmdline 2>/dev/null | cut -d / -f 3 || true
+  # shellcheck disable=SC2062 # these are files
+  grep -lzxF --regexp="--datadir=$(data "$1")" /proc/[0-9]*/cmdline 2>/dev/null | cut -d / -f 3 || true
 }
 
 is_running() { [[ -n $(pids "$1") ]]; }
@@ -59,11 +64,15 @@ signal_node() { # N SIGNAL
 has_ended() { ! is_running "$1"; }
 await_end() { await "$2" has_ended "$1" || fail "node $1 has not ended within $2 s" "$1"; }
 
+ask_to_stop() {
+  signal_node "$1" CONT
+  signal_node "$1" TERM
+}
+
 # stop_node N: cleanly, or after 20 s with SIGKILL; nothing if it isn't running.
 stop_node() {
   is_running "$1" || return 0
-  signal_node "$1" CONT
-  signal_node "$1" TERM
+  ask_to_stop "$1"
   if await 20 has_ended "$1"; then
     say "node $1: stopped"
   else

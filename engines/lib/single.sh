@@ -15,7 +15,7 @@ start_node() { serve "$1"; }
 
 await_ready() {
   await_node "$1" 60 ready answers "$1"
-  say "node $1: ready at $(node_host "$1"):$(node_port "$1")"
+  say "node $1: ready at $(address_of "$1")"
 }
 
 # Another server that has the port would answer as well: so it is asked which one it is.
