@@ -7,6 +7,7 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
   WORKERS                    number of processes that serve, or auto for one per core (1)
   DATABASE_URL               mysql://user:password@host:port,host:port/database (a private server)
   NTH_ACCEPT_LOST_COMMITS    1: goes on with a database that lacks commits (0)
+  NTH_CLUSTER_READS          eventual: reads on a cluster may miss the latest commits (causal)
   NTH_DATA_DIR               directory of the private server (.nth)
   NTH_DATABASE_MEMORY_MB     memory of the private server, in MB (a quarter of the machine's)
   NTH_ADMIN_KEY              the administrator's key, at least 32 characters; then others need keys (none)

@@ -162,6 +162,40 @@ it('uses the primary of a replication group, and no server that has left its gro
   ).toBe(1)
 })
 
+it('knows what became of a commit when another member of its replication group takes over', async () => {
+  const database = await freshDatabase()
+  const groupName = "select 'group_replication_group_name' as Variable_name, 'group' as Value"
+  const members = (primary: string): [string, string, string][] => [
+    ['a', 'ONLINE', primary === 'a' ? 'PRIMARY' : 'SECONDARY'],
+    ['b', 'ONLINE', primary === 'b' ? 'PRIMARY' : 'SECONDARY'],
+    ['c', 'ONLINE', 'SECONDARY'],
+  ]
+  let primary = 'a'
+  let isFailing = false
+  /** One server for both, which tells a group and, to each, another server's name. */
+  const memberOf = (own: string) =>
+    startProxy(database, (statement) => {
+      if (/select connection_id/.test(statement))
+        return {
+          instead: statement.replace(
+            /show variables .*?(?=;)/s,
+            `${groupName} union all select 'hostname', '${own}'`,
+          ),
+        }
+      if (isFailing && /commit$/.test(statement) && own === 'a') {
+        primary = 'b'
+        return 'is cut off'
+      }
+      return fateOf(statement, member(own, ...members(primary)))
+    })
+  const nth = openTestNth([await memberOf('a'), await memberOf('b')])
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+  isFailing = true
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+  expect(primary).toBe('b')
+  expect(nth.faults).toEqual([])
+})
+
 it('passes over what another cluster became, with one line for the operator', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]

@@ -10,7 +10,7 @@ export interface SessionIdentity {
   startedAt: number
   /** The server's uptime when the session was opened, in milliseconds. NaN: unknown. */
   uptimeMs: number
-  /** State id of the Galera cluster that the server is a node of. Empty: not in a cluster. */
+  /** State id of the Galera cluster, or name of the replication group, that the server is in. Empty: in none. */
   cluster: string
 }
 
@@ -34,7 +34,7 @@ export function identityIn(own: { id: number; now: string } | undefined, values:
     server: ids.join('') && [...ids, isNode ? value('wsrep_gcomm_uuid') : ''].join(' '),
     startedAt: Number(own?.now) - uptimeMs,
     uptimeMs,
-    cluster: isNode ? value('wsrep_cluster_state_uuid') : '',
+    cluster: isNode ? value('wsrep_cluster_state_uuid') : value('group_replication_group_name'),
   }
 }
 
@@ -51,7 +51,10 @@ export function isSurelySameRun(one: SessionIdentity, other: SessionIdentity): b
   return isSameRun(one, other) && one.uptimeMs > 2 * ROUNDED_MS
 }
 
-/** Whether a commit in one session is certain to be visible in the other: same server, or same cluster. */
+/**
+ * Whether a commit in one session is certain to be visible in the other: same server, or same cluster. What a member of a
+ * replication group had not sent to the others when it left, it can't commit any more.
+ */
 export function isSameDatabase(one: SessionIdentity, other: SessionIdentity): boolean {
   return isSameServer(one, other) || (one.cluster !== '' && one.cluster === other.cluster)
 }

@@ -81,16 +81,16 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS, che
     const [own, ...variables] = answers.slice(-READ_IDENTITY.length)
     const values = valuesOf(variables.flatMap(rowsOf<Variable>))
     const identity = identityIn(firstRow(own), values)
-    const isClustered = identity.cluster !== ''
+    const isGalera = values.get('wsrep_on') === 'ON'
     const isFar = await isEveryTripLong(send)
-    // On a cluster a flush ends its transactions itself, and the server must not retry their statements.
-    const ownSettings = isClustered ? ['set session autocommit = 0, wsrep_retry_autocommit = 0'] : []
+    // There a flush ends its transactions itself, and the server must not retry their statements.
+    const ownSettings = isGalera ? ['set session autocommit = 0, wsrep_retry_autocommit = 0'] : []
     const forCluster = [...ownSettings, ...causalSettings(values)]
     if (forCluster.length > 0) await send(forCluster)
     return {
       identity,
       /** Whether the server is one node of a Galera cluster. */
-      isClustered,
+      isGalera,
       /** Whether a round trip takes longer than some more statements. */
       isFar,
       isOpen: () => isOpen,

@@ -22,7 +22,7 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
 }
 
 /** Variables of clusters, for `show variables`: those that the server lacks are not in its answer. */
-export const CLUSTER_VARIABLES = ['wsrep_on', 'group_replication_consistency']
+export const CLUSTER_VARIABLES = ['wsrep_on', 'group_replication_group_name', 'group_replication_consistency']
 
 /**
  * Settings of a session by which it finds all that was committed before on another node of a cluster: on Galera its

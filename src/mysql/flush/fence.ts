@@ -154,7 +154,7 @@ export function begin({ session, fence: { id, seq, epoch } }: Fenced): Step[] {
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
   return [
-    { statement: session.isClustered ? 'rollback' : 'start transaction' },
+    { statement: session.isGalera ? 'rollback' : 'start transaction' },
     { statement: raise, isFirst: true },
   ]
 }
@@ -177,7 +177,7 @@ function asLeft({ id, seq, epoch }: Fence): string {
  */
 export function end({ session, fence }: Fenced): Step[] {
   const isOwn = `exists (select 1 from fence where ${asLeft(fence)})`
-  return [...(session.isClustered ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
+  return [...(session.isGalera ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
 }
 
 /**
@@ -223,7 +223,7 @@ export async function rollBack(session: Session): Promise<void> {
 async function fenceAndRead(session: Session, { id }: Fence) {
   const own = `from fence where id = ${integer(id)}`
   const answers = await session.send([
-    session.isClustered ? 'rollback' : 'start transaction',
+    session.isGalera ? 'rollback' : 'start transaction',
     `update fence set epoch = last_insert_id(epoch + 1) where id = ${integer(id)}`,
     `select seq, epoch, found ${own}`,
     // As in a flush: this must be the transaction that incremented `epoch`.

@@ -23,7 +23,7 @@ export interface FlushForm {
   /** Ids of sequence groups whose last number the answer lacks: a trigger hides it, or it was 0. */
   hidden: Set<number>
   /** Whether the server is one node of a Galera cluster. */
-  isClustered: boolean
+  isGalera: boolean
 }
 
 /** Splits rows by statement: one for all, or one for each. */

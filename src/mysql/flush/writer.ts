@@ -76,7 +76,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
     const rows = [...members.counters, ...members.sequenceGroups]
     if (rows.some(({ row }) => row.incarnation !== failover.incarnation)) return { kind: 'stale' }
     const { session } = fenced
-    const form = { onePerStatement, isTriggered, hidden, isClustered: session.isClustered }
+    const form = { onePerStatement, isTriggered, hidden, isGalera: session.isGalera }
     if (flush.isOptimistic && session.isFar && fitsOneTrip(members, flush)) {
       return inOneTrip(fenced, members, flush)
     }

@@ -24,7 +24,7 @@ export function lockSequenceGroups(members: Members, at: Date, form: FlushForm):
   const gapless = sequenceGroups
     .filter(({ row }) => row.definition.gapless)
     .toSorted((a, b) => a.row.id - b.row.id)
-  const opened = form.isClustered ? sequenceGroups.filter((member) => !isOpen(member)) : []
+  const opened = form.isGalera ? sequenceGroups.filter((member) => !isOpen(member)) : []
   return [
     ...together(opened, form).map((some) => ({ statement: noteUse(some), owner: sequenceKeyOf(some) })),
     ...together(sequenceGroups, form).flatMap(definitionSteps),
