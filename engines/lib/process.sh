@@ -27,6 +27,7 @@ launch() {
   shift
   setsid "${inside[@]}" "$@" </dev/null >>"$(error_log "$n")" 2>&1 &
   launched=$!
+  disown # or the shell reports how it ended
 }
 
 # await SECONDS COMMAND…: until it succeeds.
