@@ -23,10 +23,14 @@ is_ready() {
   done
 }
 
+# All at once: each node of a replication group takes seconds.
 stop_all() {
-  local n
-  # At once: each node of a replication group takes seconds.
-  for n in $(all_nodes); do ! is_running "$n" || ask_to_stop "$n"; done
-  for n in $(all_nodes); do stop_node "$n"; done
+  local n running=()
+  for n in $(all_nodes); do
+    heal_node "$n"
+    ! is_running "$n" || running+=("$n")
+  done
+  for n in "${running[@]}"; do ask_to_stop "$n"; done
+  for n in "${running[@]}"; do await_stop "$n"; done
   close_network
 }

@@ -53,5 +53,5 @@ view() { status "$1" | awk '$2 == "Primary" { print $1 }'; }
 # status N: the number of its view, whether that is the primary one, and the node's own state.
 status() {
   sql "$1" "show status where variable_name in
-    ('wsrep_cluster_conf_id', 'wsrep_cluster_status', 'wsrep_local_state_comment')" 2 2>/dev/null | cut -f 2 | paste -sd ' '
+    ('wsrep_cluster_conf_id', 'wsrep_cluster_status', 'wsrep_local_state_comment')" 2 2>/dev/null | sort | cut -f 2 | paste -sd ' '
 }

@@ -27,6 +27,7 @@ launch() {
   shift
   setsid "${inside[@]}" "$@" </dev/null >>"$(error_log "$n")" 2>&1 &
   launched=$!
+  disown # or the shell reports how it ended
 }
 
 # await SECONDS COMMAND…: until it succeeds.
@@ -53,26 +54,34 @@ has_settled() {
   "$@" || { ! is_running "$n" && ! kill -0 "${launched:-none}" 2>/dev/null; }
 }
 
-signal_node() { # N SIGNAL
-  local running
-  running=$(pids "$1")
-  [[ -n $running ]] || fail "node $1 isn't running"
-  # shellcheck disable=SC2086 # several ids
-  kill -s "$2" $running 2>/dev/null || true
+# signal_node N SIGNAL: an error if the node isn't running.
+signal_node() {
+  is_running "$1" || fail "node $1 isn't running"
+  send "$2" "$1"
+}
+
+send() { # SIGNAL N
+  local pid
+  for pid in $(pids "$2"); do kill -s "$1" "$pid" 2>/dev/null || true; done
 }
 
 has_ended() { ! is_running "$1"; }
 await_end() { await "$2" has_ended "$1" || fail "node $1 has not ended within $2 s" "$1"; }
 
-ask_to_stop() {
-  signal_node "$1" CONT
-  signal_node "$1" TERM
-}
-
 # stop_node N: cleanly, or after 20 s with SIGKILL; nothing if it isn't running.
 stop_node() {
   is_running "$1" || return 0
   ask_to_stop "$1"
+  await_stop "$1"
+}
+
+ask_to_stop() {
+  # One that is frozen gets no other signal.
+  send CONT "$1"
+  send TERM "$1"
+}
+
+await_stop() {
   if await 20 has_ended "$1"; then
     say "node $1: stopped"
   else
