@@ -38,7 +38,7 @@ start_node() { # N [OPTION…]
   local provider=(
     "base_host=$host" "base_port=$((port + 10 + n))" "gmcast.listen_addr=tcp://$(group_address "$n")"
     "ist.recv_addr=$host:$((port + 20 + n))" gcache.size=32M
-    evs.keepalive_period=PT0.5S evs.inactive_check_period=PT0.5S evs.suspect_timeout=PT2S evs.inactive_timeout=PT5S
+    evs.keepalive_period=PT0.5S evs.inactive_check_period=PT0.5S evs.suspect_timeout=PT3S evs.inactive_timeout=PT8S
   )
   enter "$n"
   PATH=$lib:$PATH serve "$n" "${REPLICATION[@]}" --wsrep-provider-options="$(IFS=';' && echo "${provider[*]}")" \
