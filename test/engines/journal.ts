@@ -6,6 +6,8 @@ export interface Stretch {
   /** Calls that were not applied, as the database could not be reached. */
   unavailable: number
   unknown: number
+  /** Of these, how many calls Nth itself answered so; the others lost their connection. */
+  unknownToNth: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
 }
@@ -19,7 +21,7 @@ export interface Journal {
   wrong: string[]
   /** Calls that end from now on belong to this condition. */
   begin(condition: string): void
-  note(kind: 'answered' | 'unavailable' | 'unknown', waitMs: number): void
+  note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
 }
 
 export const NO_FAULT = 'no fault'
@@ -30,7 +32,14 @@ export function createJournal(): Journal {
   let current: Stretch
 
   function begin(condition: string): void {
-    current = stretches.get(condition) ?? { times: 0, answered: 0, unavailable: 0, unknown: 0, longestMs: 0 }
+    current = stretches.get(condition) ?? {
+      times: 0,
+      answered: 0,
+      unavailable: 0,
+      unknown: 0,
+      unknownToNth: 0,
+      longestMs: 0,
+    }
     current.times++
     stretches.set(condition, current)
   }
@@ -45,6 +54,7 @@ export function createJournal(): Journal {
     },
     note(kind, waitMs) {
       current[kind]++
+      if (kind === 'unknownToNth') current.unknown++
       current.longestMs = Math.max(current.longestMs, waitMs)
       if (kind === 'answered') answered++
     },

@@ -122,8 +122,8 @@ function summarize(
   { print }: Reporting,
 ): void {
   for (const [condition, stretch] of stretches) {
-    const { times, answered, unavailable, unknown, longestMs } = stretch
-    const counts = `answered ${answered}, unavailable ${unavailable}, unknown ${unknown}`
+    const { times, answered, unavailable, unknown, unknownToNth, longestMs } = stretch
+    const counts = `answered ${answered}, unavailable ${unavailable}, unknown ${unknown} (OUTCOME_UNKNOWN ${unknownToNth})`
     print(`${condition}: ${times} times, ${counts}, longest wait ${longestMs.toFixed(0)} ms`)
   }
   const all = [...stretches.values()]
