@@ -8,6 +8,8 @@ export interface Stretch {
   unknown: number
   /** Of these, how many calls Nth itself answered so; the others lost their connection. */
   unknownToNth: number
+  /** Calls whose answer took more than a second. */
+  slow: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
 }
@@ -25,6 +27,17 @@ export interface Journal {
 }
 
 export const NO_FAULT = 'no fault'
+const SLOW_MS = 1000
+
+const EMPTY: Stretch = {
+  times: 0,
+  answered: 0,
+  unavailable: 0,
+  unknown: 0,
+  unknownToNth: 0,
+  slow: 0,
+  longestMs: 0,
+}
 
 export function createJournal(): Journal {
   const stretches = new Map<string, Stretch>()
@@ -32,14 +45,7 @@ export function createJournal(): Journal {
   let current: Stretch
 
   function begin(condition: string): void {
-    current = stretches.get(condition) ?? {
-      times: 0,
-      answered: 0,
-      unavailable: 0,
-      unknown: 0,
-      unknownToNth: 0,
-      longestMs: 0,
-    }
+    current = stretches.get(condition) ?? { ...EMPTY }
     current.times++
     stretches.set(condition, current)
   }
@@ -55,6 +61,7 @@ export function createJournal(): Journal {
     note(kind, waitMs) {
       current[kind]++
       if (kind === 'unknownToNth') current.unknown++
+      if (waitMs > SLOW_MS) current.slow++
       current.longestMs = Math.max(current.longestMs, waitMs)
       if (kind === 'answered') answered++
     },
