@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Random } from '../support/mulberry32.ts'
 import type { Book } from './book.ts'
 import type { Journal } from './journal.ts'
-import { type Outcome, send } from './request.ts'
+import { OUTCOME_UNKNOWN, type Outcome, send } from './request.ts'
 import type { Server } from './servers.ts'
 
 /** One of those who call at the same time. */
@@ -56,7 +56,9 @@ export function createCaller(surroundings: Surroundings, index: number, random: 
       const outcome = await send<never>(server, query, variables)
       const waitMs = performance.now() - sentAt
       if (waitMs > LONGEST_CALL_MS) journal.wrong.push(`A call took ${waitMs.toFixed(0)} ms: ${query}`)
-      if (outcome.kind !== 'refused') journal.note(outcome.kind, waitMs)
+      if (outcome.kind === 'answered') journal.note('answered', waitMs)
+      else if (outcome.kind === 'unknown')
+        journal.note(outcome.reason === OUTCOME_UNKNOWN ? 'unknownToNth' : 'unknown', waitMs)
       else if (outcome.code !== 'UNAVAILABLE') journal.note('answered', waitMs)
       else {
         journal.note('unavailable', waitMs)

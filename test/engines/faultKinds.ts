@@ -57,7 +57,8 @@ export async function causeFault(kind: FaultKind, scene: Scene): Promise<string>
     return `node ${node.number}, ${ms} ms`
   }
   if (kind === 'cut') {
-    const ms = 5000 + random.below(7000)
+    // Longer than a member is waited for before the others go on without it.
+    const ms = 8000 + random.below(8000)
     await engine.harm('cut', node)
     await pause(ms)
     await engine.harm('heal', node)

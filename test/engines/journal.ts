@@ -6,6 +6,10 @@ export interface Stretch {
   /** Calls that were not applied, as the database could not be reached. */
   unavailable: number
   unknown: number
+  /** Of these, how many calls Nth itself answered so; the others lost their connection. */
+  unknownToNth: number
+  /** Calls whose answer took more than a second. */
+  slow: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
 }
@@ -19,10 +23,21 @@ export interface Journal {
   wrong: string[]
   /** Calls that end from now on belong to this condition. */
   begin(condition: string): void
-  note(kind: 'answered' | 'unavailable' | 'unknown', waitMs: number): void
+  note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
 }
 
 export const NO_FAULT = 'no fault'
+const SLOW_MS = 1000
+
+const EMPTY: Stretch = {
+  times: 0,
+  answered: 0,
+  unavailable: 0,
+  unknown: 0,
+  unknownToNth: 0,
+  slow: 0,
+  longestMs: 0,
+}
 
 export function createJournal(): Journal {
   const stretches = new Map<string, Stretch>()
@@ -30,7 +45,7 @@ export function createJournal(): Journal {
   let current: Stretch
 
   function begin(condition: string): void {
-    current = stretches.get(condition) ?? { times: 0, answered: 0, unavailable: 0, unknown: 0, longestMs: 0 }
+    current = stretches.get(condition) ?? { ...EMPTY }
     current.times++
     stretches.set(condition, current)
   }
@@ -45,6 +60,8 @@ export function createJournal(): Journal {
     },
     note(kind, waitMs) {
       current[kind]++
+      if (kind === 'unknownToNth') current.unknown++
+      if (waitMs > SLOW_MS) current.slow++
       current.longestMs = Math.max(current.longestMs, waitMs)
       if (kind === 'answered') answered++
     },

@@ -10,7 +10,7 @@ export const HELP = `Counts through two Nth servers on a database that fails in 
 
   --engine <name>     a file of engines/, or the path of one that works like them
   --seconds <n>       how long faults are caused (120)
-  --faults <kinds>    only these, with commas between them: ${FAULT_KINDS.join(',')}
+  --faults <kinds>    only these, with commas between them, or none: ${FAULT_KINDS.join(',')}
   --kills <n>         instead: kill a node that is written to n times and another one n times, without a time limit
   --probes <n>        how often each thing that one server answered is looked for at the other (100)
   --callers <n>       how many callers there are, half of them at each server (64)
@@ -63,7 +63,7 @@ export function readOptions(args: string[]): Options | undefined {
   return {
     engine: engineFile(values.engine),
     seconds: integer('--seconds', values.seconds),
-    faults: values.faults.split(',').map(faultKind),
+    faults: values.faults === 'none' ? [] : values.faults.split(',').map(faultKind),
     kills: values.kills === undefined ? undefined : integer('--kills', values.kills),
     probes: integer('--probes', values.probes),
     callers: integer('--callers', values.callers),

@@ -63,12 +63,9 @@ export async function probeCausality(
     expectSame('read at the limit', full?.counter.value, round)
 
     const reserved = await ask<{ reservation: { id: string } }>('reserve', one, RESERVE)
-    const confirmed = await ask<{ reservation: { state: string } }>(
-      'confirm',
-      other,
-      CONFIRM,
-      reserved?.reservation,
-    )
+    const confirming = { id: reserved?.reservation.id }
+    const confirmed =
+      reserved && (await ask<{ reservation: { state: string } }>('confirm', other, CONFIRM, confirming))
     expectSame('confirm', confirmed?.reservation.state, 'CONFIRMED')
 
     // A sequence keeps up to 100 formats.

@@ -10,6 +10,9 @@ export type Outcome<Data> =
   /** It may have been applied. */
   | { kind: 'unknown'; reason: string }
 
+/** The code of an error, and so the reason of the outcome. */
+export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'
+
 /** Longer than any server may take: `NTH_WRITE_TIMEOUT_MS` is 10 s. */
 const LIMIT_MS = 30_000
 
@@ -46,7 +49,7 @@ function outcomeOf<Data>(text: string): Outcome<Data> {
   const [error] = errors ?? []
   if (!error) return data ? { kind: 'answered', data } : { kind: 'unknown', reason: text }
   const { code, ...details } = error.extensions
-  if (code === 'OUTCOME_UNKNOWN') return { kind: 'unknown', reason: code }
+  if (code === OUTCOME_UNKNOWN) return { kind: 'unknown', reason: code }
   return { kind: 'refused', code, message: error.message, details }
 }
 

@@ -35,6 +35,8 @@ export async function runFaults(scene: Scene, options: Options, reporting: Repor
     if (signal.aborted) return
     const { lost, twice } = await audit(engine.nodes, { book, confirmed: load.confirmed }, checks)
     checks.check('every answer was right', journal.wrong.length === 0, journal.wrong.slice(0, 10))
+    const inVain = journal.stretches.get(NO_FAULT)?.unavailable ?? 0
+    checks.check('without a fault, every call was applied', inVain === 0, inVain)
     const crashes = servers.flatMap((server) => server.crashes)
     checks.check('no server ended by itself', crashes.length === 0, crashes)
     summarize(journal, { faults, lost, twice }, reporting)
@@ -65,6 +67,7 @@ async function causeFaults(scene: Scene, options: Options, journal: Journal, { p
     journal.begin(NO_FAULT)
     if (options.kills === undefined) await pause(NORMAL_MS)
   }
+  while (options.faults.length === 0 && seconds() < options.seconds && !signal.aborted) await pause(200)
   return faults
 }
 
@@ -122,9 +125,11 @@ function summarize(
   { print }: Reporting,
 ): void {
   for (const [condition, stretch] of stretches) {
-    const { times, answered, unavailable, unknown, longestMs } = stretch
-    const counts = `answered ${answered}, unavailable ${unavailable}, unknown ${unknown}`
-    print(`${condition}: ${times} times, ${counts}, longest wait ${longestMs.toFixed(0)} ms`)
+    const { times, answered, unavailable, unknown, unknownToNth, slow, longestMs } = stretch
+    const counts = `answered ${answered}, unavailable ${unavailable}, unknown ${unknown} (OUTCOME_UNKNOWN ${unknownToNth})`
+    print(
+      `${condition}: ${times} times, ${counts}, over 1 s ${slow}, longest wait ${longestMs.toFixed(0)} ms`,
+    )
   }
   const all = [...stretches.values()]
   const answered = all.reduce((sum, stretch) => sum + stretch.answered, 0)

@@ -49,13 +49,16 @@ export async function startServer(name: string, nodes: readonly Node[], director
       },
     })
     address = listening(child, (chunk) => log.write(chunk))
-    // It is awaited by those who call.
-    address.catch(() => undefined)
-    child.once('exit', (code, signal) => {
-      if (isEnding) return
-      crashes.push(`${name} ended with ${code ?? signal}`)
-      start()
-    })
+    address.then(
+      () =>
+        child.once('exit', (code, signal) => {
+          if (isEnding) return
+          crashes.push(`${name} ended with ${code ?? signal}`)
+          start()
+        }),
+      // It is awaited by those who call.
+      () => undefined,
+    )
   }
 
   async function end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { backoffMs, RETRY } from '../backoff.ts'
+import { backoffMs, CONFLICT, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
 import { flushMeasure, retryMeasure } from '../measures.ts'
 import { isOf } from '../rows.ts'
@@ -94,7 +94,7 @@ async function flushUntilAnswered(writer: Writer, calls: readonly Call[], contex
           open = without(open, [key], (leaving) => quarantine(key, leaving, LOCKED))
         break
       case 'failed': {
-        const { cause, failingKey, isFull, isLocked } = outcome
+        const { cause, failingKey, isFull, isLocked, isConflict } = outcome
         for (const call of open) call.obstacle = cause
         isImpatient ||= isLocked === true
         if (isFull) refuseDefinitions(batch)
@@ -102,7 +102,7 @@ async function flushUntilAnswered(writer: Writer, calls: readonly Call[], contex
           open = without(open, [failingKey], (leaving) => quarantine(failingKey, leaving, outcome))
         else if (!isLocked) {
           failures += 1
-          await pause(random() * backoffMs(RETRY, failures))
+          await pause(random() * backoffMs(isConflict ? CONFLICT : RETRY, failures))
         }
       }
     }

@@ -73,6 +73,8 @@ export interface Failure {
   failingKey?: string | undefined
   /** Another session holds a lock. */
   isLocked?: boolean
+  /** Rolled back in favour of another transaction. */
+  isConflict?: boolean
   /** Refused for good. */
   isFault?: boolean
   /** A definition would make the total of a running period leave the safe range. */

@@ -171,7 +171,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
       if (hasErrorNumber(cause, ...ROLLED_BACK)) {
         // The next START TRANSACTION would commit what may still be open.
         await rollBack(session)
-        return { kind: 'failed', cause }
+        return { kind: 'failed', cause, isConflict: true }
       }
       session.drop()
       if (isUnwritable(cause)) reportWriting(false, cause)
@@ -225,7 +225,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
     onePerStatement = (isFault || (isLocked && flush.isImpatient)) && !wasOnePerStatement
     if (isFault || failure === 'refused') reportWriting(false, cause)
-    return { kind: 'failed', cause, isLocked }
+    return { kind: 'failed', cause, isLocked, isConflict: failure === 'conflict' && !isLocked }
   }
 }
 
