@@ -14,7 +14,7 @@ export type Outcome<Data> =
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'
 
 /** Longer than any server may take: `NTH_WRITE_TIMEOUT_MS` is 10 s. */
-const LIMIT_MS = 30_000
+const LIMIT_MS = 90_000
 
 /**
  * Sends an operation of one field to a server, when that runs, and only once.

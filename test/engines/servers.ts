@@ -23,6 +23,8 @@ export interface Server {
 }
 
 const START_LIMIT_MS = 90_000
+/** How long a call may wait: longer than Group Replication takes to elect a primary. */
+const WRITE_TIMEOUT_MS = 60_000
 
 /** Starts a server that writes to the first sound node of a list. */
 export async function startServer(name: string, nodes: readonly Node[], directory: string): Promise<Server> {
@@ -46,6 +48,7 @@ export async function startServer(name: string, nodes: readonly Node[], director
         PORT: '0',
         NTH_DATA_DIR: dataDirectory,
         DATABASE_URL: `mysql://${name}@${hosts}/nth`,
+        NTH_WRITE_TIMEOUT_MS: String(WRITE_TIMEOUT_MS),
       },
     })
     address = listening(child, (chunk) => log.write(chunk))
