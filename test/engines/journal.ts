@@ -12,6 +12,8 @@ export interface Stretch {
   slow: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
+  /** The longest time in which the database could not be written without Nth either. */
+  ownMs: number
 }
 
 /** Records of all callers how long they waited, and what was wrong. */
@@ -23,6 +25,8 @@ export interface Journal {
   wrong: string[]
   /** Calls that end from now on belong to this condition. */
   begin(condition: string): void
+  /** The database was written without Nth, so long after the time before. */
+  noteWritten(gapMs: number): void
   note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
 }
 
@@ -37,6 +41,7 @@ const EMPTY: Stretch = {
   unknownToNth: 0,
   slow: 0,
   longestMs: 0,
+  ownMs: 0,
 }
 
 export function createJournal(): Journal {
@@ -57,6 +62,9 @@ export function createJournal(): Journal {
     begin,
     get answered() {
       return answered
+    },
+    noteWritten(gapMs) {
+      current.ownMs = Math.max(current.ownMs, gapMs)
     },
     note(kind, waitMs) {
       current[kind]++

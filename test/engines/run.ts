@@ -8,6 +8,7 @@ import { startLoad } from './load.ts'
 import { untilWhole } from './nodes.ts'
 import type { Options } from './options.ts'
 import { probeCausality } from './probes.ts'
+import { startPulse } from './pulse.ts'
 
 export interface Reporting {
   checks: Checks
@@ -27,6 +28,7 @@ export async function runFaults(scene: Scene, options: Options, reporting: Repor
   const journal = createJournal()
   const book = createBook()
   const load = await startLoad({ servers, book, journal }, options.callers, random)
+  const pulse = await startPulse(engine.nodes, journal.noteWritten)
   try {
     await pause(NORMAL_MS)
     const faults = await causeFaults(scene, options, journal, reporting)
@@ -41,6 +43,7 @@ export async function runFaults(scene: Scene, options: Options, reporting: Repor
     checks.check('no server ended by itself', crashes.length === 0, crashes)
     summarize(journal, { faults, lost, twice }, reporting)
   } finally {
+    pulse.end()
     await load.end()
   }
 }
@@ -125,17 +128,20 @@ function summarize(
   { print }: Reporting,
 ): void {
   for (const [condition, stretch] of stretches) {
-    const { times, answered, unavailable, unknown, unknownToNth, slow, longestMs } = stretch
+    const { times, answered, unavailable, unknown, unknownToNth, slow, longestMs, ownMs } = stretch
     const counts = `answered ${answered}, unavailable ${unavailable}, unknown ${unknown} (OUTCOME_UNKNOWN ${unknownToNth})`
     print(
-      `${condition}: ${times} times, ${counts}, over 1 s ${slow}, longest wait ${longestMs.toFixed(0)} ms`,
+      `${condition}: ${times} times, ${counts}, over 1 s ${slow}, longest wait ${longestMs.toFixed(0)} ms, without Nth ${ownMs.toFixed(0)} ms`,
     )
   }
   const all = [...stretches.values()]
   const answered = all.reduce((sum, stretch) => sum + stretch.answered, 0)
   const unknown = all.reduce((sum, stretch) => sum + stretch.unknown, 0)
-  const longestMs = Math.max(...all.map((stretch) => stretch.longestMs))
+  const [longestMs, ownMs] = [
+    Math.max(...all.map((one) => one.longestMs)),
+    Math.max(...all.map((one) => one.ownMs)),
+  ]
   print(
-    `faults ${faults}, answered ${answered}, unknown ${unknown}, lost ${lost}, twice ${twice}, longest wait ${longestMs.toFixed(0)} ms`,
+    `faults ${faults}, answered ${answered}, unknown ${unknown}, lost ${lost}, twice ${twice}, longest wait ${longestMs.toFixed(0)} ms, without Nth ${ownMs.toFixed(0)} ms`,
   )
 }

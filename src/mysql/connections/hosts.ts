@@ -58,7 +58,8 @@ export function openHosts(
       const reading = readStanding((statement) => select(connection, statement))
       return { target, standing: await withTimeout(ASK_LIMIT_MS, reading) }
     } finally {
-      connection.destroy()
+      // In order, and not awaited: a server logs those that are only cut off.
+      withTimeout(ASK_LIMIT_MS, connection.end()).catch(() => connection.destroy())
     }
   }
 
