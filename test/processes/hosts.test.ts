@@ -105,6 +105,7 @@ it('reads several hosts from one URL, each with a port of its own', () => {
   for (const [url, reason] of [
     ['mysql://a,b:3306,a:3306/nth', 'has the host a:3306 twice'],
     ['mysql://a,/nth', 'must look like'],
+    ['mysql://u:p%zz@a,b/nth', 'write it as %25'],
     ['mysql://a,b/nth?socketPath=/s', 'must have one host if it has a socketPath'],
     ['mysql://a,b', 'must name one database'],
     ['mysql://a,b/nth?ssl-ca=/missing.pem', "has an ssl-ca that can't be read"],

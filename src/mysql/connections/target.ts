@@ -51,12 +51,12 @@ function parseOne(text: string): Target {
   if (url === undefined || !['mysql:', 'mariadb:'].includes(url.protocol) || url.hostname === '') {
     throw new Error(`must look like ${FORM}`)
   }
-  const database = decodeURIComponent(url.pathname.slice(1))
+  const database = decoded(url.pathname.slice(1))
   if (database === '' || database.includes('/')) {
     throw new Error(`must name one database: ${FORM}`)
   }
-  const user = decodeURIComponent(url.username) || 'root'
-  const password = decodeURIComponent(url.password)
+  const user = decoded(url.username) || 'root'
+  const password = decoded(url.password)
   for (const [name, value] of url.searchParams) {
     if (['socketPath', 'ssl-ca'].includes(name) || (name === 'ssl' && ['true', 'false'].includes(value)))
       continue
@@ -73,6 +73,14 @@ function parseOne(text: string): Target {
   return {
     ...target,
     ssl: { verifyIdentity: true, ...(authorities && { ca: readAuthorities(authorities) }) },
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw new Error('has a "%" that begins no character: write it as %25')
   }
 }
 
