@@ -3,7 +3,7 @@ import type { Random } from '../support/mulberry32.ts'
 import type { Book } from './book.ts'
 import type { Journal } from './journal.ts'
 import { OUTCOME_UNKNOWN, type Outcome, send } from './request.ts'
-import type { Server } from './servers.ts'
+import { type Server, WRITE_TIMEOUT_MS } from './servers.ts'
 
 /** One of those who call at the same time. */
 export interface Caller {
@@ -35,8 +35,8 @@ export interface Surroundings {
   journal: Journal
 }
 
-/** A call ends within 10 s. On top of it: the start of a server, and two cores for all processes. */
-const LONGEST_CALL_MS = 20_000
+/** On top of how long a server lets it wait: the start of a server, and two cores for all processes. */
+const LONGEST_CALL_MS = WRITE_TIMEOUT_MS + 10_000
 const PATIENCE_MS = 180_000
 
 export function createCaller(surroundings: Surroundings, index: number, random: Random): Caller {

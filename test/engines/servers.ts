@@ -24,7 +24,7 @@ export interface Server {
 
 const START_LIMIT_MS = 90_000
 /** How long a call may wait: longer than Group Replication takes to elect a primary. */
-const WRITE_TIMEOUT_MS = 60_000
+export const WRITE_TIMEOUT_MS = 60_000
 
 /** Starts a server that writes to the first sound node of a list. */
 export async function startServer(name: string, nodes: readonly Node[], directory: string): Promise<Server> {
