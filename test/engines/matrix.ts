@@ -170,7 +170,9 @@ async function main(): Promise<void> {
       await rm(directory, { recursive: true, force: true })
       if (!outcome.passed) failed++
       const { version, passed, found } = outcome
-      rows.push(`| ${name} | ${version} | ${what} | ${passed ? 'passed' : '**failed**'} | ${found} |`)
+      const row = `| ${name} | ${version} | ${what} | ${passed ? 'passed' : '**failed**'} | ${found} |`
+      console.log(row)
+      rows.push(row)
     }
   }
   console.log(

@@ -13,7 +13,7 @@ export type Outcome<Data> =
 /** The code of an error, and so the reason of the outcome. */
 export const OUTCOME_UNKNOWN = 'OUTCOME_UNKNOWN'
 
-/** Longer than any server may take: `NTH_WRITE_TIMEOUT_MS` is 10 s. */
+/** Longer than any server may take. */
 const LIMIT_MS = 90_000
 
 /**

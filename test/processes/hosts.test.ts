@@ -28,7 +28,8 @@ const rows = (values: Record<string, string>) =>
     .join(' union all ')
 
 function fateOf(statement: string, says: Says): Fate {
-  if (says.variables && /^show variables where variable_name in \('wsrep_on', 'group_repl/.test(statement))
+  // What asks for its standing, not what asks for the settings of sessions.
+  if (says.variables && /^show variables where .*'server_uuid', 'read_only'/.test(statement))
     return { instead: rows(says.variables) }
   if (says.status && /^show global status where variable_name in \('wsrep_cluster/.test(statement))
     return { instead: rows(says.status) }

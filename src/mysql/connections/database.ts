@@ -25,8 +25,9 @@ export interface DatabaseOptions extends Pick<PoolOptions, 'health' | 'failover'
 
 const CONNECTIONS = 10
 const CONNECTIONS_FOR_CHANGES = 2
-/** Minimum time of the first attempt, if that much is left. */
+/** Shortest and longest time of the first attempt, if that much is left. */
 const SHORTEST_ATTEMPT_MS = 1000
+const LONGEST_FIRST_ATTEMPT_MS = 4000
 /** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
 const IDLE_TRANSACTION_S = 3
 
@@ -67,7 +68,8 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
   async function attempt<T>(work: Work<T>, deadline: number, isFirst: boolean): Promise<T> {
     const connection = await pool.acquire(deadline)
     const leftMs = deadline - performance.now()
-    const limitMs = isFirst ? Math.max(leftMs / 3, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
+    const thirdMs = Math.min(leftMs / 3, LONGEST_FIRST_ATTEMPT_MS)
+    const limitMs = isFirst ? Math.max(thirdMs, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
     try {
       const result = await withTimeout(limitMs, work(connection))
       pool.release(connection)

@@ -15,6 +15,8 @@ const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
  */
 const TABLES = { contraction: 'migration', expansion: 'expansion' } as const
 
+const ATTEMPTS = 20
+
 export interface Comparison {
   /** It has no migration yet, and so no servers that one could break. */
   isNew: boolean
@@ -109,8 +111,23 @@ async function recordedIn(connection: Connection, table: string): Promise<string
 }
 
 async function apply(connection: Connection, { name, text, kind }: Migration): Promise<void> {
-  for (const statement of text.split(/;$/m)) if (statement.trim() !== '') await connection.query(statement)
+  for (const statement of text.split(/;$/m)) if (statement.trim() !== '') await run(connection, statement)
   await connection.query(
     `insert ignore into ${TABLES[kind]} (name, applied_at) values (${bytes(name)}, utc_timestamp())`,
   )
+}
+
+/**
+ * Runs a statement, again if it fails with a duplicate key: MySQL changes a table while others use it, and the statement
+ * then fails as a whole if one of them tried to insert a row that existed. Creating a new name does that.
+ */
+async function run(connection: Connection, statement: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await connection.query(statement)
+      return
+    } catch (error) {
+      if (attempt === ATTEMPTS || !hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+    }
+  }
 }
