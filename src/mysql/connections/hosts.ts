@@ -158,7 +158,7 @@ export function openHosts(
     choose: chooseOnce,
 
     /** Called with a server that failed: all are asked before the next connection. */
-    suspect(target: Target): void {
+    failed(target: Target): void {
       if (!isOne && target === chosen) chosen = undefined
     },
 

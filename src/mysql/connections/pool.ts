@@ -100,7 +100,7 @@ export function openPool(
     } catch (error) {
       // A pool that is closed rejects those who wait for it, with an error that says nothing else.
       if (current && current !== used && performance.now() < deadline) return undefined
-      if (used) hosts.suspect(used.target)
+      if (used) hosts.failed(used.target)
       // The server may refuse an additional connection while the others work.
       if (
         error instanceof UnusableDatabaseError ||
@@ -170,7 +170,7 @@ export function openPool(
         answeredAt.set(connection.connection, succeededAt)
       } else if (error instanceof LostAnswerError || isSwitchover(error)) {
         failedAt = performance.now()
-        if (used) hosts.suspect(used.target)
+        if (used) hosts.failed(used.target)
       }
       // The work itself throws NthErrors.
       const isUsable = error === undefined || error instanceof NthError || leavesConnection(error)

@@ -42,7 +42,7 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
         health.connecting(true)
         return session
       } catch (error) {
-        if (target) hosts.suspect(target)
+        if (target) hosts.failed(target)
         health.connecting(false, error)
         throw error
       }
