@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Book, balanceOf } from './book.ts'
+import type { Confirmed } from './callers/invoices.ts'
 import type { Checks } from './checks.ts'
 import type { Node } from './engine.ts'
 import { readState, type State } from './state.ts'
-import type { Confirmed } from './work/invoices.ts'
 
 /** What callers were answered. */
 export interface Answers {

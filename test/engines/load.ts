@@ -1,13 +1,13 @@
 import type { Random } from '../support/mulberry32.ts'
 import { mulberry32 } from '../support/mulberry32.ts'
 import { type Caller, createCaller, type Surroundings } from './caller.ts'
-import { countBounded } from './work/bounded.ts'
-import { fillCart } from './work/carts.ts'
-import { countHot, countMany } from './work/counting.ts'
-import { changeDefinition, createDefinitions, defineFirst } from './work/definitions.ts'
-import { type Confirmed, numberInvoice } from './work/invoices.ts'
-import { countKeyed } from './work/keyed.ts'
-import { takeTickets } from './work/tickets.ts'
+import { countBounded } from './callers/bounded.ts'
+import { fillCart } from './callers/carts.ts'
+import { countHot, countMany } from './callers/counting.ts'
+import { changeDefinition, createDefinitions, defineFirst } from './callers/definitions.ts'
+import { type Confirmed, numberInvoice } from './callers/invoices.ts'
+import { countKeyed } from './callers/keyed.ts'
+import { takeTickets } from './callers/tickets.ts'
 
 /** Callers of all kinds at once. */
 export interface Load {

@@ -1,6 +1,6 @@
+import { NAMESPACE } from './callers/namespace.ts'
 import type { Node } from './engine.ts'
 import { queryNode } from './nodes.ts'
-import { NAMESPACE } from './work/namespace.ts'
 
 /** What a node has stored of all that was counted. */
 export interface State {
