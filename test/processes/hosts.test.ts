@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { openDatabase } from '../../src/mysql/connections/database.ts'
 import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
 import { silentHealth } from '../../src/mysql/connections/health.ts'
@@ -39,16 +39,32 @@ function fateOf(statement: string, says: Says): Fate {
         .map(([id, state, role]) => `select '${id}' as id, '${state}' as state, '${role}' as role`)
         .join(' union all '),
     }
+  const own = says.variables?.server_uuid
+  const isPrimary = says.members?.some(
+    ([id, state, role]) => id === own && state === 'ONLINE' && role === 'PRIMARY',
+  )
+  // The end of a flush.
+  if (says.members && IS_PRIMARY.test(statement))
+    return { instead: statement.replace(IS_PRIMARY, isPrimary ? '1' : '0') }
   return 'passes'
 }
 
+const IS_PRIMARY = /exists \(\s*select 1\s+from performance_schema\.replication_group_members[^)]*\)/
+
 /** A server that says what the last argument of `become` is. */
 async function server(target: Target, first: Says) {
-  let says = first
-  const proxy = await startProxy(target, (statement) => fateOf(statement, says))
+  let says: Says | 'nothing' = first
+  let asked = 0
+  const proxy = await startProxy(target, (statement) => {
+    if (says === 'nothing') return 'vanishes'
+    if (/^show variables where .*'server_uuid', 'read_only'/.test(statement)) asked++
+    return fateOf(statement, says)
+  })
   return {
     target: proxy,
-    become(next: Says): void {
+    /** How often it was asked for its standing. */
+    asked: () => asked,
+    become(next: Says | 'nothing'): void {
       says = next
     },
   }
@@ -166,7 +182,6 @@ it('uses the primary of a replication group, and no server that has left its gro
 
 it('knows what became of a commit when another member of its replication group takes over', async () => {
   const database = await freshDatabase()
-  const groupName = "select 'group_replication_group_name' as Variable_name, 'group' as Value"
   const members = (primary: string): [string, string, string][] => [
     ['a', 'ONLINE', primary === 'a' ? 'PRIMARY' : 'SECONDARY'],
     ['b', 'ONLINE', primary === 'b' ? 'PRIMARY' : 'SECONDARY'],
@@ -177,13 +192,8 @@ it('knows what became of a commit when another member of its replication group t
   /** One server for both, which tells a group and, to each, another server's name. */
   const memberOf = (own: string) =>
     startProxy(database, (statement) => {
-      if (/select connection_id/.test(statement))
-        return {
-          instead: statement.replace(
-            /show variables .*?(?=;)/s,
-            `${groupName} union all select 'hostname', '${own}'`,
-          ),
-        }
+      const identity = identityInGroup(statement, own)
+      if (identity) return identity
       if (isFailing && /commit$/.test(statement) && own === 'a') {
         primary = 'b'
         return 'is cut off'
@@ -197,6 +207,16 @@ it('knows what became of a commit when another member of its replication group t
   expect(primary).toBe('b')
   expect(nth.faults).toEqual([])
 })
+
+/** The answer about its identity of a server in a group. */
+function identityInGroup(statement: string, own: string): Fate | undefined {
+  if (!/select connection_id/.test(statement)) return undefined
+  const variables = rows({ group_replication_group_name: 'group', hostname: own })
+  return { instead: statement.replace(/show variables .*?(?=;)/s, variables) }
+}
+
+const memberOfGroup = (target: Target) =>
+  startProxy(target, (statement) => identityInGroup(statement, 'a') ?? 'passes')
 
 it('passes over what another cluster became, with one line for the operator', async () => {
   const database = await freshDatabase()
@@ -226,6 +246,54 @@ it('leaves a node that has left its cluster, with all connections, though it ans
     .toContain(`The database server ${hostOf(second.target)} is used.`)
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
+})
+
+it('waits no longer for a server that is silent while another one can be used', async () => {
+  const database = await freshDatabase()
+  const [first, second] = [await server(database, node()), await server(database, node())]
+  const nth = openTestNth([first.target, second.target])
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+  first.become('nothing')
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+  expect((await nth.counters.read(key('a'))).value).toBe(2)
+  expect(nth.said).toContain(`The database server ${hostOf(second.target)} is used.`)
+})
+
+it('ends the wait for an answer when the server is left', async () => {
+  const database = await freshDatabase()
+  const [first, second] = [await server(database, node()), await server(database, node())]
+  const { hosts } = hostsOf([first.target, second.target])
+  const host = await hosts.current()
+  const answer = host.answer(2 * PATIENCE.timeout, new Promise(() => undefined))
+  first.become(node({ wsrep_cluster_status: 'non-Primary' }))
+  expect(await hosts.choose()).toBe(second.target)
+  await expect(answer).rejects.toThrow('The database server is not used any more.')
+  expect(host.isLeft()).toBe(true)
+  expect((await hosts.current()).isLeft()).toBe(false)
+})
+
+it('asks all servers twice a second while an answer takes long', async () => {
+  const database = await freshDatabase()
+  const [first, second] = [await server(database, node()), await server(database, node())]
+  const { hosts } = hostsOf([first.target, second.target])
+  const host = await hosts.current()
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  let give: ((value: string) => void) | undefined
+  const answer = host.answer(
+    PATIENCE.timeout,
+    new Promise<string>((resolve) => {
+      give = resolve
+    }),
+  )
+  for (const times of [2, 3]) {
+    vi.advanceTimersByTime(500)
+    await hosts.choose()
+    expect([first.asked(), second.asked()]).toEqual([times, times])
+  }
+  give?.('answer')
+  expect(await answer).toBe('answer')
+  expect(vi.getTimerCount()).toBe(0)
 })
 
 it('leads those who wait for a connection to the server that is chosen meanwhile', async () => {
@@ -264,6 +332,19 @@ it('notices in the next flush that a server whose connections ended has left its
   await endConnections(database)
   await expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(nth.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(nth.said).toContainEqual(expect.stringContaining('it is not in its replication group (OFFLINE)'))
+  only.become(member('a', ['a', 'ONLINE', 'PRIMARY']))
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+})
+
+it('notices in the next flush that a server has left its group while its connections stay', async () => {
+  const database = await freshDatabase()
+  const only = await server(database, member('a', ['a', 'ONLINE', 'PRIMARY']))
+  const nth = openTestNth(await memberOfGroup(only.target), { timeoutMs: 1000 })
+  expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
+  only.become(member('a', ['a', 'OFFLINE', '']))
+  await expect(nth.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(await query(database, 'select value from counter_value')).toEqual([{ value: 1 }])
   expect(nth.said).toContainEqual(expect.stringContaining('it is not in its replication group (OFFLINE)'))
   only.become(member('a', ['a', 'ONLINE', 'PRIMARY']))
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { openHosts } from '../../src/mysql/connections/hosts.ts'
 import {
   isSameDatabase,
   isSameRun,
@@ -50,7 +51,8 @@ it('takes two servers that tell nothing of themselves for two, and two nodes of 
 })
 
 async function identityOf(target: Target): Promise<SessionIdentity> {
-  const session = await openSession(target, { timeLimitMs: 5000, idleLimitS: 10 })
+  const hosts = openHosts([target])
+  const session = await openSession(await hosts.current(), { timeLimitMs: 5000, idleLimitS: 10 })
   await session.close()
   return session.identity
 }

@@ -6,7 +6,6 @@ import { failureOf, isUnwritable, LostAnswerError } from './errors.ts'
 import { afterSwitchover } from './health.ts'
 import type { Hosts } from './hosts.ts'
 import { type Connection, openPool, type PoolOptions } from './pool.ts'
-import { withTimeout } from './timeout.ts'
 
 export type { Connection }
 
@@ -71,7 +70,7 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
     const thirdMs = Math.min(leftMs / 3, LONGEST_FIRST_ATTEMPT_MS)
     const limitMs = isFirst ? Math.max(thirdMs, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
     try {
-      const result = await withTimeout(limitMs, work(connection))
+      const result = await pool.answer(connection, limitMs, work(connection))
       pool.release(connection)
       if (isForChanges) health.writing(true)
       return result

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { select } from '../select.ts'
@@ -17,6 +18,27 @@ import { withTimeout } from './timeout.ts'
  */
 export type Hosts = ReturnType<typeof openHosts>
 
+/** The server that was chosen, until another one is, or none. */
+export interface Host {
+  readonly target: Target
+  /** Whether connections to it must not be used any more. */
+  isLeft(): boolean
+  /**
+   * Takes what it says of itself on a new connection.
+   *
+   * @throws {UnusableDatabaseError} if it must not be used
+   */
+  check(standing: Standing): void
+  /**
+   * Waits for its answer. While that takes long, all servers are asked again and again: another one may have taken over.
+   *
+   * @throws {LostAnswerError} if there is none in time, or if it is left meanwhile
+   */
+  answer<T>(timeLimitMs: number, promise: Promise<T>): Promise<T>
+  /** Called when it failed: all are asked before the next connection. */
+  failed(): void
+}
+
 export interface HostsOptions {
   /** Whether commits may be lost: by replicas that were behind, and by databases that went back in time. */
   acceptsLostCommits?: boolean | undefined
@@ -26,8 +48,9 @@ export interface HostsOptions {
 
 /** Time limit for asking a server, in milliseconds. */
 const ASK_LIMIT_MS = 1000
-/** How often the servers are asked again while nothing fails. */
+/** How often the servers are asked again while nothing fails, and while an answer is awaited. */
 const ASK_AGAIN_MS = 5000
+const ASK_SOON_MS = 500
 /** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
 const VIEW_CHANGE_MS = 300
 const VIEW_CHANGES = 3
@@ -39,9 +62,10 @@ export function openHosts(
   const isOne = targets.length === 1
   let chosen: Target | undefined = isOne ? targets[0] : undefined
   let latest = chosen
-  let version = 0
+  let used = createSignal()
   let choosing: Promise<Target> | undefined
   let timer: NodeJS.Timeout | undefined
+  let askedAt = Number.NEGATIVE_INFINITY
   /** Why servers are not used. */
   const passedOver = new Map<Target, string>()
   /** Those that did not answer when they were last asked. */
@@ -65,6 +89,7 @@ export function openHosts(
 
   /** The servers that may be used. */
   async function askAll(): Promise<Asked[]> {
+    askedAt = performance.now()
     const answers = await Promise.allSettled(targets.map(ask))
     // With one there is nothing to choose: its own error says most.
     if (isOne && answers[0]?.status === 'rejected') throw answers[0].reason
@@ -108,12 +133,18 @@ export function openHosts(
   function take({ target, standing }: Asked): Target {
     reached(standing)
     if (target !== latest) {
-      version++
+      leave()
       say(`The database server ${hostOf(target)} is used.`)
     }
     latest = target
     chosen = target
     return target
+  }
+
+  /** Connections that were opened before must not be used any more. */
+  function leave(): void {
+    used.abort()
+    used = createSignal()
   }
 
   function reached(standing: Standing): void {
@@ -126,9 +157,13 @@ export function openHosts(
     chooseOnce().catch((error) => {
       const isAnswer = error instanceof UnusableDatabaseError && !(latest && silent.has(latest))
       if (!isAnswer) return
-      version++
+      leave()
       if (!isOne) chosen = undefined
     })
+  }
+
+  function askSoon(): void {
+    if (performance.now() - askedAt >= ASK_SOON_MS) askAgain()
   }
 
   /** Callers at the same time share one answer. */
@@ -139,43 +174,49 @@ export function openHosts(
     return choosing
   }
 
+  function hostAt(target: Target): Host {
+    const { signal } = used
+    return {
+      target,
+      isLeft: () => signal.aborted,
+      check(standing) {
+        const problem = problemOf(standing, rules)
+        if (problem)
+          throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
+        reached(standing)
+      },
+      async answer(timeLimitMs, promise) {
+        const asking = timer && setInterval(askSoon, ASK_SOON_MS)
+        return withTimeout(timeLimitMs, promise, signal).finally(() => clearInterval(asking))
+      },
+      failed() {
+        if (!isOne && !signal.aborted) chosen = undefined
+      },
+    }
+  }
+
   return {
     targets,
-
-    /** Changes when connections that were opened before must not be used any more. */
-    get version() {
-      return version
-    },
 
     /**
      * The server to connect to.
      *
      * @throws {UnusableDatabaseError} if there is none
      */
-    current: async (): Promise<Target> => chosen ?? chooseOnce(),
+    current: async (): Promise<Host> => hostAt(chosen ?? (await chooseOnce())),
 
     /** Asks all servers, also if there is only one. It throws the same errors, and that of one that doesn't answer. */
     choose: chooseOnce,
-
-    /** Called with a server that failed: all are asked before the next connection. */
-    failed(target: Target): void {
-      if (!isOne && target === chosen) chosen = undefined
-    },
-
-    /**
-     * Called with what a server says on a new connection.
-     *
-     * @throws {UnusableDatabaseError} if it must not be used
-     */
-    check(target: Target, standing: Standing): void {
-      const problem = problemOf(standing, rules)
-      if (problem)
-        throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
-      reached(standing)
-    },
 
     close(): void {
       clearInterval(timer)
     },
   }
+}
+
+function createSignal(): AbortController {
+  const controller = new AbortController()
+  // One for each answer that is awaited.
+  setMaxListeners(0, controller.signal)
+  return controller
 }

@@ -12,10 +12,9 @@ import {
 } from './errors.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
-import type { Hosts } from './hosts.ts'
+import type { Host, Hosts } from './hosts.ts'
 import { CLUSTER_VARIABLES, causalSettings, connectionOptions, sessionSettings } from './settings.ts'
 import { readStanding } from './standing.ts'
-import type { Target } from './target.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
 
@@ -30,18 +29,19 @@ export interface PoolOptions {
   isCausal?: boolean | undefined
 }
 
+/** The driver's pool, which leads to one server. */
+interface Used {
+  pool: Pool
+  host: Host
+}
+
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
 
 /** Asks a new connection whether its server can be used, and sends it its settings. */
-async function prepare(
-  connection: AnyConnection,
-  target: Target,
-  hosts: Hosts,
-  isCausal: boolean,
-): Promise<void> {
-  hosts.check(target, await readStanding((statement) => select(connection, statement)))
+async function prepare(connection: AnyConnection, host: Host, isCausal: boolean): Promise<void> {
+  host.check(await readStanding((statement) => select(connection, statement)))
   for (const statement of sessionSettings({ lockWaitS: 2 })) await connection.query(statement)
   if (!isCausal) return
   const names = CLUSTER_VARIABLES.map((name) => `'${name}'`).join(', ')
@@ -54,11 +54,11 @@ export function openPool(
   hosts: Hosts,
   { connections, connectTimeoutMs, health, failover, isCausal = true }: PoolOptions,
 ) {
-  /** The driver's pool, which leads to one server. */
-  let used: { pool: Pool; target: Target; version: number } | undefined
+  let used: Used | undefined
   const answeredAt = new WeakMap<object, number>()
   /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
   const openedIn = new WeakMap<object, number>()
+  const leadsTo = new WeakMap<object, Host>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   let failedAt = Number.NEGATIVE_INFINITY
   let succeededAt = Number.NEGATIVE_INFINITY
@@ -70,10 +70,11 @@ export function openPool(
   /** The pool of the current server. Connections to another one are closed, idle ones at once. */
   async function currentPool() {
     failover.assertWhole()
-    const target = await hosts.current()
-    if (used?.target === target && used.version === hosts.version) return used
+    const host = await hosts.current()
+    if (used?.host.target === host.target && !used.host.isLeft()) return used
     used?.pool.end(() => undefined)
-    const pool = createPool({ ...connectionOptions(target, connectTimeoutMs), connectionLimit: connections })
+    const options = connectionOptions(host.target, connectTimeoutMs)
+    const pool = createPool({ ...options, connectionLimit: connections })
     pool.on('connection', (connection) => {
       open += 1
       // Not in its types. It has no event of its own for each way in which it ends.
@@ -83,24 +84,26 @@ export function openPool(
       })
       answeredAt.set(connection, performance.now())
       openedIn.set(connection, failover.incarnation)
+      leadsTo.set(connection, host)
     })
-    used = { pool, target, version: hosts.version }
+    used = { pool, host }
     return used
   }
 
   /** Undefined: meanwhile, connections lead to another server. */
   async function acquireAny(deadline: number): Promise<Connection | undefined> {
-    let current: typeof used
+    let current: Used | undefined
     try {
       current = await withTimeout(deadline - performance.now(), currentPool())
-      const connection = await acquireFrom(current.pool, deadline)
-      await prepareOnce(connection, current.target, deadline)
+      const connection = await acquireFrom(current, deadline)
+      await prepareOnce(connection, current.host, deadline)
       health.connecting(true)
       return connection
     } catch (error) {
       // A pool that is closed rejects those who wait for it, with an error that says nothing else.
-      if (current && current !== used && performance.now() < deadline) return undefined
-      if (used) hosts.failed(used.target)
+      const isLeft = current && (current !== used || current.host.isLeft())
+      if (isLeft && performance.now() < deadline) return undefined
+      current?.host.failed()
       // The server may refuse an additional connection while the others work.
       if (
         error instanceof UnusableDatabaseError ||
@@ -112,10 +115,10 @@ export function openPool(
     }
   }
 
-  async function acquireFrom(pool: Pool, deadline: number): Promise<Connection> {
+  async function acquireFrom({ pool, host }: Used, deadline: number): Promise<Connection> {
     const acquired = pool.promise().getConnection()
     try {
-      return await withTimeout(deadline - performance.now(), acquired)
+      return await host.answer(deadline - performance.now(), acquired)
     } catch (error) {
       // It may still be opened, after the wait for it has ended.
       if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
@@ -123,10 +126,10 @@ export function openPool(
     }
   }
 
-  async function prepareOnce(connection: Connection, target: Target, deadline: number): Promise<void> {
+  async function prepareOnce(connection: Connection, host: Host, deadline: number): Promise<void> {
     if (prepared.has(connection.connection)) return
     try {
-      await withTimeout(deadline - performance.now(), prepare(connection, target, hosts, isCausal))
+      await host.answer(deadline - performance.now(), prepare(connection, host, isCausal))
     } catch (error) {
       connection.destroy()
       throw error
@@ -137,6 +140,7 @@ export function openPool(
   async function isLive(connection: Connection, deadline: number): Promise<boolean> {
     const now = performance.now()
     const answered = answeredAt.get(connection.connection) ?? now
+    if (leadsTo.get(connection.connection)?.isLeft()) return false
     if (openedIn.get(connection.connection) !== failover.incarnation || answered <= failedAt) return false
     if (now - answered < IDLE_MS) return true
     try {
@@ -162,6 +166,13 @@ export function openPool(
       }
     },
 
+    /** Waits for an answer on a connection, as its host does. */
+    async answer<T>(connection: Connection, timeLimitMs: number, promise: Promise<T>): Promise<T> {
+      // Each has one.
+      const host = leadsTo.get(connection.connection) as Host
+      return host.answer(timeLimitMs, promise)
+    },
+
     /** Takes a connection back, with the error of its work if that failed. Closes it unless it is still usable. */
     release(connection: Connection, error?: unknown): void {
       busy -= 1
@@ -170,7 +181,7 @@ export function openPool(
         answeredAt.set(connection.connection, succeededAt)
       } else if (error instanceof LostAnswerError || isSwitchover(error)) {
         failedAt = performance.now()
-        if (used) hosts.failed(used.target)
+        leadsTo.get(connection.connection)?.failed()
       }
       // The work itself throws NthErrors.
       const isUsable = error === undefined || error instanceof NthError || leavesConnection(error)

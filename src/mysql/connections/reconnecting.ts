@@ -1,12 +1,11 @@
 import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
-import type { Hosts } from './hosts.ts'
+import type { Host, Hosts } from './hosts.ts'
 import { isSurelySameRun } from './identity.ts'
 import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
-import type { Target } from './target.ts'
 
-export interface ReconnectingSessionOptions extends Omit<SessionOptions, 'check'> {
+export interface ReconnectingSessionOptions extends SessionOptions {
   health: Health
   failover: FailoverDetector
 }
@@ -16,20 +15,19 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
   const { health, failover } = options
   let latest: Session | undefined
   let incarnation = failover.incarnation
-  let version = hosts.version
+  let host: Host | undefined
 
   return {
     /** @throws the reason why it can't be opened */
     async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
-      if (incarnation !== failover.incarnation || version !== hosts.version) latest?.drop()
-      let target: Target | undefined
+      if (incarnation !== failover.incarnation || host?.isLeft()) latest?.drop()
+      let next: Host | undefined
       try {
         failover.assertWhole()
         if (latest?.isOpen()) return latest
-        target = await hosts.current()
-        version = hosts.version
-        const session = await openSession(target, { ...options, check: hosts.check })
+        next = await hosts.current()
+        const session = await openSession(next, options)
         // The server may not have noticed the loss of the last session, and would keep its locks. Each run of a server
         // numbers its connections from the start, so it must be certain that it is the same run.
         if (latest && isSurelySameRun(latest.identity, session.identity)) {
@@ -39,10 +37,11 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
         failover.reached(session.identity)
         incarnation = failover.incarnation
         latest = session
+        host = next
         health.connecting(true)
         return session
       } catch (error) {
-        if (target) hosts.failed(target)
+        next?.failed()
         health.connecting(false, error)
         throw error
       }

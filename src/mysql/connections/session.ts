@@ -1,10 +1,10 @@
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
+import type { Host } from './hosts.ts'
 import { identityIn, READ_IDENTITY } from './identity.ts'
 import { causalSettings, connectionOptions, sessionSettings } from './settings.ts'
-import { readStanding, type Standing } from './standing.ts'
-import type { Target } from './target.ts'
+import { readStanding } from './standing.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
 
@@ -18,8 +18,6 @@ export interface SessionOptions {
   timeLimitMs: number
   /** How long the server keeps an idle session and its locks, in seconds. */
   idleLimitS: number
-  /** Throws an error if the server must not be used. */
-  check?: ((target: Target, standing: Standing) => void) | undefined
 }
 
 export class FailedStatement extends Error {
@@ -40,8 +38,9 @@ export function unlessLost(error: unknown): void {
 }
 
 /** @throws the reason why it can't be opened */
-export async function openSession(target: Target, { timeLimitMs, idleLimitS, check }: SessionOptions) {
-  const connection = createConnection({ ...connectionOptions(target, timeLimitMs), multipleStatements: true })
+export async function openSession(host: Host, { timeLimitMs, idleLimitS }: SessionOptions) {
+  const options = connectionOptions(host.target, timeLimitMs)
+  const connection = createConnection({ ...options, multipleStatements: true })
   let isOpen = true
   const markClosed = () => {
     isOpen = false
@@ -64,7 +63,7 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS, che
    */
   async function send(statements: readonly string[]): Promise<Answer[]> {
     try {
-      return await withTimeout(timeLimitMs, query(connection, statements))
+      return await host.answer(timeLimitMs, query(connection, statements))
     } catch (error) {
       if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
       throw error
@@ -72,7 +71,7 @@ export async function openSession(target: Target, { timeLimitMs, idleLimitS, che
   }
 
   try {
-    check?.(target, await readStanding(async (statement) => rowsOf((await send([statement]))[0])))
+    host.check(await readStanding(async (statement) => rowsOf((await send([statement]))[0])))
     const answers = await send([
       ...sessionSettings({ lockWaitS: 1 }),
       `set session wait_timeout = ${integer(idleLimitS)}`,

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fenceReadMeasure } from '../../core/measures.ts'
 import { DAY_MS } from '../../core/time/calendar.ts'
-import { ER } from '../connections/errors.ts'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Hosts } from '../connections/hosts.ts'
 import { isSameDatabase } from '../connections/identity.ts'
 import type { Connection } from '../connections/pool.ts'
@@ -169,15 +169,24 @@ function asLeft({ id, seq, epoch }: Fence): string {
   return `id = ${integer(id)} and seq = ${integer(seq + 1)} and epoch = ${integer(epoch)}`
 }
 
+/** Whether the server is the primary of a replication group: also one that has left it may accept changes. */
+const IS_PRIMARY = `exists (
+  select 1
+    from performance_schema.replication_group_members
+   where member_id = @@server_uuid and member_state = 'ONLINE' and member_role = 'PRIMARY')`
+
 /**
- * The last statements of a transaction. On a cluster they fail unless it is still the one that incremented `seq`.
+ * The last statements of a transaction. On a cluster they fail unless it is still the one that incremented `seq`; in a
+ * replication group, unless the server is still its primary.
  *
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
 export function end({ session, fence }: Fenced): Step[] {
-  const isOwn = `exists (select 1 from fence where ${asLeft(fence)})`
-  return [...(session.isGalera ? [{ statement: failUnless(isOwn) }] : []), { statement: 'commit' }]
+  const commit = { statement: 'commit' }
+  if (session.isGalera)
+    return [{ statement: failUnless(`exists (select 1 from fence where ${asLeft(fence)})`) }, commit]
+  return session.identity.cluster === '' ? [commit] : [{ statement: failUnless(IS_PRIMARY) }, commit]
 }
 
 /**
@@ -206,6 +215,11 @@ export function keptIn(answers: readonly Answer[]): string | undefined {
 
 /** Errors of the last statements that mean that the transaction had no effect. */
 export const ROLLED_BACK = [ER.LOCK_DEADLOCK, ER.TRANSACTION_ROLLBACK_DURING_COMMIT, ER.SUBQUERY_NO_1_ROW]
+
+/** Whether one of them means that the server has left its replication group: so will all others on this connection. */
+export function hasLeftGroup({ isGalera }: Session, error: unknown): boolean {
+  return !isGalera && hasErrorNumber(error, ER.SUBQUERY_NO_1_ROW)
+}
 
 /** Rolls back. If even this fails, the connection is lost, and the server rolls the transaction back. */
 export async function rollBack(session: Session): Promise<void> {

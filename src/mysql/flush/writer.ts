@@ -11,6 +11,7 @@ import {
   end,
   type Fenced,
   hasBegun,
+  hasLeftGroup,
   keptIn,
   openFencedConnection,
   ROLLED_BACK,
@@ -171,6 +172,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
       if (hasErrorNumber(cause, ...ROLLED_BACK)) {
         // The next START TRANSACTION would commit what may still be open.
         await rollBack(session)
+        if (hasLeftGroup(session, cause)) session.drop()
         return { kind: 'failed', cause, isConflict: true }
       }
       session.drop()

@@ -1,4 +1,5 @@
 import { ER, hasErrorNumber } from '../connections/errors.ts'
+import { openHosts } from '../connections/hosts.ts'
 import {
   type Answer,
   FailedStatement,
@@ -269,7 +270,9 @@ const ASSUMPTIONS: readonly Assumption[] = [
  */
 export async function* inspectAssumptions(target: Target, some = ''): AsyncGenerator<Finding> {
   const subject = 'engine'
-  const open = (idleLimitS: number) => openSession(target, { timeLimitMs: TIME_LIMIT_MS, idleLimitS })
+  const hosts = openHosts([target])
+  const host = await hosts.current()
+  const open = (idleLimitS: number) => openSession(host, { timeLimitMs: TIME_LIMIT_MS, idleLimitS })
   const owner = await open(60)
   const create = `create table ${TABLE} (id int not null, value bigint not null, primary key (id)) engine = InnoDB`
   let failures = 0
@@ -295,6 +298,7 @@ export async function* inspectAssumptions(target: Target, some = ''): AsyncGener
   } finally {
     await owner.send([`drop table if exists ${TABLE}`]).catch(() => undefined)
     await owner.close()
+    hosts.close()
   }
   const message = `all ${ASSUMPTIONS.length} assumptions of Nth about its statements hold`
   if (failures === 0) yield { subject, level: 'ok', message }
