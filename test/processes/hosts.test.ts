@@ -272,7 +272,7 @@ it('ends the wait for an answer when the server is left', async () => {
   expect((await hosts.current()).isLeft()).toBe(false)
 })
 
-it('asks all servers twice a second while an answer takes long', async () => {
+it('asks all servers again while an answer takes half a second', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])
@@ -286,11 +286,8 @@ it('asks all servers twice a second while an answer takes long', async () => {
       give = resolve
     }),
   )
-  for (const times of [2, 3]) {
-    vi.advanceTimersByTime(500)
-    await hosts.choose()
-    expect([first.asked(), second.asked()]).toEqual([times, times])
-  }
+  vi.advanceTimersByTime(500)
+  await expect.poll(() => [first.asked(), second.asked()], PATIENCE).toEqual([2, 2])
   give?.('answer')
   expect(await answer).toBe('answer')
   expect(vi.getTimerCount()).toBe(0)
