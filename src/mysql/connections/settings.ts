@@ -24,18 +24,22 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
 /** Variables of clusters, for `show variables`: those that the server lacks are not in its answer. */
 export const CLUSTER_VARIABLES = ['wsrep_on', 'group_replication_group_name', 'group_replication_consistency']
 
+/** What `group_replication_consistency` becomes. */
+const CAUSAL = { EVENTUAL: 'BEFORE', BEFORE_ON_PRIMARY_FAILOVER: 'BEFORE', AFTER: 'BEFORE_AND_AFTER' }
+
 /**
- * Settings of a session by which it finds all that was committed before on another node of a cluster: on Galera its
- * transactions and reads wait until their node has it, on Group Replication those after a failover until the new primary
- * has it. An operator's stricter setting is kept.
+ * Settings of a session by which its transactions and reads wait until their node of a cluster has all that was committed
+ * before on another one. An operator's stricter setting is kept.
+ *
+ * On Group Replication `BEFORE_ON_PRIMARY_FAILOVER` would not do: for seconds, a primary that is shut down answers reads,
+ * and takes itself for the primary, though another one has taken over.
  *
  * @param values of `CLUSTER_VARIABLES`, by name
  */
 export function causalSettings(values: Values): string[] {
   if (values.get('wsrep_on') === 'ON') return ['set session wsrep_sync_wait = @@session.wsrep_sync_wait | 7']
-  if (values.get('group_replication_consistency') === 'EVENTUAL')
-    return ["set session group_replication_consistency = 'BEFORE_ON_PRIMARY_FAILOVER'"]
-  return []
+  const consistency = CAUSAL[values.get('group_replication_consistency') as keyof typeof CAUSAL]
+  return consistency ? [`set session group_replication_consistency = '${consistency}'`] : []
 }
 
 export function connectionOptions(target: Target, connectTimeoutMs: number) {
