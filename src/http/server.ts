@@ -1,4 +1,4 @@
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isAllowed } from '../core/access/caller.ts'
@@ -99,6 +99,7 @@ export async function listen({
   let onFault: ApiOptions['onFault'] = () => undefined
   let notReady: string | undefined = NOT_READY.starting
   let checkDatabase: () => Promise<void> = async () => undefined
+  const answering = new Set<ServerResponse>()
   const handleHealth = createHealth({
     version,
     notReady: () => notReady,
@@ -112,6 +113,9 @@ export async function listen({
     stallMs,
     refuse: createConnectionLimit(maxConnectionsPerAddress, access.trustedProxies ?? []),
     handle(request, response, hasMemory) {
+      response.shouldKeepAlive &&= notReady !== NOT_READY.draining
+      answering.add(response)
+      response.once('close', () => answering.delete(response))
       if (handleHealth(request, response)) return
       const credential = takeCredential(request)
       const headers = corsHeaders(request, credential !== undefined)
@@ -122,6 +126,12 @@ export async function listen({
     },
     onFault: (error) => onFault(error),
   })
+  /** Each answer from now on says that its connection ends: its client sends the next request on another one. */
+  function drain(): void {
+    notReady = NOT_READY.draining
+    for (const response of answering) response.shouldKeepAlive = false
+  }
+
   // Last, as a worker may receive connections before it is notified that it listens.
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -163,14 +173,12 @@ export async function listen({
       if (notReady !== NOT_READY.draining) notReady = undefined
     },
 
-    /** Reports that it isn't ready, but still accepts requests: until proxies have noticed. */
-    drain(): void {
-      notReady = NOT_READY.draining
-    },
+    /** Reports that it isn't ready, but still answers requests: until proxies and clients have noticed. */
+    drain,
 
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */
     async close(): Promise<void> {
-      notReady = NOT_READY.draining
+      drain()
       handle = rejectWith('Nth is shutting down; try again in a moment.')
       liveQueries?.close()
       const closed = new Promise((resolve) => server.close(resolve))

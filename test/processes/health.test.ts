@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { listen } from '../../src/http/server.ts'
 import { version } from '../../src/process/version.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { createGate } from '../support/gate.ts'
 import { startProtected } from '../support/keys.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory, startNth } from '../support/nthProcess.ts'
@@ -64,6 +65,28 @@ it('says why it is not ready while it starts and while it shuts down', async () 
     headers: { 'content-type': 'application/json' },
   })
   expect(counted).toMatchObject({ status: 200, data: { increment: { value: 1 } } })
+})
+
+it('ends each connection with its answer once it shuts down, so that the next request takes another one', async () => {
+  const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], version })
+  onTestFinished(server.close)
+  const gate = createGate()
+  const nth = gate.around(openTestNth(await freshDatabase()))
+  await server.serve({ nth, onFault: () => undefined })
+  const connectionOf = async (query: string) => {
+    const body = JSON.stringify({ query })
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(`${server.url}/graphql`, { method: 'POST', body, headers })
+    expect(response.status).toBe(200)
+    return response.headers.get('connection')
+  }
+  expect(await connectionOf('{ __typename }')).toBe('keep-alive')
+  const inFlight = connectionOf(increment)
+  await gate.reached(1)
+  server.drain()
+  expect(await connectionOf('{ __typename }')).toBe('close')
+  gate.open()
+  expect(await inFlight).toBe('close')
 })
 
 it('is not ready without its database, and again with it, without a request in between', async () => {

@@ -268,7 +268,7 @@ it('ends the wait for an answer when the server is left', async () => {
   const answer = host.answer(2 * PATIENCE.timeout, new Promise(() => undefined))
   first.become(node({ wsrep_cluster_status: 'non-Primary' }))
   expect(await hosts.choose()).toBe(second.target)
-  await expect(answer).rejects.toThrow('The database server is not used any more.')
+  await expect(answer).rejects.toThrow('The database server is not used any more')
   expect(host.isLeft()).toBe(true)
   expect((await hosts.current()).isLeft()).toBe(false)
 })

@@ -12,8 +12,8 @@ export async function withTimeout<T>(
   let timer: NodeJS.Timeout | undefined
   let end: (() => void) | undefined
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new LostAnswerError('The database did not answer in time.')), timeLimitMs)
-    end = () => reject(new LostAnswerError('The database server is not used any more.'))
+    timer = setTimeout(() => reject(new LostAnswerError('The database did not answer in time')), timeLimitMs)
+    end = () => reject(new LostAnswerError('The database server is not used any more'))
     ended?.addEventListener('abort', end)
   })
   try {
