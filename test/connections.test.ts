@@ -85,18 +85,31 @@ it('begins nothing more for a caller who has gone', async () => {
   expect([gate.begun(), faults]).toEqual([2, []])
 })
 
-it('refuses what a page of another origin asks while it closes, on a connection that is in use', async () => {
+it('ends a connection with the answer in flight while it closes, and begins nothing more on it', async () => {
   const gate = createGate()
   const { url, close, faults } = await startFront(gate)
   const wire = openWire(url)
-  const origin = postHead('Origin: https://shop.example', 'Content-Length: 0')
-  wire.write(requestOf(INCREMENT), origin)
+  wire.write(requestOf(INCREMENT).repeat(2))
   await gate.reached(1)
   const closed = close()
   gate.open()
   const text = await wire.ended()
   await closed
-  expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 503'])
+  expect(text.match(/HTTP\/1.1 \d+|Connection: \S+/gi)).toEqual(['HTTP/1.1 200', 'Connection: close'])
+  expect([gate.begun(), faults]).toEqual([1, []])
+})
+
+it('refuses what a page of another origin asks while it closes', async () => {
+  const { url, ask, close, faults } = await startFront()
+  const wire = openWire(url)
+  const [line, ...rest] = postHead('Origin: https://shop.example', 'Content-Length: 0').split('\r\n')
+  wire.write(`${line}\r\n`)
+  await ask(TYPENAME)
+  const closed = close()
+  wire.write(rest.join('\r\n'))
+  const text = await wire.ended()
+  await closed
+  expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 503'])
   expect(faults).toEqual([])
 })
 
