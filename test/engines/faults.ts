@@ -17,7 +17,7 @@ async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
   if (!options) return print(HELP)
   const interrupted = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort())
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
   const checks = createChecks(print)
   print(`SEED=${options.seed}`)
   await rm(options.directory, { recursive: true, force: true })

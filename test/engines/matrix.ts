@@ -27,6 +27,10 @@ const SHORT_FAULTS_S = 60
 const SHORT_PROBES = 30
 const PORT = 26_000
 
+/** What is running ends what it began; npm may pass a signal on to a process that has got it already. */
+const interrupted = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
+
 /** What was tried on an engine. */
 interface Trial {
   what: string
@@ -137,7 +141,9 @@ async function succeeds(
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => child.kill('SIGTERM'))
+  const stop = () => child.kill('SIGTERM')
+  if (interrupted.signal.aborted) stop()
+  interrupted.signal.addEventListener('abort', stop)
   let rest = ''
   child.stdout.on('data', (chunk) => {
     process.stdout.write(chunk)
@@ -146,6 +152,7 @@ async function succeeds(
     for (const line of lines) onLine(line)
   })
   const [code] = await once(child, 'close')
+  interrupted.signal.removeEventListener('abort', stop)
   return code === 0
 }
 
@@ -168,6 +175,7 @@ async function main(): Promise<void> {
         (error: Error): Outcome => ({ version: '', passed: false, found: error.message }),
       )
       await rm(directory, { recursive: true, force: true })
+      if (interrupted.signal.aborted) throw new Error('Interrupted')
       if (!outcome.passed) failed++
       const { version, passed, found } = outcome
       const row = `| ${name} | ${version} | ${what} | ${passed ? 'passed' : '**failed**'} | ${found} |`
