@@ -4,6 +4,7 @@ import { openDatabase } from '../../src/mysql/connections/database.ts'
 import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
 import { silentHealth } from '../../src/mysql/connections/health.ts'
 import { type HostsOptions, openHosts } from '../../src/mysql/connections/hosts.ts'
+import { causalSettings } from '../../src/mysql/connections/settings.ts'
 import { hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/connections/target.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
@@ -348,6 +349,17 @@ it('notices in the next flush that a server has left its group while its connect
   expect(nth.said).toContainEqual(expect.stringContaining('it is not in its replication group (OFFLINE)'))
   only.become(member('a', ['a', 'ONLINE', 'PRIMARY']))
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
+})
+
+it.each([
+  ['EVENTUAL', 'BEFORE'],
+  ['BEFORE_ON_PRIMARY_FAILOVER', 'BEFORE'],
+  ['BEFORE', undefined],
+  ['AFTER', 'BEFORE_AND_AFTER'],
+  ['BEFORE_AND_AFTER', undefined],
+])('makes the consistency %s of a replication group %s', (set, expected) => {
+  const settings = causalSettings(new Map([['group_replication_consistency', set]]))
+  expect(settings).toEqual(expected ? [`set session group_replication_consistency = '${expected}'`] : [])
 })
 
 async function endConnections({ database, ...server }: Target): Promise<void> {
