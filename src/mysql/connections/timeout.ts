@@ -9,17 +9,18 @@ export async function withTimeout<T>(
   promise: Promise<T>,
   ended?: AbortSignal,
 ): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  let end: (() => void) | undefined
+  let giveUp = (_message: string) => {}
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new LostAnswerError('The database did not answer in time')), timeLimitMs)
-    end = () => reject(new LostAnswerError('The database server is not used any more'))
-    ended?.addEventListener('abort', end)
+    giveUp = (message) => reject(new LostAnswerError(message))
   })
+  const timer = setTimeout(giveUp, timeLimitMs, 'The database did not answer in time')
+  const end = () => giveUp('The database server is not used any more')
+  ended?.addEventListener('abort', end)
+  if (ended?.aborted) end()
   try {
     return await Promise.race([promise, limit])
   } finally {
     clearTimeout(timer)
-    if (end) ended?.removeEventListener('abort', end)
+    ended?.removeEventListener('abort', end)
   }
 }
