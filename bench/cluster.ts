@@ -43,6 +43,13 @@ const SETUPS: readonly Setup[] = [
   },
   { id: 'mysql', title: 'MySQL, one server', engine: 'mysql-9', nodes: [0] },
   { id: 'group', title: 'Group Replication, three members', engine: 'group-replication', nodes: [0] },
+  {
+    id: 'group-eventual',
+    title: 'Group Replication, NTH_CLUSTER_READS=eventual',
+    engine: 'group-replication',
+    nodes: [0],
+    environment: { NTH_CLUSTER_READS: 'eventual' },
+  },
 ]
 
 interface Kind {
