@@ -274,6 +274,20 @@ it('ends the wait for an answer when the server is left', async () => {
   expect((await hosts.current()).isLeft()).toBe(false)
 })
 
+it('ends the wait for an answer when the members of the cluster change', async () => {
+  const database = await freshDatabase()
+  const only = await server(database, node())
+  const { hosts } = hostsOf([only.target])
+  const host = await hosts.current()
+  const answer = host.answer(2 * PATIENCE.timeout, new Promise(() => undefined))
+  for (const _ of upTo(2)) await hosts.choose()
+  expect(host.isLeft()).toBe(false)
+  only.become(node({ wsrep_cluster_conf_id: '8' }))
+  await hosts.choose()
+  await expect(answer).rejects.toThrow('The database server is not used any more')
+  expect((await hosts.current()).target).toBe(only.target)
+})
+
 it('asks all servers again while an answer takes half a second', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]

@@ -62,6 +62,7 @@ export function openHosts(
   const isOne = targets.length === 1
   let chosen: Target | undefined = isOne ? targets[0] : undefined
   let latest = chosen
+  let latestView: string | undefined
   let used = createSignal()
   let choosing: Promise<Target> | undefined
   let timer: NodeJS.Timeout | undefined
@@ -132,8 +133,11 @@ export function openHosts(
 
   function take({ target, standing }: Asked): Target {
     reached(standing)
+    const { view } = standing
+    // What a node of Galera was asked while its cluster found together again may stay unanswered.
+    if (target !== latest || (latestView !== undefined && view !== latestView)) leave()
+    latestView = view
     if (target !== latest) {
-      leave()
       say(`The database server ${hostOf(target)} is used.`)
     }
     latest = target
