@@ -1,4 +1,4 @@
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isAllowed } from '../core/access/caller.ts'
@@ -99,7 +99,6 @@ export async function listen({
   let onFault: ApiOptions['onFault'] = () => undefined
   let notReady: string | undefined = NOT_READY.starting
   let checkDatabase: () => Promise<void> = async () => undefined
-  const answering = new Set<ServerResponse>()
   const handleHealth = createHealth({
     version,
     notReady: () => notReady,
@@ -107,15 +106,12 @@ export async function listen({
   })
   const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
   const corsHeaders = createCors(isAllowedOrigin, warn)
-  const { reserve, release, closeUnused } = openConnections(server, {
+  const { reserve, release, closeUnused, endWithAnswers } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
     refuse: createConnectionLimit(maxConnectionsPerAddress, access.trustedProxies ?? []),
     handle(request, response, hasMemory) {
-      response.shouldKeepAlive &&= notReady !== NOT_READY.draining
-      answering.add(response)
-      response.once('close', () => answering.delete(response))
       if (handleHealth(request, response)) return
       const credential = takeCredential(request)
       const headers = corsHeaders(request, credential !== undefined)
@@ -126,10 +122,9 @@ export async function listen({
     },
     onFault: (error) => onFault(error),
   })
-  /** Each answer from now on says that its connection ends: its client sends the next request on another one. */
   function drain(): void {
     notReady = NOT_READY.draining
-    for (const response of answering) response.shouldKeepAlive = false
+    endWithAnswers()
   }
 
   // Last, as a worker may receive connections before it is notified that it listens.

@@ -51,6 +51,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   const { maxBytes, maxUnreadBytes, stallMs, refuse, handle, onFault } = options
   const connections = new Map<Socket, Connection>()
   let usedBytes = 0
+  let isEnding = false
 
   server.on('listening', () => {
     // Periodically, because nearly every response is read at once: a check of each would cost every request.
@@ -88,6 +89,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   async function answer(connection: Connection, response: ServerResponse): Promise<void> {
     const { req: request } = response
     const current = { response, reservedBytes: 0 }
+    if (isEnding) response.shouldKeepAlive = false
     connection.current = current
     const closed = new Promise((resolve) => response.on('close', resolve))
     try {
@@ -145,6 +147,12 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     /** Closes connections that browsers have opened in advance: to Node they are idle only after a request. */
     closeUnused(): void {
       for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
+    },
+
+    /** From now on each answer ends its connection, and says so: its client sends the next request on another one. */
+    endWithAnswers(): void {
+      isEnding = true
+      for (const { current } of connections.values()) if (current) current.response.shouldKeepAlive = false
     },
 
     /** Releases what was reserved for a request that is answered for a long time. */
