@@ -1,4 +1,4 @@
-import { type Hosts, openHosts } from '../mysql/connections/hosts.ts'
+import { type Hosts, openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target, Targets } from '../mysql/connections/target.ts'
 import { holdDirectory } from '../mysql/privateServer/dataDirectory.ts'
 import { openPrivateDatabase, PRIVATE_DATABASE } from '../mysql/privateServer/open.ts'

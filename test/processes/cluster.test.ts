@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
-import { openHosts } from '../../src/mysql/connections/hosts.ts'
+import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { untilReady } from '../../src/mysql/startup/ready.ts'

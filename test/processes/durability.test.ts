@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openHosts } from '../../src/mysql/connections/hosts.ts'
+import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import { durabilityRisks } from '../../src/mysql/startup/durability.ts'
 import { untilReady } from '../../src/mysql/startup/ready.ts'
 import { query } from '../support/database.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openHosts } from '../../src/mysql/connections/hosts.ts'
+import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import {
   isSameDatabase,
   isSameRun,

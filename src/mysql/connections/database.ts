@@ -4,7 +4,7 @@ import { NthError, unavailable } from '../../core/errors.ts'
 import { integer } from '../literals.ts'
 import { failureOf, isUnwritable, LostAnswerError } from './errors.ts'
 import { afterSwitchover } from './health.ts'
-import type { Hosts } from './hosts.ts'
+import type { Hosts } from './hosts/hosts.ts'
 import { type Connection, openPool, type PoolOptions } from './pool.ts'
 
 export type { Connection }

@@ -12,9 +12,9 @@ import {
 } from './errors.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
-import type { Host, Hosts } from './hosts.ts'
+import type { Host, Hosts } from './hosts/hosts.ts'
+import { readStanding } from './hosts/standing.ts'
 import { CLUSTER_VARIABLES, causalSettings, connectionOptions, sessionSettings } from './settings.ts'
-import { readStanding } from './standing.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
 

@@ -1,7 +1,7 @@
 import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
-import type { Host, Hosts } from './hosts.ts'
+import type { Host, Hosts } from './hosts/hosts.ts'
 import { isSurelySameRun } from './identity.ts'
 import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
 

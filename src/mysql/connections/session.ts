@@ -1,10 +1,10 @@
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
-import type { Host } from './hosts.ts'
+import type { Host } from './hosts/hosts.ts'
+import { readStanding } from './hosts/standing.ts'
 import { identityIn, READ_IDENTITY } from './identity.ts'
 import { causalSettings, connectionOptions, sessionSettings } from './settings.ts'
-import { readStanding } from './standing.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
 

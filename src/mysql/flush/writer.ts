@@ -1,7 +1,7 @@
 import type { Decision, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
-import type { Hosts } from '../connections/hosts.ts'
+import type { Hosts } from '../connections/hosts/hosts.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
 import type { CounterRecord } from '../counters/record.ts'

@@ -1,5 +1,5 @@
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { openHosts } from '../connections/hosts.ts'
+import { openHosts } from '../connections/hosts/hosts.ts'
 import {
   type Answer,
   FailedStatement,

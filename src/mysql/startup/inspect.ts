@@ -1,6 +1,6 @@
 import type { Connection } from 'mysql2/promise'
 import { reasonOf } from '../connections/errors.ts'
-import type { Hosts } from '../connections/hosts.ts'
+import type { Hosts } from '../connections/hosts/hosts.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'

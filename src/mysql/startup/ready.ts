@@ -9,7 +9,7 @@ import {
   reasonOf,
   UnusableDatabaseError,
 } from '../connections/errors.ts'
-import type { Hosts } from '../connections/hosts.ts'
+import type { Hosts } from '../connections/hosts/hosts.ts'
 import { describeTargets, type Target } from '../connections/target.ts'
 import { select } from '../select.ts'
 import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'

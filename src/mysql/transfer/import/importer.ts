@@ -5,7 +5,7 @@ import { type Connection, inTransaction, openDatabase } from '../../connections/
 import { ER, failureOf, hasErrorNumber } from '../../connections/errors.ts'
 import { createFailoverDetector } from '../../connections/failover.ts'
 import { silentHealth } from '../../connections/health.ts'
-import { openHosts } from '../../connections/hosts.ts'
+import { openHosts } from '../../connections/hosts/hosts.ts'
 import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
 import { ChangedMeanwhileError, type ImportContext } from './context.ts'

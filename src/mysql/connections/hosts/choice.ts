@@ -1,6 +1,6 @@
-import { UnusableDatabaseError } from './errors.ts'
+import { UnusableDatabaseError } from '../errors.ts'
+import { hostOf, type Target } from '../target.ts'
 import type { Standing } from './standing.ts'
-import { hostOf, type Target } from './target.ts'
 
 /** What decides which servers may be used. */
 export interface ChoiceRules {

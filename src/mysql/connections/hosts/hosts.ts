@@ -1,13 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
-import { select } from '../select.ts'
+import { select } from '../../select.ts'
+import { reasonOf, UnusableDatabaseError } from '../errors.ts'
+import { connectionOptions } from '../settings.ts'
+import { hostOf, type Target, type Targets } from '../target.ts'
+import { withTimeout } from '../timeout.ts'
 import { type Asked, choose, PartedClusterError, problemOf } from './choice.ts'
-import { reasonOf, UnusableDatabaseError } from './errors.ts'
-import { connectionOptions } from './settings.ts'
 import { readStanding, type Standing } from './standing.ts'
-import { hostOf, type Target, type Targets } from './target.ts'
-import { withTimeout } from './timeout.ts'
 
 /**
  * The server that all connections of a process lead to, of those that its database has: `choice.ts` has the rules.

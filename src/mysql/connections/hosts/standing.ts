@@ -1,4 +1,4 @@
-import { type Values, type Variable, valuesOf } from './variables.ts'
+import { type Values, type Variable, valuesOf } from '../variables.ts'
 
 /** What a server says of itself and of its cluster. */
 export interface Standing {
