@@ -12,7 +12,7 @@ export interface Stretch {
   slow: number
   /** The longest time that a caller waited for its answer, including what it sent again. */
   longestMs: number
-  /** The longest time in which the database could not be written without Nth either. */
+  /** The longest time that a transaction without Nth took. */
   ownMs: number
 }
 
@@ -25,8 +25,8 @@ export interface Journal {
   wrong: string[]
   /** Calls that end from now on belong to this condition. */
   begin(condition: string): void
-  /** The database was written without Nth, so long after the time before. */
-  noteWritten(gapMs: number): void
+  /** A transaction without Nth was committed, after so long. */
+  noteWritten(waitMs: number): void
   note(kind: 'answered' | 'unavailable' | 'unknown' | 'unknownToNth', waitMs: number): void
 }
 
@@ -63,8 +63,8 @@ export function createJournal(): Journal {
     get answered() {
       return answered
     },
-    noteWritten(gapMs) {
-      current.ownMs = Math.max(current.ownMs, gapMs)
+    noteWritten(waitMs) {
+      current.ownMs = Math.max(current.ownMs, waitMs)
     },
     note(kind, waitMs) {
       current[kind]++

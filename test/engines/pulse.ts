@@ -1,18 +1,31 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { createConnection } from 'mysql2/promise'
+import { type Connection, createConnection } from 'mysql2/promise'
 import type { Node } from './engine.ts'
-import { queryNode } from './nodes.ts'
+import { queryNode, type Topology } from './nodes.ts'
 
 const EVERY_MS = 50
-const CONNECT_LIMIT_MS = 1000
+/** For connecting and for each answer: short, as it leaves a node that stands still. */
+const LIMIT_MS = 1000
+
+/** By these settings a node has all that was committed at others before a transaction reads it, as Nth promises. */
+const CAUSAL: Record<Topology, string[]> = {
+  galera: ['set session wsrep_sync_wait = 7'],
+  'group replication': ["set session group_replication_consistency = 'BEFORE'"],
+  single: [],
+}
 
 /**
- * Writes to each node without Nth, a row of its own, over and over: so it shows for how long the database itself could be
- * written at no node.
+ * Writes without Nth, as an application would that has the list of all nodes: so it shows how long the database itself
+ * makes one wait. There is one such writer for each node, which begins there; when a transaction fails, or has no answer
+ * in time, it tries it again at the next node.
  *
- * @param onWritten told, at each success at any node, how long ago the one before was, in milliseconds
+ * @param onWritten told how long a transaction took from its first attempt, in milliseconds
  */
-export async function startPulse(nodes: readonly Node[], onWritten: (gapMs: number) => void) {
+export async function startPulse(
+  nodes: readonly Node[],
+  topology: Topology,
+  onWritten: (waitMs: number) => void,
+) {
   const [first] = nodes
   if (!first) throw new Error('The engine has no node')
   await queryNode(
@@ -22,34 +35,49 @@ export async function startPulse(nodes: readonly Node[], onWritten: (gapMs: numb
     ...nodes.map(({ number }) => `insert into pulse.pulse values (${number}, 0)`),
   )
   let isOver = false
-  let writtenAt = performance.now()
 
-  async function beat(node: Node): Promise<void> {
-    const { host, port, number } = node
-    while (!isOver) {
-      const options = { host, port, user: 'root', connectTimeout: CONNECT_LIMIT_MS }
-      const connection = await createConnection(options).catch(() => undefined)
-      connection?.on('error', () => undefined)
-      try {
-        while (connection && !isOver) {
-          await connection.query(`update pulse.pulse set beats = beats + 1 where id = ${number}`)
-          const now = performance.now()
-          onWritten(now - writtenAt)
-          writtenAt = now
+  async function write(id: number): Promise<void> {
+    let connection: Connection | undefined
+    for (let index = id - 1; !isOver; await pause(EVERY_MS)) {
+      const begunAt = performance.now()
+      for (let isDone = false; !isDone && !isOver; ) {
+        try {
+          connection ??= await connect(nodes[index % nodes.length] as Node, topology)
+          await change(connection, id)
+          isDone = true
+          onWritten(performance.now() - begunAt)
+        } catch {
+          connection?.destroy()
+          connection = undefined
+          index++
           await pause(EVERY_MS)
         }
-      } catch {
-        // Down, read-only or cut off: it is tried again.
       }
-      connection?.destroy()
-      await pause(EVERY_MS)
     }
+    connection?.destroy()
   }
 
-  for (const node of nodes) void beat(node)
+  for (const { number } of nodes) void write(number)
   return {
     end(): void {
       isOver = true
     },
   }
+}
+
+async function connect({ host, port }: Node, topology: Topology): Promise<Connection> {
+  const connection = await createConnection({ host, port, user: 'root', connectTimeout: LIMIT_MS })
+  connection.on('error', () => undefined)
+  for (const sql of CAUSAL[topology]) await connection.query({ sql, timeout: LIMIT_MS })
+  return connection
+}
+
+async function change(connection: Connection, id: number): Promise<void> {
+  const statements = [
+    'start transaction',
+    `select beats from pulse.pulse where id = ${id} for update`,
+    `update pulse.pulse set beats = beats + 1 where id = ${id}`,
+    'commit',
+  ]
+  for (const sql of statements) await connection.query({ sql, timeout: LIMIT_MS })
 }

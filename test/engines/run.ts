@@ -28,7 +28,7 @@ export async function runFaults(scene: Scene, options: Options, reporting: Repor
   const journal = createJournal()
   const book = createBook()
   const load = await startLoad({ servers, book, journal }, options.callers, random)
-  const pulse = await startPulse(engine.nodes, journal.noteWritten)
+  const pulse = await startPulse(engine.nodes, scene.topology, journal.noteWritten)
   try {
     await pause(NORMAL_MS)
     const faults = await causeFaults(scene, options, journal, reporting)
