@@ -53,6 +53,8 @@ function fateOf(statement: string, says: Says): Fate {
 
 const IS_PRIMARY = /exists \(\s*select 1\s+from performance_schema\.replication_group_members[^)]*\)/
 
+type Proxied = Awaited<ReturnType<typeof server>>
+
 /** A server that says what the last argument of `become` is. */
 async function server(target: Target, first: Says) {
   let says: Says | 'nothing' = first
@@ -259,6 +261,33 @@ it('waits no longer for a server that is silent while another one can be used', 
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
   expect(nth.said).toContain(`The database server ${hostOf(second.target)} is used.`)
+})
+
+it('waits for no member of a cluster that did not answer the last time, and uses it when it answers again', async () => {
+  const database = await freshDatabase()
+  const servers = await Promise.all(upTo(3).map(() => server(database, node())))
+  const [first, second, third] = servers as [Proxied, Proxied, Proxied]
+  const { hosts } = hostsOf(servers.map(({ target }) => target))
+  third.become('nothing')
+  expect(await hosts.choose()).toBe(first.target)
+  // Its time limit would not end.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  expect(await hosts.choose()).toBe(first.target)
+  vi.useRealTimers()
+  third.become(node())
+  for (const one of [first, second]) one.become(node({ wsrep_cluster_status: 'non-Primary' }))
+  await expect.poll(() => hosts.choose().catch(() => undefined), PATIENCE).toBe(third.target)
+})
+
+it('asks ten times a second at most while no server can be used', async () => {
+  const database = await freshDatabase()
+  const servers = await Promise.all(upTo(2).map(() => server(database, node({ wsrep_ready: 'OFF' }))))
+  const { hosts } = hostsOf(servers.map(({ target }) => target))
+  const begunAt = performance.now()
+  for (const _ of upTo(5)) await expect(hosts.choose()).rejects.toThrow('No database server can be used')
+  // A timer may be a millisecond early.
+  expect(performance.now() - begunAt).toBeGreaterThan(4 * 95)
 })
 
 it('ends the wait for an answer when the server is left', async () => {

@@ -51,6 +51,8 @@ const ASK_LIMIT_MS = 1000
 /** How often the servers are asked again while nothing fails, and while an answer is awaited. */
 const ASK_AGAIN_MS = 5000
 const ASK_SOON_MS = 500
+/** Least time between two rounds, however many callers find that none can be used. */
+const ASK_LEAST_MS = 100
 /** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
 const VIEW_CHANGE_MS = 300
 const VIEW_CHANGES = 3
@@ -88,21 +90,35 @@ export function openHosts(
     }
   }
 
-  /** The servers that may be used. */
+  /**
+   * The servers that may be used. In a cluster, one that did not answer the last time is not waited for: its members speak
+   * for it by their majority.
+   */
   async function askAll(): Promise<Asked[]> {
+    await pause(Math.max(0, askedAt + ASK_LEAST_MS - performance.now()))
     askedAt = performance.now()
-    const answers = await Promise.allSettled(targets.map(ask))
-    // With one there is nothing to choose: its own error says most.
-    if (isOne && answers[0]?.status === 'rejected') throw answers[0].reason
-    return answers.flatMap((answer, index) => {
-      const target = targets[index] as Target
-      const isAnswer = answer.status === 'fulfilled'
-      if (isAnswer) silent.delete(target)
-      else silent.add(target)
-      const problem = isAnswer ? problemOf(answer.value.standing, rules) : reasonOf(answer.reason)
+    const asked = targets.map((target) => ({ isAwaited: !silent.has(target), answer: usableOf(target) }))
+    const usableAmong = async (some: typeof asked) =>
+      (await Promise.all(some.map(({ answer }) => answer))).filter((usable) => usable !== undefined)
+    const usable = await usableAmong(asked.filter(({ isAwaited }) => isAwaited))
+    return usable.some(({ standing }) => standing.cluster !== '') ? usable : usableAmong(asked)
+  }
+
+  /** Its answer, if it may be used. */
+  async function usableOf(target: Target): Promise<Asked | undefined> {
+    try {
+      const asked = await ask(target)
+      silent.delete(target)
+      const problem = problemOf(asked.standing, rules)
       note(target, problem)
-      return isAnswer && problem === undefined ? [answer.value] : []
-    })
+      return problem === undefined ? asked : undefined
+    } catch (error) {
+      // With one there is nothing to choose: its own error says most.
+      if (isOne) throw error
+      silent.add(target)
+      note(target, reasonOf(error))
+      return undefined
+    }
   }
 
   function note(target: Target, problem: string | undefined): void {
