@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { withHeaders } from './connections/access.ts'
 import { HttpError, sendError } from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
-import { graphiqlPage } from './pages/graphiql.ts'
+import { graphiqlPage } from './pages/graphiql/graphiql.ts'
 import { type Pages, sendPage } from './pages/pages.ts'
 
 type CheckHost = (host: string) => HttpError | undefined

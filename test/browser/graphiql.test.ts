@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { tabs } from '../../src/http/pages/graphiql.ts'
+import { tabs } from '../../src/http/pages/graphiql/graphiql.ts'
 import { openBrowser } from '../support/browser.ts'
 import { startService } from '../support/service.ts'
 

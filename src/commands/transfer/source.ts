@@ -3,9 +3,9 @@ import { stat } from 'node:fs/promises'
 import type { Placed } from '../../core/transfer/entries.ts'
 import type { Target } from '../../mysql/connections/target.ts'
 import { foreignRows } from '../../mysql/transfer/import/foreign.ts'
-import { csvRows } from './csv.ts'
-import { csvEntries, entryOfFields } from './csvEntries.ts'
-import { jsonlEntries } from './jsonlEntries.ts'
+import { csvRows } from './csv/csv.ts'
+import { csvEntries, entryOfFields } from './csv/entries.ts'
+import { jsonlEntries } from './jsonl/entries.ts'
 import { linesOf, textOf } from './lines.ts'
 
 /** What is imported. */

@@ -1,8 +1,8 @@
 import type { EntryType } from '../../core/transfer/entries.ts'
 import type { Snapshot } from '../../mysql/transfer/export/snapshot.ts'
 import { version } from '../../process/version.ts'
-import { CSV_HEADER, csvLinesOf } from './csvEntries.ts'
-import { endLine, headerLine, lineOf } from './jsonlLines.ts'
+import { CSV_HEADER, csvLinesOf } from './csv/entries.ts'
+import { endLine, headerLine, lineOf } from './jsonl/lines.ts'
 
 /** Called with the number of entries so far. */
 type Shown = (entries: number) => void

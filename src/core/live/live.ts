@@ -5,7 +5,8 @@ import type { NamedOperation } from '../groupCommit/request.ts'
 import { refusalMeasure } from '../measures.ts'
 import type { Period } from '../time/calendar.ts'
 import { createPace } from './pace.ts'
-import { isChanged, isOlder, type Topic, type TopicState, topicText, type Watched } from './topics.ts'
+import { createReading, type ReadOptions } from './reading.ts'
+import { type Topic, topicText, type Watched } from './topics.ts'
 import { createTurns, type Turns } from './turns.ts'
 
 export interface Watcher {
@@ -18,26 +19,16 @@ export interface Watcher {
   periods: readonly Period[]
 }
 
-export interface LiveOptions {
-  /** Reads topics of one kind; undefined where there is none. */
-  read: {
-    [Kind in Topic['kind']]: (keys: readonly KeyOf<Kind>[]) => Promise<readonly (TopicState | undefined)[]>
-  }
+export interface LiveOptions extends ReadOptions {
   /** Default retention of a namespace. */
   retentionIn: (namespace: string) => Promise<Retention>
   now: () => Date
-  onFault: (error: unknown) => void
 }
-
-type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
 
 /** Time from one read of everything that is watched to the next. */
 const POLL_MS = 300
 /** Maximum topics of a process. */
 const MAX_TOPICS = 20_000
-/** Maximum keys of one read. */
-const BATCH = 1000
-
 interface Entry extends Watched {
   readonly text: string
   readonly feeds: Set<Feed>
@@ -63,6 +54,9 @@ export type Live = ReturnType<typeof openLive>
  * nothing is watched, nothing is read.
  */
 export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
+  const readAll = createReading<Entry>({ read, onFault }, (entry) => {
+    for (const { changed } of entry.feeds) changed.add(entry)
+  })
   const entries = new Map<string, Entry>()
   const feeds = new Set<Feed>()
   const marked = new Set<Entry>()
@@ -129,39 +123,6 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
       for (const watched of changed) feed.changed.add(watched)
       if (!(error instanceof NthError)) onFault(error)
     }
-  }
-
-  async function readAll(due: readonly Entry[]): Promise<void> {
-    for (const kind of ['counter', 'sequenceGroup', 'reservation'] as const) {
-      const same = due.filter(({ topic }) => topic.kind === kind)
-      for (let start = 0; start < same.length; start += BATCH)
-        await readSome(kind, same.slice(start, start + BATCH))
-    }
-  }
-
-  async function readSome<Kind extends Topic['kind']>(kind: Kind, some: readonly Entry[]): Promise<void> {
-    try {
-      // They were selected by their kind.
-      const states = await read[kind](some.map(({ topic }) => topic.key as KeyOf<Kind>))
-      for (const [index, entry] of some.entries()) update(entry, states[index] ?? null)
-    } catch (error) {
-      if (error instanceof NthError) throw error
-      // One that can't be read doesn't stop the others.
-      if (some.length > 1) for (const entry of some) await readSome(kind, [entry])
-      for (const entry of some.length === 1 ? some : []) {
-        if (!(entry.state instanceof Error)) onFault(error)
-        entry.state = errorOf(error)
-      }
-    }
-  }
-
-  function update(entry: Entry, state: TopicState | null): void {
-    const before = entry.state
-    const isState = before != null && !(before instanceof Error)
-    if (isState && state && (isOlder(state, before) || !isChanged(before, state))) return
-    if (before === state) return
-    entry.state = state
-    if (before !== undefined) for (const { changed } of entry.feeds) changed.add(entry)
   }
 
   function remove(entry: Entry, feed: Feed): void {

@@ -4,7 +4,8 @@ import { NthError } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
 import type { Context } from '../builder.ts'
 import { spendValues } from '../valueBudget.ts'
-import { type Rule, rules } from './rules.ts'
+import type { Rule } from './rule.ts'
+import { rules } from './rules.ts'
 
 type Field = GraphQLField<unknown, Context>
 type Resolver = NonNullable<Field['resolve']>

@@ -1,17 +1,17 @@
 // The console: shows what the address says, one view at a time.
 
 import { setText, withProgress } from '../messages.js'
-import { openAccess } from './access.js'
+import { openAccess } from './access/access.js'
+import { keysView } from './access/apiKeys.js'
 import { openNavigation, readAddress } from './address.js'
-import { keysView } from './apiKeys.js'
-import { counterView } from './counter.js'
-import { countersView } from './counters.js'
+import { counterView } from './counters/counter.js'
+import { countersView } from './counters/counters.js'
 import { crumbs } from './crumbs.js'
 import { button, element } from './elements.js'
 import { namespacesView } from './namespaces.js'
 import { isRefusal } from './request.js'
-import { sequenceView } from './sequence.js'
-import { sequencesView } from './sequences.js'
+import { sequenceView } from './sequences/sequence.js'
+import { sequencesView } from './sequences/sequences.js'
 
 const main = document.querySelector('main')
 const [crumbsPlace, summary, progress] = ['#crumbs', '#summary', '#freshness .progress'].map((selector) =>

@@ -2,8 +2,8 @@
 
 import { go, linkTo } from './address.js'
 import { element, table } from './elements.js'
-import { choiceField, clearProblems, controlIn, textField } from './fields.js'
 import { quoted } from './formats.js'
+import { choiceField, clearProblems, controlIn, textField } from './forms/fields.js'
 import { pager } from './paging.js'
 import { isRefusal } from './request.js'
 
