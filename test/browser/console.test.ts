@@ -196,6 +196,41 @@ it('shows the history of a counter by hour, day, week, month and year, live', as
   expect(window.complaints).toEqual([])
 })
 
+it('shows whole numbers beside the bars, however long they are', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  await window.locator('.chart canvas').waitFor()
+  // Texts that end at the axis, with where they begin.
+  await window.evaluate(() => {
+    const lefts: [text: string, left: number][] = []
+    Object.assign(globalThis, { lefts })
+    const { fillText } = CanvasRenderingContext2D.prototype
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+      if (this.textAlign === 'right') lefts.push([text, x - this.measureText(text).width])
+      fillText.call(this, text, x, y)
+    }
+  })
+  await ask('mutation { incrementBy(name: "visitors", delta: 4000000000000000, namespace: "n") { value } }')
+  const leftOf = () =>
+    window.evaluate(() => {
+      const { lefts } = globalThis as unknown as { lefts: [string, number][] }
+      return lefts.findLast(([text]) => text.length === '4,000,000,000,000,000'.length)?.[1]
+    })
+  await expect.poll(leftOf).toBeGreaterThanOrEqual(0)
+})
+
+it('has the buttons that add side by side where there is room', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('visitors'))
+  const { openWindow } = await openBrowser()
+  const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }))
+  const topOf = async (name: string) => (await button(window, name).boundingBox())?.y
+  await button(window, 'Increment').waitFor()
+  expect(await topOf('Increment')).toBe(await topOf('Add'))
+})
+
 it('counts by its buttons, and shows the GraphQL that it sent, to be copied', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()

@@ -138,6 +138,7 @@ function optionsFor(element, nameAt, onCursor) {
       { ...axis, space: 90, grid: { show: false }, values: (_, ticks) => ticks.map(nameAt) },
       {
         ...axis,
+        size: widthOf,
         values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString('en') : '')),
       },
     ],
@@ -152,4 +153,12 @@ function optionsFor(element, nameAt, onCursor) {
       },
     ],
   }
+}
+
+/** The width of an axis, in CSS pixels: its longest label, the gap beside it and its ticks. uPlot's own cuts long ones off. */
+function widthOf({ axes, ctx }, labels, index) {
+  const { font, gap, ticks } = axes[index]
+  ctx.font = font[0]
+  const widths = (labels ?? []).map((label) => ctx.measureText(label).width / devicePixelRatio)
+  return Math.ceil(Math.max(0, ...widths)) + gap + ticks.size
 }
