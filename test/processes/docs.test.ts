@@ -111,6 +111,21 @@ it('has links that lead somewhere, in the repository and on the server', async (
   expect(broken).toEqual([])
 })
 
+it('names the address of each link that has a name', async () => {
+  const broken: string[] = []
+  let found = 0
+  for (const { path, text } of await docs()) {
+    const prose = withoutBlocks(text).replace(/`[^`\n]*`/g, 'code')
+    const addresses = [...prose.matchAll(/^\[([^\]]+)\]: https:\S+$/gm)].map(([, name]) => name)
+    const links = [...prose.matchAll(/\]\[([^\]]+)\]/g)].map(([, name]) => name)
+    for (const name of links) if (!addresses.includes(name)) broken.push(`${path}: ${name}`)
+    for (const name of addresses) if (!links.includes(name)) broken.push(`${path}: ${name} is not linked`)
+    found += links.length
+  }
+  expect(found).toBeGreaterThan(30)
+  expect(broken).toEqual([])
+})
+
 /** The fragments that lead to the headings of a file, as GitHub makes them. */
 function headingsOf(text: string): string[] {
   return [...withoutBlocks(text).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
