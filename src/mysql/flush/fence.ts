@@ -1,13 +1,7 @@
 import { randomInt } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
-import { fenceReadMeasure } from '../../core/measures.ts'
-import { DAY_MS } from '../../core/time/calendar.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import type { Hosts } from '../connections/hosts/hosts.ts'
-import { isSameDatabase } from '../connections/identity.ts'
 import type { Connection } from '../connections/pool.ts'
-import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { type Answer, rowsOf, type Session, unlessLost } from '../connections/session.ts'
+import { type Answer, rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
 import type { Step } from './steps.ts'
 
@@ -15,131 +9,33 @@ import type { Step } from './steps.ts'
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
  * reading after a lost connection increments `epoch`: what was sent before it and arrives after it does nothing.
  */
-type Fence = Record<'id' | 'seq' | 'epoch', number>
-
-/** Whether a transaction was committed, and what it kept with the fence. */
-type LastCommit = { isCommitted: true; kept: string | undefined } | { isCommitted: false }
+export type Fence = Record<'id' | 'seq' | 'epoch', number>
 
 export type Fenced = { session: Session; fence: Fence }
 
 /** Rows that were not touched for so long are deleted. */
-const RETENTION_DAYS = 7
+export const RETENTION_DAYS = 7
 const DELETED_AT_ONCE = 500
-/** Pause between failed attempts to read the row. */
-const RETRY_PAUSE_MS = 50
 
-/**
- * Opens a writer's connection, which is reopened when it is lost, and its own fence.
- *
- * @param isBusy whether a flush is using it, so that it needs no heartbeat
- */
-export function openFencedConnection(
-  hosts: Hosts,
-  options: ReconnectingSessionOptions,
-  isBusy: () => boolean,
-) {
-  const { failover, idleLimitS } = options
-  const reconnecting = openReconnectingSession(hosts, options)
-  let fence: Fence | undefined
-  /** The last one, whose last transaction may or may not have been committed. */
-  let left: Fence | undefined
-  let touchedAt = performance.now()
-  const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
-
-  /** Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. */
-  function keepAlive(): void {
-    const session = reconnecting.current()
-    if (!session || isBusy()) return
-    if (!fence || performance.now() - touchedAt <= DAY_MS) {
-      session.send(['do 0']).catch(session.drop)
-      return
-    }
-    touchedAt = performance.now()
-    const touch = `update fence set touched_at = utc_timestamp() where id = ${integer(fence.id)}`
-    const sent = session.send([touch, 'commit'])
-    sent.then(() => sweep(session)).catch(session.drop)
-  }
-
-  /** Reports a fence that is behind what its writer was told. */
-  async function compare(session: Session, { id, seq }: Fence): Promise<void> {
-    const answers = await session.send([`select seq from fence where id = ${integer(id)}`, 'commit'])
-    const found = answers.flatMap(rowsOf<Pick<Fence, 'seq'>>)[0]?.seq
-    // One of a process that was frozen for days was deleted by another.
-    const isSwept = found === undefined && performance.now() - touchedAt > RETENTION_DAYS * DAY_MS
-    if (!isSwept && (found ?? -1) < seq) failover.lost(lackOf({ seq }, found))
-  }
-
-  return {
-    /** @throws the reason why it can't be opened */
-    async open(): Promise<Fenced> {
-      const session = await reconnecting.session()
-      if (left) await compare(session, left)
-      left = undefined
-      if (!fence) {
-        // The range of `randomInt`, large enough that no id is ever used twice.
-        const id = randomInt(1, 2 ** 48 - 1)
-        const insert = `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`
-        await session.send([insert, 'commit'])
-        fence = { id, seq: 0, epoch: 0 }
-        // If this fails, another writer deletes them.
-        await sweep(session).catch(unlessLost)
-      }
-      return { session, fence }
-    },
-
-    /**
-     * Reads the fence to find out whether the last transaction committed, and what it kept there. Undefined: not known.
-     *
-     * @param awaited aborted when no caller waits for that transaction any more
-     */
-    async lastCommit(used: Fenced, awaited: AbortSignal): Promise<LastCommit | undefined> {
-      const { seq } = used.fence
-      while (!awaited.aborted) {
-        let session: Session | undefined
-        try {
-          session = await reconnecting.session()
-          fenceReadMeasure.publish(undefined)
-          const found = await fenceAndRead(session, used.fence)
-          if (found) used.fence.epoch = found.epoch
-          if (found?.seq === seq + 1) return { isCommitted: true, kept: found.kept }
-          if (found?.seq !== seq) {
-            failover.lost(lackOf(used.fence, found?.seq))
-            fence = undefined
-          }
-          // Another server may still receive the transaction.
-          const isRolledBack = found?.seq === seq && isSameDatabase(used.session.identity, session.identity)
-          return isRolledBack ? { isCommitted: false } : undefined
-        } catch {
-          // A failed attempt shows nothing. The next one uses a new connection.
-          session?.drop()
-          await pause(RETRY_PAUSE_MS)
-        }
-      }
-      return undefined
-    },
-
-    /** Leaves the fence for another one: its `seq` is not known any more. */
-    leaveFence() {
-      left = fence
-      fence = undefined
-    },
-
-    /** Reports that the fence is not as this writer left it, if so, and leaves it for another one. */
-    async replaceFence({ session, fence: used }: Fenced) {
-      await compare(session, used)
-      fence = undefined
-    },
-
-    async close() {
-      clearInterval(heartbeat)
-      await reconnecting.close()
-    },
-  }
+export async function createFence(session: Session): Promise<Fence> {
+  // The range of `randomInt`, large enough that no id is ever used twice.
+  const id = randomInt(1, 2 ** 48 - 1)
+  await session.send([
+    `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
+    'commit',
+  ])
+  return { id, seq: 0, epoch: 0 }
 }
 
-function lackOf({ seq }: Pick<Fence, 'seq'>, found: number | undefined): string {
-  if (found === undefined) return 'a writer of this process had committed there, and its row is missing'
-  return `it has ${found} of the ${seq} transactions of a writer of this process`
+/** Keeps the row of a writer that only waits from being deleted. */
+export async function touchFence(session: Session, { id }: Fence): Promise<void> {
+  await session.send([`update fence set touched_at = utc_timestamp() where id = ${integer(id)}`, 'commit'])
+}
+
+/** What its `seq` is in the database; `undefined` if the row is missing. */
+export async function seqIn(session: Session, { id }: Fence): Promise<number | undefined> {
+  const answers = await session.send([`select seq from fence where id = ${integer(id)}`, 'commit'])
+  return answers.flatMap(rowsOf<Pick<Fence, 'seq'>>)[0]?.seq
 }
 
 /**
@@ -234,7 +130,7 @@ export async function rollBack(session: Session): Promise<void> {
  *
  * @throws the error that keeps it from committing; then nothing is known
  */
-async function fenceAndRead(session: Session, { id }: Fence) {
+export async function fenceAndRead(session: Session, { id }: Fence) {
   const own = `from fence where id = ${integer(id)}`
   const answers = await session.send([
     session.isGalera ? 'rollback' : 'start transaction',
@@ -265,7 +161,7 @@ export async function writeFence(connection: Connection): Promise<void> {
 }
 
 /** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */
-async function sweep(session: Session): Promise<void> {
+export async function sweepFences(session: Session): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
   const find = `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`
   const [found] = await session.send([find, 'commit'])

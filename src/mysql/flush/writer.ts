@@ -6,17 +6,8 @@ import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement, type Session } from '../connections/session.ts'
 import type { CounterRecord } from '../counters/record.ts'
 import { noteIssued } from '../sequences/writeBack.ts'
-import {
-  begin,
-  end,
-  type Fenced,
-  hasBegun,
-  hasLeftGroup,
-  keptIn,
-  openFencedConnection,
-  ROLLED_BACK,
-  rollBack,
-} from './fence.ts'
+import { begin, end, type Fenced, hasBegun, hasLeftGroup, keptIn, ROLLED_BACK, rollBack } from './fence.ts'
+import { openFencedConnection } from './fencedConnection.ts'
 import { lockAndRead, readAgain } from './lockAndRead.ts'
 import { foundIn, type Members, membersOf } from './members.ts'
 import { fitsOneTrip, oneTripSteps, readFound } from './oneTrip.ts'

@@ -1,19 +1,22 @@
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { openHosts } from '../connections/hosts/hosts.ts'
-import {
-  type Answer,
-  FailedStatement,
-  firstRow,
-  openSession,
-  rowsOf,
-  type Session,
-} from '../connections/session.ts'
-import type { Target } from '../connections/target.ts'
+import { firstRow, rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
-import type { Finding } from './finding.ts'
+import {
+  ADD,
+  added,
+  causeOf,
+  FAIL,
+  failingIndex,
+  insertIdIn,
+  read,
+  repeated,
+  set,
+  TABLE,
+  valueIn,
+} from './trial.ts'
 
 /** What the write path assumes of a server, or of what stands between: a proxy, a distributed engine. */
-interface Assumption {
+export interface Assumption {
   /** What is assumed, as a statement. */
   text: string
   /** What Nth would do wrong without. */
@@ -29,28 +32,12 @@ interface Trial {
   idle: Session
 }
 
-const TABLE = 'nth_check'
-const TIME_LIMIT_MS = 5000
-const IDLE_LIMIT_S = 1
 /** Changes that two sessions make at once, each. */
 const CHANGES = 50
 /** How often a session looks whether it has its state, or sees what another one has committed. */
 const LOOKS = 50
 
-/** The rows of a trial, each with the value 10. */
-const ROWS = [1, 2, 3, 4]
-const SET_UP = [
-  `delete from ${TABLE}`,
-  `insert into ${TABLE} (id, value) values ${ROWS.map((id) => `(${id}, 10)`).join(', ')}`,
-  'commit',
-]
-
-const set = (id: number, value: string) => `update ${TABLE} set value = ${value} where id = ${id}`
-const read = (id: number, how = '') => `select value from ${TABLE} where id = ${id} ${how}`
-const ADD = set(1, 'last_insert_id(value) + 1')
-const FAIL = 'select if(0, 0, (select 1 union select 2))'
-
-const ASSUMPTIONS: readonly Assumption[] = [
+export const ASSUMPTIONS: readonly Assumption[] = [
   {
     text: 'the answer to an update has the value of last_insert_id(expression)',
     otherwise: 'callers would get wrong numbers',
@@ -262,83 +249,3 @@ const ASSUMPTIONS: readonly Assumption[] = [
     },
   },
 ]
-
-/**
- * Tries assumptions in a table of its own, which the user must be allowed to create.
- *
- * @param some only those whose text contains this
- */
-export async function* inspectAssumptions(target: Target, some = ''): AsyncGenerator<Finding> {
-  const subject = 'engine'
-  const hosts = openHosts([target])
-  const host = await hosts.current()
-  const open = (idleLimitS: number) => openSession(host, { timeLimitMs: TIME_LIMIT_MS, idleLimitS })
-  const owner = await open(60)
-  const create = `create table ${TABLE} (id int not null, value bigint not null, primary key (id)) engine = InnoDB`
-  let failures = 0
-  try {
-    await owner.send([`drop table if exists ${TABLE}`, create, 'commit'])
-    for (const { text, otherwise, level, holds } of ASSUMPTIONS.filter(({ text }) => text.includes(some))) {
-      const opened: Session[] = []
-      let reason = ''
-      try {
-        await repeated(owner, SET_UP)
-        for (const idleLimitS of [60, 60, IDLE_LIMIT_S]) opened.push(await open(idleLimitS))
-        const [one, other, idle] = opened as [Session, Session, Session]
-        if (await holds({ sessions: [one, other], idle })) continue
-      } catch (error) {
-        reason = ` (${causeOf(error).message})`
-      } finally {
-        // Not an orderly end: each may be in the middle of a transaction.
-        for (const session of opened) session.drop()
-      }
-      failures += 1
-      yield { subject, level, message: `not so: ${text}${reason}. Here ${otherwise}.` }
-    }
-  } finally {
-    await owner.send([`drop table if exists ${TABLE}`]).catch(() => undefined)
-    await owner.close()
-    hosts.close()
-  }
-  const message = `all ${ASSUMPTIONS.length} assumptions of Nth about its statements hold`
-  if (failures === 0) yield { subject, level: 'ok', message }
-}
-
-/** Adds 1 to the first row, in a transaction of its own that is repeated where a writer would. Returns the value before. */
-async function added(session: Session): Promise<number> {
-  const [, answer] = await repeated(session, ['start transaction', ADD, 'commit'])
-  return insertIdIn(answer)
-}
-
-/** Sends a transaction until it meets no other one. */
-async function repeated(session: Session, statements: readonly string[]): Promise<Answer[]> {
-  const deadline = performance.now() + TIME_LIMIT_MS
-  while (true) {
-    try {
-      return await session.send(statements)
-    } catch (error) {
-      const isConflict = hasErrorNumber(causeOf(error), ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK)
-      if (!isConflict || performance.now() > deadline) throw error
-      await session.send(['rollback'])
-    }
-  }
-}
-
-async function valueIn(session: Session, id = 1): Promise<number> {
-  const [answer] = await session.send([read(id), 'commit'])
-  return Number(firstRow<{ value: number }>(answer)?.value)
-}
-
-function insertIdIn(answer: Answer | undefined): number {
-  return Number(Object(answer).insertId)
-}
-
-/** The index of the statement at which a text fails. */
-async function failingIndex(sent: Promise<unknown>): Promise<number | undefined> {
-  const error = await sent.catch((failure: unknown) => failure)
-  return error instanceof FailedStatement ? error.index : undefined
-}
-
-function causeOf(error: unknown): Error {
-  return (error instanceof FailedStatement ? error.cause : error) as Error
-}
