@@ -20,9 +20,7 @@ import { openTracing } from './tracing/tracing.ts'
 
 export interface ServerOptions {
   config: Config
-  /** Called with progress and notices for the operator, as sentences. */
-  say: (message: string) => void
-  /** Called with the beginning and the end of outages, as sentences. */
+  /** Called with the beginning and the end of outages, and which database server is used, as sentences. */
   warn: (message: string) => void
   /** Called with unexpected errors, with their cause. */
   onFault: (error: unknown) => void
@@ -32,8 +30,12 @@ export interface ServerOptions {
   runsJobs?: boolean
 }
 
-/** `signal` aborts the startup. */
-type AppOptions = ServerOptions & { signal: AbortSignal }
+interface AppOptions extends ServerOptions {
+  /** Called with the progress of the start and notices for the operator, as sentences. */
+  say: (message: string) => void
+  /** Aborts the startup. */
+  signal: AbortSignal
+}
 
 export type App = Awaited<ReturnType<typeof startApp>>
 
@@ -79,7 +81,7 @@ export async function startApp(options: AppOptions) {
 }
 
 /** Opens the HTTP server of this process, which listens from the start, and serves once it has a database. */
-export async function openServer({ config, say, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
+export async function openServer({ config, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([withWorker(await metrics.read(), 1)])
@@ -91,7 +93,7 @@ export async function openServer({ config, say, warn, onFault, runsJobs, readMet
     const store = openStore(targets, {
       acceptsLostCommits: config.acceptsLostCommits,
       eventualReads: config.eventualReads,
-      say,
+      say: warn,
       timeLimitMs: writeTimeoutMs,
       maxPending,
       keyTtlMs,

@@ -1,4 +1,3 @@
-import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -11,14 +10,11 @@ import { USAGE } from './startUsage.ts'
 
 const ending = new AbortController()
 
-const prefix = cluster.isPrimary ? '' : `Worker ${process.pid}: `
-
-/** Who reads what this process prints: progress on the standard output, and its log. */
-async function openOperator({ logLevel }: Pick<Config, 'logLevel'>) {
+/** What operators read of a running process. */
+async function openOperatorLog({ logLevel }: Pick<Config, 'logLevel'>) {
   const { openLog } = await import('../process/log.ts')
   const log = openLog(logLevel)
   return {
-    say: (message: string) => console.log(prefix + message),
     warn: (message: string) => log.warn(message),
     onFault: (error: unknown) => log.error(error),
   }
@@ -57,18 +53,18 @@ export async function runAsWorker(): Promise<void> {
   const { runWorker } = await import('../process/worker.ts')
   // The primary has validated it.
   const config = readConfig()
-  await runWorker({ ...(await openOperator(config)), config })
+  await runWorker({ ...(await openOperatorLog(config)), config })
 }
 
 async function start(): Promise<App> {
   console.log(`Nth ${version}`)
   const config = readConfig()
-  const operator = await openOperator(config)
+  const operatorLog = await openOperatorLog(config)
   const warning = openFilesWarning()
-  if (warning) operator.warn(warning)
+  if (warning) operatorLog.warn(warning)
   // Imported now: it takes a second, which a mistake in the configuration need not wait for.
   const { startApp } = await import('../app.ts')
-  return startApp({ ...operator, config, signal: ending.signal })
+  return startApp({ ...operatorLog, say: console.log, config, signal: ending.signal })
 }
 
 /** Reports why the start failed, with advice on system errors. */

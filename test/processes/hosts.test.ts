@@ -439,16 +439,16 @@ it('follows the one that can be written, and uses none while several can', async
   })
   const ready = async () => (await fetch(`${nth.url}/ready`)).status
   expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
-  expect(nth.output()).toContain(`${hostOf(second.target)} is not used: it is read-only.`)
+  expect(nth.errors()).toContain(`${hostOf(second.target)} is not used: it is read-only."`)
   // Another process could use the second one.
   second.become(plain)
   await expect.poll(ready, PATIENCE).toBe(503)
   expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
-  expect(nth.output()).toContain('are all writable, and not in a cluster')
+  expect(nth.errors()).toContain('are all writable, and not in a cluster')
   first.become(readOnly)
   await expect.poll(ready, PATIENCE).toBe(200)
   expect((await nth.ask(INCREMENT)).increment.value).toBe(2)
-  expect(nth.output()).toContain(`${hostOf(second.target)} is used.`)
+  expect(nth.errors()).toContain(`${hostOf(second.target)} is used."`)
 })
 
 it('is not ready any more once its database went back in time', async () => {
