@@ -86,9 +86,9 @@ function suite(isShort: boolean): Trial {
         const [host] = engine.nodes.map((node) => `${node.host}:${node.port}`)
         const mode = isShort ? ['--mode', 'fast', '--exclude', 'test/transfer/**'] : []
         const passed = await succeeds(
-          'npx',
+          process.execPath,
           [
-            'vitest',
+            'node_modules/vitest/vitest.mjs',
             'run',
             ...mode,
             '--exclude',
@@ -162,8 +162,10 @@ async function succeeds(
   const child = spawn(program, args, {
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],
+    // The leader of a process group: vitest ends at once when it is interrupted, and leaves what its tests have started.
+    detached: true,
   })
-  const stop = () => child.kill('SIGTERM')
+  const stop = () => child.pid !== undefined && process.kill(-child.pid, 'SIGTERM')
   if (interrupted.signal.aborted) stop()
   interrupted.signal.addEventListener('abort', stop)
   let rest = ''
