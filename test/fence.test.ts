@@ -1,7 +1,8 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { PATIENCE } from './support/privateServer.ts'
+import { collectStatements } from './support/statements.ts'
 
 const key = { namespace: 'n', name: 'c' }
 
@@ -20,8 +21,23 @@ it('sweeps the rows of writers that have not been touched for a week, and no oth
     target,
     'insert into fence (id, touched_at) values (1, utc_timestamp() - interval 8 day), (2, utc_timestamp() - interval 6 day)',
   )
-  await openTestNth(target).counters.incrementBy(key, 1)
-  expect(await query(target, 'select id from fence where id < 3')).toEqual([{ id: 2 }])
+  openTestNth(target, { runsJobs: true })
+  await expect.poll(() => query(target, 'select id from fence'), PATIENCE).toEqual([{ id: 2 }])
+})
+
+it('touches its row once a day, in one text, which no flush can get in between', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  await query(target, 'update fence set touched_at = utc_timestamp() - interval 6 day')
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 25 * 3_600_000 })
+  onTestFinished(() => void vi.useRealTimers())
+  const statements = collectStatements('fence')
+  await expect
+    .poll(() => statements, PATIENCE)
+    .toEqual([expect.stringMatching(/^update fence set touched_at[^;]*;\ncommit$/)])
+  const isTouched = 'select touched_at > utc_timestamp() - interval 1 minute as isTouched from fence'
+  await expect.poll(() => query(target, isTouched), PATIENCE).toEqual([{ isTouched: 1 }])
 })
 
 it('goes on with a new row when its own is taken away, if lost commits are accepted', async () => {

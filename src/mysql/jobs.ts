@@ -4,7 +4,7 @@ import type { JobContext } from './batches.ts'
 import type { Database } from './connections/database.ts'
 import { withTimeout } from './connections/timeout.ts'
 import { sweepPeriods } from './counters/cleanup.ts'
-import { sweepKeys } from './flush/cleanup.ts'
+import { sweepFences, sweepKeys } from './flush/cleanup.ts'
 import { scanLeaderboard } from './leaderboard/leaderboardCopy.ts'
 import { bytes, EPOCH, integer, list } from './literals.ts'
 import { select } from './select.ts'
@@ -25,6 +25,7 @@ export interface ScheduledJob {
 export function scheduledJobs(keyTtlMs: number): ScheduledJob[] {
   return [
     { name: 'sweep keys', everyS: 60, run: (context) => sweepKeys(context, keyTtlMs) },
+    { name: 'sweep fences', everyS: 3600, run: sweepFences },
     { name: 'sweep periods', everyS: 3600, run: sweepPeriods },
     { name: 'sweep sequences', everyS: 3600, run: sweepSequences },
     // At start, as the process that this one replaces may have been killed.

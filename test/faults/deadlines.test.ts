@@ -1,4 +1,9 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { openDatabase } from '../../src/mysql/connections/database.ts'
+import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
+import { createHealth } from '../../src/mysql/connections/health.ts'
+import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
+import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -39,4 +44,20 @@ it('answers at its deadline though the clock is put back', async () => {
   const read = counters.read(key).catch(({ code }) => code)
   vi.setSystemTime(Date.now() - 60_000)
   expect(await soon('the answer', read)).toBe('UNAVAILABLE')
+})
+
+it('does not call a database unreachable whose connections are all in use', async () => {
+  const reports: unknown[] = []
+  const database = openDatabase(openHosts([await freshDatabase()]), {
+    timeLimitMs: 10_000,
+    maxPending: 100,
+    health: createHealth({ onChange: (reason) => reports.push(reason) }),
+    failover: createFailoverDetector(() => undefined),
+  })
+  onTestFinished(database.close)
+  const slow = upTo(40).map(() => database.withRetry((connection) => connection.query('do sleep(0.2)')))
+  const late = database.withRetry(async () => undefined, performance.now() + 500)
+  await expect(late).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await Promise.all(slow)
+  expect(reports).toEqual([])
 })

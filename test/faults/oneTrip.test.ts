@@ -175,6 +175,23 @@ it('counts once when it is answered with any error of a server', async () => {
   expect(await sums(database)).toEqual(Array(4).fill(errors.length))
 })
 
+it('looks whether COMMIT took effect when it is answered with an error', async () => {
+  let isDue = false
+  const database = await freshDatabase()
+  const target = await farAway(database, (statement) => {
+    if (!isDue || !IN_ONE_TRIP.test(statement)) return 'passes'
+    isDue = false
+    return { instead: statement.replace(/commit$/, "signal sqlstate '45000'") }
+  })
+  const { counters } = openTestNth(target)
+  await counters.reset(a, 0)
+  isDue = true
+  const statements = collectStatements()
+  expect((await counters.incrementBy(a, 1)).value).toBe(1)
+  expect(isDue).toBe(false)
+  expect(statements.filter((text) => LOOK.test(text))).toHaveLength(1)
+})
+
 it('says "not done" of what waits for a row that another session holds, as before', async () => {
   const { counters, database } = await farCounters({ timeoutMs: 3000 })
   const holder = await hold(database, 'a')

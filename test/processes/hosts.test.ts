@@ -125,6 +125,8 @@ it('reads several hosts from one URL, each with a port of its own', () => {
   ])
   for (const [url, reason] of [
     ['mysql://a,b:3306,a:3306/nth', 'has the host a:3306 twice'],
+    ['mysql://a:3306,A/nth', 'has the host a:3306 twice'],
+    ['mysql://u:p@a:3306,u:p@b:3306/nth', 'must have one user and password, before the first host'],
     ['mysql://a,/nth', 'must look like'],
     ['mysql://u:p%zz@a,b/nth', 'write it as %25'],
     ['mysql://a,b/nth?socketPath=/s', 'must have one host if it has a socketPath'],
@@ -428,6 +430,16 @@ it('refuses servers that are not in a cluster, unless lost commits are accepted'
   const { exited, errors } = spawnNth({ DATABASE_URL: url })
   expect(await exited).toBe(1)
   expect(errors()).toContain('Set NTH_ACCEPT_LOST_COMMITS=1 to accept that, or give one server')
+})
+
+it('ends the start at once if all servers deny access', async () => {
+  const database = await freshDatabase()
+  const servers = await Promise.all([1, 2].map(() => startProxy(database, () => 'passes')))
+  const { exited, errors } = spawnNth({
+    DATABASE_URL: `mysql://nobody:wrong@${servers.map(hostOf).join(',')}/nth`,
+  })
+  expect(await exited).toBe(1)
+  expect(errors()).toMatch(/^No database server can be used \(.*Access denied.*; .*Access denied/)
 })
 
 it('follows the one that can be written, and uses none while several can', async () => {

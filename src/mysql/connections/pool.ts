@@ -38,6 +38,8 @@ interface Used {
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
+/** Maximum wait for the end of all connections, on closing. */
+const CLOSE_LIMIT_MS = 1000
 
 /** Asks a new connection whether its server can be used, and sends it its settings. */
 async function prepare(connection: AnyConnection, host: Host, isCausal: boolean): Promise<void> {
@@ -93,6 +95,7 @@ export function openPool(
   /** Undefined: meanwhile, connections lead to another server. */
   async function acquireAny(deadline: number): Promise<Connection | undefined> {
     let current: Used | undefined
+    const begunAt = performance.now()
     try {
       current = await withTimeout(deadline - performance.now(), currentPool())
       const connection = await acquireFrom(current, deadline)
@@ -103,6 +106,8 @@ export function openPool(
       // A pool that is closed rejects those who wait for it, with an error that says nothing else.
       const isLeft = current && (current !== used || current.host.isLeft())
       if (isLeft && performance.now() < deadline) return undefined
+      // All connections were in use, and answered.
+      if (error instanceof LostAnswerError && succeededAt > begunAt) throw error
       current?.host.failed()
       // The server may refuse an additional connection while the others work.
       if (
@@ -192,11 +197,9 @@ export function openPool(
     /** How many connections there are, and how many of them are in use. */
     state: () => ({ open, busy }),
 
-    /** A connection that is lost meanwhile is closed, too. */
-    close: async () =>
-      used?.pool
-        .promise()
-        .end()
-        .catch(() => undefined),
+    /** A connection that is lost meanwhile is closed, too. The driver would wait for ever for one that is silent. */
+    async close() {
+      if (used) await withTimeout(CLOSE_LIMIT_MS, used.pool.promise().end()).catch(() => undefined)
+    },
   }
 }

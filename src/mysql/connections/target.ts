@@ -12,10 +12,13 @@ export interface Target
 export type Targets = readonly [Target, ...Target[]]
 
 const FORM = 'mysql://user:password@host:3306/nth'
+const FORM_OF_SEVERAL = 'mysql://user:password@a:3306,b:3306/nth'
 const PARAMETERS = 'ssl=true, ssl=false, ssl-ca=…, socketPath=…'
 
 /** What precedes the hosts, the hosts, and what follows them. A password may contain "@" and ",". */
 const PARTS = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
+/** Another user after a host, where else a part of the password would be. */
+const USER_PER_HOST = /@[^@,]+:\d+,[^@,:]+:[^@,]*@$/
 
 /**
  * Parses `mysql://user:password@host:3306/database`, with any number of hosts: `…@a:3306,b:3306/database`. `?ssl=true`
@@ -27,6 +30,8 @@ const PARTS = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
  */
 export function parseTargets(text: string): Targets {
   const [, before = '', hosts = '', after = ''] = PARTS.exec(text) ?? []
+  if (USER_PER_HOST.test(before))
+    throw new Error(`must have one user and password, before the first host: ${FORM_OF_SEVERAL}`)
   const [first, ...others] = hosts.split(',').map((host) => parseOne(before + host + after))
   if (!first) throw new Error(`must look like ${FORM}`)
   const targets: Targets = [first, ...others]
@@ -65,7 +70,7 @@ function parseOne(text: string): Target {
   const { socketPath, ssl, 'ssl-ca': authorities } = Object.fromEntries(url.searchParams)
   if (socketPath !== undefined) return { socketPath, user, password, database }
   // An IPv6 address has brackets in a URL, but not in a socket address.
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
   const target = { host, port: Number(url.port || 3306), user, password, database }
   if (ssl !== 'true' && (authorities === undefined || ssl === 'false')) return target
   // The driver doesn't compare addresses with certificates.

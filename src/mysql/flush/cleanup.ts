@@ -1,6 +1,7 @@
 import { BATCH, inBatches, type JobContext } from '../batches.ts'
 import { digest, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
+import { RETENTION_DAYS } from './fence.ts'
 
 /**
  * Deletes the idempotency keys older than `ageMs` by the database's clock, and returns their number. A writer only waits
@@ -24,6 +25,22 @@ export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Prom
           and claimed_at < ${before}
         order by hash
         limit ${integer(BATCH)}`,
+    )
+    return rows.length
+  })
+}
+
+/** Deletes the fences of writers that ended long ago, and returns their number. It waits for no row of a writer. */
+export function sweepFences(context: Omit<JobContext, 'now'>): Promise<number> {
+  const isOld = `touched_at < utc_timestamp() - interval ${integer(RETENTION_DAYS)} day`
+  return inBatches(context, async (connection) => {
+    const rows = await select<{ id: number }>(
+      connection,
+      `select id from fence where ${isOld} limit ${integer(BATCH)}`,
+    )
+    if (rows.length === 0) return 0
+    await connection.query(
+      `delete from fence where id in (${list(rows, ({ id }) => integer(id))}) and ${isOld}`,
     )
     return rows.length
   })

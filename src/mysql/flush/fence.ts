@@ -3,7 +3,7 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Connection } from '../connections/pool.ts'
 import { type Answer, rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
-import type { Step } from './steps.ts'
+import { type Step, select } from './steps.ts'
 
 /**
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
@@ -13,9 +13,8 @@ export type Fence = Record<'id' | 'seq' | 'epoch', number>
 
 export type Fenced = { session: Session; fence: Fence }
 
-/** Rows that were not touched for so long are deleted. */
+/** Rows that were not touched for so long are deleted, by a scheduled job. */
 export const RETENTION_DAYS = 7
-const DELETED_AT_ONCE = 500
 
 export async function createFence(session: Session): Promise<Fence> {
   // The range of `randomInt`, large enough that no id is ever used twice.
@@ -100,7 +99,7 @@ export function keepFound({ fence }: Fenced, changed: number, text: string): Ste
  where ${asLeft(fence)}`,
     },
     { statement: failUnless(`(select found ${own}) is not null`) },
-    { statement: `select found ${own}` },
+    ...select(`select found ${own}`),
   ]
 }
 
@@ -158,14 +157,4 @@ export async function writeFence(connection: Connection): Promise<void> {
     values (0, utc_timestamp())
     on duplicate key update seq = seq + 1, touched_at = utc_timestamp()
   `)
-}
-
-/** Deletes the rows of writers that ended long ago. Touches no row that a writer could hold locked. */
-export async function sweepFences(session: Session): Promise<void> {
-  const isOld = `touched_at < utc_timestamp() - interval ${RETENTION_DAYS} day`
-  const find = `select id from fence where ${isOld} limit ${DELETED_AT_ONCE}`
-  const [found] = await session.send([find, 'commit'])
-  const ids = rowsOf(found).map(({ id }) => integer(id))
-  if (ids.length === 0) return
-  await session.send([`delete from fence where id in (${ids.join(', ')}) and ${isOld}`, 'commit'])
 }

@@ -4,7 +4,7 @@ import { DAY_MS } from '../../core/time/calendar.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import { isSameDatabase } from '../connections/identity.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { type Session, unlessLost } from '../connections/session.ts'
+import type { Session } from '../connections/session.ts'
 import {
   createFence,
   type Fence,
@@ -12,7 +12,6 @@ import {
   fenceAndRead,
   RETENTION_DAYS,
   seqIn,
-  sweepFences,
   touchFence,
 } from './fence.ts'
 
@@ -37,28 +36,30 @@ export function openFencedConnection(
   let fence: Fence | undefined
   /** The last one, whose last transaction may or may not have been committed. */
   let left: Fence | undefined
-  let touchedAt = performance.now()
+  /** By the time of day, as the database deletes by it: a machine may have been suspended. */
+  let touchedAt = Date.now()
   const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
 
-  /** Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. */
+  /**
+   * Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. All is sent
+   * at once: a flush that begins meanwhile comes after it.
+   */
   function keepAlive(): void {
     const session = reconnecting.current()
     if (!session || isBusy()) return
-    if (!fence || performance.now() - touchedAt <= DAY_MS) {
+    if (!fence || Date.now() - touchedAt <= DAY_MS) {
       session.send(['do 0']).catch(session.drop)
       return
     }
-    touchedAt = performance.now()
-    touchFence(session, fence)
-      .then(() => sweepFences(session))
-      .catch(session.drop)
+    touchedAt = Date.now()
+    touchFence(session, fence).catch(session.drop)
   }
 
   /** Reports a fence that is behind what its writer was told. */
   async function compare(session: Session, left: Fence): Promise<void> {
     const found = await seqIn(session, left)
     // One of a process that was frozen for days was deleted by another.
-    const isSwept = found === undefined && performance.now() - touchedAt > RETENTION_DAYS * DAY_MS
+    const isSwept = found === undefined && Date.now() - touchedAt > RETENTION_DAYS * DAY_MS
     if (!isSwept && (found ?? -1) < left.seq) failover.lost(lackOf(left, found))
   }
 
@@ -68,11 +69,7 @@ export function openFencedConnection(
       const session = await reconnecting.session()
       if (left) await compare(session, left)
       left = undefined
-      if (!fence) {
-        fence = await createFence(session)
-        // If this fails, another writer deletes them.
-        await sweepFences(session).catch(unlessLost)
-      }
+      fence ??= await createFence(session)
       return { session, fence }
     },
 

@@ -217,7 +217,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
     if (failingKey !== undefined) return { kind: 'failed', cause, failingKey, isFault, isLocked }
     // Try again with one statement per row, to find the one that fails. Locks are tried first by themselves.
     onePerStatement = (isFault || (isLocked && flush.isImpatient)) && !wasOnePerStatement
-    if (isFault || failure === 'refused') reportWriting(false, cause)
+    if ((isFault && wasOnePerStatement) || failure === 'refused') reportWriting(false, cause)
     return { kind: 'failed', cause, isLocked, isConflict: failure === 'conflict' && !isLocked }
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { select } from '../../select.ts'
-import { reasonOf, UnusableDatabaseError } from '../errors.ts'
+import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from '../errors.ts'
 import { connectionOptions } from '../settings.ts'
 import { hostOf, type Target, type Targets } from '../target.ts'
 import { withTimeout } from '../timeout.ts'
@@ -23,14 +23,17 @@ export function createAsking(targets: Targets, rules: ChoiceRules, say: (message
   let askedAt = Number.NEGATIVE_INFINITY
   /** Why servers are not used. */
   const passedOver = new Map<Target, string>()
-  /** Those that did not answer when they were last asked. */
+  /** Those that did not answer when they were last asked, or not as they should. */
   const silent = new Set<Target>()
+  /** Those of them that would answer the same again: they denied access, or a right is missing. */
+  const denying = new Set<Target>()
 
   /** Its answer, if it may be used. */
   async function usableOf(target: Target): Promise<Asked | undefined> {
     try {
       const asked = await ask(target)
       silent.delete(target)
+      denying.delete(target)
       const problem = problemOf(asked.standing, rules)
       note(target, problem)
       return problem === undefined ? asked : undefined
@@ -38,6 +41,8 @@ export function createAsking(targets: Targets, rules: ChoiceRules, say: (message
       // With one there is nothing to choose: its own error says most.
       if (isOne) throw error
       silent.add(target)
+      if (isLockout(error) || failureOf(error) === 'fault') denying.add(target)
+      else denying.delete(target)
       note(target, reasonOf(error))
       return undefined
     }
@@ -78,7 +83,9 @@ export function createAsking(targets: Targets, rules: ChoiceRules, say: (message
 
     noneUsable(): UnusableDatabaseError {
       const problems = targets.map((target) => `${hostOf(target)}: ${passedOver.get(target)}`)
-      return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`)
+      return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`, {
+        isFinal: targets.every((target) => denying.has(target)),
+      })
     },
   }
 }
