@@ -160,6 +160,16 @@ it.each([
     `{ a(b: ${'['.repeat(4_900)}${']'.repeat(4_900)}) }`,
     'GRAPHQL_PARSE_FAILED',
   ],
+  [
+    'with values nested deeply, which are compared',
+    `{ ${`counters(names: ${'['.repeat(1400)}${']'.repeat(1400)}) { value } `.repeat(2)} }`,
+    'GRAPHQL_VALIDATION_FAILED',
+  ],
+  [
+    'with a type nested deeply',
+    `query($v: ${'['.repeat(4500)}Int${']'.repeat(4500)}) { counters(names: $v) { value } }`,
+    'GRAPHQL_VALIDATION_FAILED',
+  ],
   ['of too many fields by fragments', exponential(40), 'GRAPHQL_VALIDATION_FAILED'],
   ['with a fragment that uses itself', '{ ...A } fragment A on Query { ...A }', 'GRAPHQL_VALIDATION_FAILED'],
   ['of one field many times', `{ ${'__typename '.repeat(9_900)} }`, 'GRAPHQL_VALIDATION_FAILED'],

@@ -1,6 +1,9 @@
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Nth } from '../src/core/nth.ts'
+import { readBody } from '../src/http/connections/body.ts'
 import { startFront } from './support/front.ts'
 import { openWire, postHead } from './support/wire.ts'
 
@@ -176,3 +179,21 @@ it.each(['application/json', 'application/json; way=full'])(
     expect(faults).toEqual([])
   },
 )
+
+it('is not waited for when the client left before it was read', async () => {
+  const read = new Promise((resolve) => {
+    const server = createServer(async (request) => {
+      request.on('error', () => undefined)
+      if (!request.destroyed) await new Promise((closed) => request.on('close', closed))
+      resolve(await readBody(request, () => true))
+    })
+    onTestFinished(() => void server.close())
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      const socket = connect(port, '127.0.0.1')
+      socket.write('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"query":')
+      server.on('request', () => socket.destroy())
+    })
+  })
+  expect(await read).toBeUndefined()
+})

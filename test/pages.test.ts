@@ -98,6 +98,17 @@ it('leads nowhere where there is nothing', async () => {
   }
 })
 
+it('lets no page of elsewhere show its own in a frame', async () => {
+  const { url } = await startService()
+  for (const page of ['/', '/book', '/board', '/invoice', '/console', '/graphql', '/nope']) {
+    const { headers } = await fetch(`${url}${page}`, { headers: BROWSER })
+    expect([page, headers.get('content-security-policy')]).toEqual([
+      page,
+      expect.stringContaining("frame-ancestors 'none'"),
+    ])
+  }
+})
+
 it('has an icon, also for what names none', async () => {
   const { url } = await startService()
   const icon = await fetch(`${url}/favicon.ico`)

@@ -89,6 +89,14 @@ it('refuses to turn round twice and write as at first, as it would come by the s
   expect((await next(service)).formatted).toBe('up 5')
 })
 
+it('knows that a cycle above a negative minimum issues negative numbers', async () => {
+  const service = await startService()
+  await define(service, { minValue: -5, maxValue: 5, cycle: true })
+  for (const _ of upTo(8)) await next(service)
+  const definition = { cycle: false, minValue: null, maxValue: null, format: '-{value}' }
+  expect(await service.refusal(DEFINE, { definition })).toMatchObject({ argument: 'definition.format' })
+})
+
 it('takes back a change by which nothing was issued', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })

@@ -73,3 +73,14 @@ it('forgets what was given back a month ago and reissued, but nothing that was c
   expect(await sequences.reservation(three.token)).toMatchObject({ state: 'RELEASED' })
   expect((await sequences.reserve(KEY, 60)).value).toBe(3)
 })
+
+it('keeps what expired long ago for a month after its number was reissued', async () => {
+  const target = await freshDatabase()
+  const { sequences } = openTestNth(target)
+  await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
+  const expired = await sequences.reserve(KEY, 60)
+  await query(target, 'update reservation set expires_at = utc_timestamp(3) - interval 31 day')
+  expect((await sequences.reserve(KEY, 60)).value).toBe(expired.value)
+  await sweep(target, new Date())
+  await expect(sequences.confirm(expired.token)).rejects.toMatchObject({ code: 'RESERVATION_CLOSED' })
+})

@@ -162,7 +162,7 @@ it('forgets a counter: its value, its definition, and its place in lists', async
   const { counter: before } = await ask('{ counter(name: "c") { id } }')
   await ask('{ namespace { counters(orderBy: VALUE_DESC) { nodes { name } } } }')
   const { deleteCounter } = await ask(`mutation {
-    deleteCounter(name: "c") { value previousValue appliedDelta replayed counter { id value maxValue createdAt updatedAt } }
+    deleteCounter(name: "c") { value previousValue appliedDelta replayed valueIn(period: DAY) counter { id value maxValue createdAt updatedAt } }
   }`)
   const forgotten = { id: before.id, value: 0, maxValue: null, createdAt: null, updatedAt: null }
   expect(deleteCounter).toEqual({
@@ -170,6 +170,7 @@ it('forgets a counter: its value, its definition, and its place in lists', async
     previousValue: 5,
     appliedDelta: null,
     replayed: false,
+    valueIn: null,
     counter: forgotten,
   })
   expect((await ask('{ counter(name: "c") { id value maxValue createdAt updatedAt } }')).counter).toEqual(

@@ -1,8 +1,9 @@
 import { parseArgs } from 'node:util'
-import type { ApiKeyOptions } from '../core/access/apiKeys.ts'
+import { type ApiKeyOptions, MAX_PER_MINUTE } from '../core/access/apiKeys.ts'
 import { type Grant, grantFault, SCOPES, type Scope } from '../core/access/grants.ts'
 import { originFault } from '../core/access/origins.ts'
 import { nameFault } from '../core/names.ts'
+import { LAST_INSTANT } from '../core/time/calendar.ts'
 
 export const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
        nth keys list
@@ -77,14 +78,15 @@ export function parseKeysCommand(args: string[], now: Date): KeysCommand {
   for (const item of origin ?? [])
     if (originFault(item)) throw new Error(`--origin ${originFault(item)?.message}.`)
   const expiresAt = expires === undefined ? null : new Date(expires)
-  if (expiresAt && !(expiresAt > now)) throw new Error('--expires must be a time in the future.')
+  if (expiresAt && !(expiresAt > now && expiresAt.getTime() < LAST_INSTANT))
+    throw new Error('--expires must be a time in the future, before the year 2100.')
   return {
     name: 'create',
     options: {
       label,
       grants: [grant],
       origins: origin ?? null,
-      perMinute: perMinute === undefined ? null : whole('--per-minute', perMinute),
+      perMinute: perMinute === undefined ? null : whole('--per-minute', perMinute, MAX_PER_MINUTE),
       expiresAt,
     },
   }
@@ -106,9 +108,10 @@ function scopeNamed(text: string): Scope {
   throw new Error(`--allow: "${text}" is no scope; they are ${SCOPES.join(', ')}.`)
 }
 
-function whole(option: string, text: string): number {
-  if (/^[1-9]\d{0,14}$/.test(text)) return Number(text)
-  throw new Error(`${option} must be a whole number from 1; it is "${text}".`)
+function whole(option: string, text: string, max = Number.MAX_SAFE_INTEGER): number {
+  if (/^[1-9]\d{0,14}$/.test(text) && Number(text) <= max) return Number(text)
+  const limit = max < Number.MAX_SAFE_INTEGER ? ` to ${max}` : ''
+  throw new Error(`${option} must be a whole number from 1${limit}; it is "${text}".`)
 }
 
 function faultOf(text: string | undefined, check: typeof nameFault): string {

@@ -149,11 +149,13 @@ export async function listen({
       const pages = await readPages(options.nth)
       onFault = options.onFault
       const { tokens: issuer } = access
+      const isHostChecked = onLoopback() && !allowedOrigins.includes('*')
       const authenticate = createAuthentication({
         settings: access,
         apiKeys: options.nth.apiKeys,
         tokens: issuer && createTokens(issuer),
         onLoopback: onLoopback(),
+        isHostChecked,
         isAllowedOrigin,
       })
       liveQueries = openLiveQueries(options.nth, { maxStreams, heartbeatMs, onFault })
@@ -162,7 +164,7 @@ export async function listen({
       const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback()), 'READ')
       const { readMetrics = async () => '' } = options
       const metrics = createMetricsPage(authenticate, readMetrics)
-      const checkHost = createHostCheck(allowedOrigins, onLoopback())
+      const checkHost = createHostCheck(allowedOrigins, access.publicOrigin, isHostChecked)
       handle = createRouter({ pages, checkHost, graphql, metrics, isReadable })
       checkDatabase = options.nth.checkDatabase
       if (notReady !== NOT_READY.draining) notReady = undefined

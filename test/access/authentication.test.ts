@@ -8,6 +8,7 @@ import { openTestStore } from '../support/nth.ts'
 import { startService } from '../support/service.ts'
 import { collectStatements } from '../support/statements.ts'
 import { openSwitchboard } from '../support/switchboard.ts'
+import { openWire } from '../support/wire.ts'
 
 const READ = '{ counter(name: "c") { value } }'
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
@@ -173,6 +174,24 @@ it('takes the pages at NTH_PUBLIC_URL for its own', async () => {
   const { url } = await startProtected({ access: { publicOrigin } })
   expect((await call(url, { secret: ADMIN_KEY, origin: publicOrigin })).status).toBe(200)
   expect((await call(url, { secret: ADMIN_KEY, origin: SHOP })).status).toBe(403)
+  // A proxy on this machine passes on the host that its client named.
+  for (const [host, status] of [
+    ['nth.example', 200],
+    ['evil.example', 403],
+  ]) {
+    const wire = openWire(url)
+    const body = JSON.stringify({ query: READ })
+    const lines = [
+      'POST /graphql HTTP/1.1',
+      `Host: ${host}`,
+      'Connection: close',
+      `Authorization: Bearer ${ADMIN_KEY}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    ]
+    wire.write(`${lines.join('\r\n')}\r\n\r\n${body}`)
+    expect((await wire.ended()).slice(9, 12)).toBe(`${status}`)
+  }
 })
 
 it('lets any page ask in a preflight whether it may send a key', async () => {

@@ -8,9 +8,9 @@ const NTH = 'https://nth.example'
 const requestWith = (headers: IncomingHttpHeaders) => ({ headers }) as IncomingMessage
 
 /** Servers that others can reach: with NTH_PUBLIC_URL, and without. */
-const named = { publicOrigin: NTH, onLoopback: false }
-const unnamed = { publicOrigin: undefined, onLoopback: false }
-const onLoopback = { publicOrigin: undefined, onLoopback: true }
+const named = { publicOrigin: NTH, isHostChecked: false }
+const unnamed = { publicOrigin: undefined, isHostChecked: false }
+const onLoopback = { publicOrigin: undefined, isHostChecked: true }
 
 it.each([named, unnamed])('takes no page for its own that leads another name to it: %j', (own) => {
   const isAllowed = (headers: IncomingHttpHeaders) =>

@@ -59,3 +59,12 @@ it('watches at most 20 000 names', async () => {
   await expect(openCounters(names).watched).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(openCounters(names.slice(1)).watched).resolves.toHaveLength(20_000)
 })
+
+it('watches nothing more for a watcher that was closed', async () => {
+  const { live, watched } = openCounters(['a'])
+  await watched
+  const feed = live.open({ periods: [], onChanged: async () => undefined })
+  feed.close()
+  await expect(feed.watch([topicOf('b')])).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(live.size).toBe(1)
+})

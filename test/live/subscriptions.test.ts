@@ -388,3 +388,13 @@ it('does not let a stream wait for the first event of another one', async () => 
   const [last] = (await (await first).until(({ counters }) => counters[0].value === 1)).slice(-1)
   expect(last).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
 })
+
+it('has no use for variables that a subscription does not declare, however deep they are', async () => {
+  const { url, faults } = await startService()
+  const query = 'subscription { counters(names: ["a"]) { name value } }'
+  const junk = `${'['.repeat(9000)}${']'.repeat(9000)}`
+  const body = `{"query":${JSON.stringify(query)},"variables":{"junk":${junk}}}`
+  const stream = await subscribe(url, query, { method: 'POST', body })
+  expect(await stream.data()).toEqual({ counters: [{ name: 'a', value: 0 }] })
+  expect(faults).toEqual([])
+})

@@ -82,7 +82,12 @@ it.each([
     [...CREATE, '--origin', 'shop.example'],
     '--origin must be an origin such as https://shop.example, without a path, or *.',
   ],
-  [[...CREATE, '--expires', '2020-01-01'], '--expires must be a time in the future.'],
+  [[...CREATE, '--expires', '2020-01-01'], '--expires must be a time in the future, before the year 2100.'],
+  [[...CREATE, '--expires', '2100-01-01'], '--expires must be a time in the future, before the year 2100.'],
+  [
+    [...CREATE, '--per-minute', '1000001'],
+    '--per-minute must be a whole number from 1 to 1000000; it is "1000001".',
+  ],
   [[...CREATE, '--name', 'a', '--prefix', 'b'], '--name cannot be combined with "prefix".'],
   [['revoke', 'nth_00000000'], 'No API key begins with nth_00000000; see list.'],
   [['eat'], 'Unknown command "eat"; see --help.'],

@@ -8,6 +8,8 @@ interface SubscribeOptions {
   variables?: object
   headers?: Record<string, string>
   method?: 'GET' | 'POST'
+  /** Instead of one with the query and its variables. */
+  body?: string
 }
 
 /** What a stream sends: a result, its end, or the end of its connection without one. */
@@ -17,7 +19,7 @@ export type Sent = Answer | 'complete' | 'broken'
 export async function subscribe(
   url: string,
   query: string,
-  { variables, headers = {}, method = 'GET' }: SubscribeOptions = {},
+  { variables, headers = {}, method = 'GET', body }: SubscribeOptions = {},
 ) {
   const accept = { accept: 'text/event-stream', ...headers }
   const parameters = new URLSearchParams({
@@ -27,7 +29,7 @@ export async function subscribe(
   const address = `${url}/graphql${method === 'GET' ? `?${parameters}` : ''}`
   const type: Record<string, string> = method === 'POST' ? { 'content-type': 'application/json' } : {}
   const sent = request(address, { method, headers: { ...type, ...accept }, agent: false })
-  sent.end(method === 'POST' ? JSON.stringify({ query, variables }) : undefined)
+  sent.end(method === 'POST' ? (body ?? JSON.stringify({ query, variables })) : undefined)
   onTestFinished(() => void sent.destroy())
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
   const events: Sent[] = []

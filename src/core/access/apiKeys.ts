@@ -24,10 +24,12 @@ export interface ApiKeyOptions {
   grants: readonly Grant[]
   /** Origins of the pages that may use it; `*` is any. Null: a server's key, which no page may use. */
   origins: readonly string[] | null
-  /** Maximum changes a minute from one client address; null: the server's default. */
+  /** Maximum changes a minute from one client address, up to MAX_PER_MINUTE; null: the server's default. */
   perMinute: number | null
   expiresAt: Date | null
 }
+
+export const MAX_PER_MINUTE = 1_000_000
 
 export interface ApiKeyStore {
   create(options: ApiKeyOptions & Pick<ApiKey, 'hash' | 'prefix'>): Promise<ApiKey>

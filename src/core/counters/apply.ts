@@ -61,7 +61,7 @@ export function apply(row: RowState, operation: CounterOperation, at: Date): Cou
       return define(row, operation.change, at)
     case 'delete':
       row.isDeleted = true
-      return { ...become(row, 0, null), definition: undefined }
+      return { ...become(row, 0, null), definition: undefined, valuesIn: undefined }
   }
 }
 

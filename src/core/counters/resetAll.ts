@@ -26,7 +26,7 @@ export async function resetAll(
     const batch = await list(namespace, page).catch((error) => unfinished(summary, error))
     after = batch.length === BATCH ? batch.at(-1)?.name : undefined
     const operations = batch.map((key) => onCounter(rows, key, { kind: 'set', to }))
-    const results = await groupCommit.changeEach(operations)
+    const results = await groupCommit.changeEach(operations).catch((error) => unfinished(summary, error))
     const errors = results.filter((result) => result instanceof Error)
     const failures = errors.filter((error) => !(error instanceof NthError && error.code === 'LIMIT_REACHED'))
     failure ??= failures[0]

@@ -78,7 +78,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
   async function run(): Promise<void> {
     if (isRunning) return
     isRunning = true
-    while (entries.size > 0 && !isClosed) {
+    while ((entries.size > 0 || waiting.length > 0) && !isClosed) {
       await pace.untilDue(() => marked.size > 0 || isClosed, lastPoll + POLL_MS)
       const began = performance.now()
       await tick(began).catch(onFault)
@@ -150,14 +150,17 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
       const turns = createTurns(watcher.periods, retentionIn)
       const feed: Feed = { watcher, entries: new Set(), turns, changed: new Set() }
       feeds.add(feed)
+      let isEnded = false
       return {
         /**
          * Watches topics, each once, besides those already watched. Returns them with states that were read after this
          * call.
          *
-         * @throws {NthError} UNAVAILABLE if they can't be read, or the process would watch more than 20 000
+         * @throws {NthError} UNAVAILABLE if they can't be read, the watcher was closed, or the process would watch more
+         *   than 20 000
          */
         async watch(topics: readonly Topic[]): Promise<Watched[]> {
+          if (isEnded || isClosed) throw unavailable('The subscription has ended.')
           const texts = topics.map(topicText)
           const added = texts.filter((text) => !entries.has(text)).length
           if (entries.size + added > MAX_TOPICS) {
@@ -184,6 +187,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
         },
 
         close(): void {
+          isEnded = true
           feeds.delete(feed)
           for (const entry of feed.entries) remove(entry, feed)
         },

@@ -129,8 +129,9 @@ function isAlike(past: PastFormat, other: PastFormat): boolean {
 }
 
 /** Whether numbers may be negative without a restart at a negative number. */
-function isSigning({ startValue, step, minValue }: SequenceDefinition): boolean {
-  return startValue < 0 || (step < 0 && (minValue === null || minValue < 0))
+function isSigning({ startValue, step, minValue, cycle }: SequenceDefinition): boolean {
+  if (startValue < 0) return true
+  return step < 0 ? minValue === null || minValue < 0 : cycle && minValue !== null && minValue < 0
 }
 
 function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {

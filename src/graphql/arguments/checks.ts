@@ -1,3 +1,4 @@
+import { MAX_PER_MINUTE } from '../../core/access/apiKeys.ts'
 import { type Grant, grantFault, MAX_GRANTS } from '../../core/access/grants.ts'
 import { originFault } from '../../core/access/origins.ts'
 import { type CounterDelta, MAX_CHANGES } from '../../core/counters/counters.ts'
@@ -84,7 +85,6 @@ export const apiKeyId = check((id: string) =>
 )
 
 export const MAX_ORIGINS = 100
-const MAX_PER_MINUTE = 1_000_000
 
 /** Grants as sent, whose optional parts may be missing. */
 export const grants = check((list: readonly (Omit<Grant, 'namespace' | 'names'> & Partial<Grant>)[]) => {

@@ -39,6 +39,8 @@ interface AuthenticationOptions {
   tokens: Tokens | undefined
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
+  /** Whether requests with a foreign name in the header Host don't get here. */
+  isHostChecked: boolean
   /** Whether pages of an origin may call without credentials. */
   isAllowedOrigin: (origin: string) => boolean
 }
@@ -59,13 +61,14 @@ export function createAuthentication({
   apiKeys,
   tokens,
   onLoopback,
+  isHostChecked,
   isAllowedOrigin,
 }: AuthenticationOptions): Authenticate {
   const { adminKey, publicOrigin, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
-  const pages = { publicOrigin, onLoopback }
+  const pages = { publicOrigin, isHostChecked }
   const trusted = networksOf(trustedProxies)
   const exempt = exemptNetworks(trustedProxies)
   const limits = createRateLimits(() => performance.now())

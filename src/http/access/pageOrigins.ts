@@ -5,8 +5,8 @@ import { HttpError } from '../connections/httpError.ts'
 export interface OwnPages {
   /** The origin under which browsers reach them, if it is configured. */
   publicOrigin: string | undefined
-  /** Whether the server is reachable from this machine only. Then it has checked the header Host. */
-  onLoopback: boolean
+  /** Whether requests with a foreign name in the header Host don't get here, as on a server for this machine only. */
+  isHostChecked: boolean
 }
 
 /**
@@ -16,10 +16,10 @@ export interface OwnPages {
 export function isOwnPage(
   page: string,
   { headers }: IncomingMessage,
-  { publicOrigin, onLoopback }: OwnPages,
+  { publicOrigin, isHostChecked }: OwnPages,
 ) {
   if (page === publicOrigin) return true
-  return (onLoopback || publicOrigin === undefined) && hostOf(page) === headers.host
+  return (isHostChecked || publicOrigin === undefined) && hostOf(page) === headers.host
 }
 
 /**
@@ -35,7 +35,7 @@ export function pageFault(
   own: OwnPages,
 ): HttpError | undefined {
   const { origin, host, referer, 'sec-fetch-site': site } = request.headers
-  const isKnown = own.onLoopback || own.publicOrigin !== undefined
+  const isKnown = own.isHostChecked || own.publicOrigin !== undefined
   const isOwn = (page: string) => (origins === null || isKnown) && isOwnPage(page, request, own)
   if (origin !== undefined) {
     const isAllowed = isOwn(origin) || origins?.includes('*') || origins?.includes(origin)
@@ -46,7 +46,7 @@ export function pageFault(
   }
   if (origins === null || origins.includes('*')) return undefined
   const hosts = [own.publicOrigin, ...origins].map((page) => page && hostOf(page))
-  if (site === 'same-origin' && (own.onLoopback || hosts.includes(host))) return undefined
+  if (site === 'same-origin' && (own.isHostChecked || hosts.includes(host))) return undefined
   const page = referer !== undefined && URL.canParse(referer) ? new URL(referer).origin : undefined
   if (page !== undefined && (isOwn(page) || origins.includes(page))) return undefined
   const message = 'These credentials may be used by pages of their origins only; the request has no origin.'

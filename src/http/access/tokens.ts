@@ -16,8 +16,8 @@ import { type Identified, invalidCredential } from './credentials.ts'
 import type { TokenSettings } from './settings.ts'
 
 const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
-/** How far the clocks of issuer and server may differ, in seconds. */
-const LEEWAY_S = 30
+/** How far the clocks of issuer and server may differ, in milliseconds. */
+export const LEEWAY_MS = 30_000
 /** How often the issuer's keys are fetched again, in milliseconds. */
 const REFRESH_MS = 600_000
 /** How long no other fetch is tried after one that failed, in milliseconds. */
@@ -89,7 +89,7 @@ export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
         issuer,
         audience,
         algorithms: ALGORITHMS,
-        clockTolerance: LEEWAY_S,
+        clockTolerance: LEEWAY_MS / 1000,
         requiredClaims: ['exp', 'sub'],
       }).catch((error) => {
         throw isUnreachable(error)
@@ -123,7 +123,7 @@ function identifiedBy({ iss, sub, exp = 0, nth }: JWTPayload) {
   const { grants, origins, perMinute } = parsed.data
   const expiresAt = new Date(Math.min(exp * 1000, LAST_INSTANT))
   const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, grants, expiresAt }
-  return { caller, origins, perMinute, expiresAtMs: expiresAt.getTime() + LEEWAY_S * 1000 }
+  return { caller, origins, perMinute, expiresAtMs: expiresAt.getTime() + LEEWAY_MS }
 }
 
 /** Other errors of the library are about the token. */

@@ -21,11 +21,17 @@ const VARY: HeaderList = ['vary', 'Origin']
 /**
  * Creates the check of the Host header: `undefined` if the name is allowed. With DNS rebinding, any page can point its
  * own name at this machine, and then call without CORS, as if it were the server's own page. So a server on loopback
- * accepts this machine's names only, and those of the allowed origins.
+ * accepts this machine's names only, those of the allowed origins, and that of its own pages.
+ *
+ * @param isChecked whether it rejects other names at all
  */
-export function createHostCheck(allowedOrigins: readonly string[], onLoopback: boolean) {
-  const isAnyAllowed = !onLoopback || allowedOrigins.includes('*')
-  const names = new Set([...LOOPBACK_NAMES, ...allowedOrigins.map((origin) => parsed(origin)?.hostname)])
+export function createHostCheck(
+  allowedOrigins: readonly string[],
+  publicOrigin: string | undefined,
+  isChecked: boolean,
+) {
+  const origins = [...allowedOrigins, publicOrigin ?? '']
+  const names = new Set([...LOOPBACK_NAMES, ...origins.map((origin) => parsed(origin)?.hostname)])
   const results = new LRUCache<string, { error?: HttpError }>({
     max: MAX_CACHED,
     memoMethod(host) {
@@ -34,7 +40,7 @@ export function createHostCheck(allowedOrigins: readonly string[], onLoopback: b
       // Yoga creates a URL from it, and returns a stack trace if that fails.
       if (hostname === undefined)
         return { error: new HttpError(400, 'BAD_REQUEST', 'The Host header is not a valid host.') }
-      if (isAnyAllowed || names.has(hostname)) return {}
+      if (!isChecked || names.has(hostname)) return {}
       const message = `The host ${hostname} is not allowed. To allow it, add its origin to NTH_ALLOWED_ORIGINS.`
       return { error: new HttpError(403, 'FORBIDDEN', message) }
     },

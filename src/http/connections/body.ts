@@ -25,6 +25,8 @@ const HEAP_BYTES_A_BYTE = 24
  */
 export function readBody(request: IncomingMessage, reserve: Reserve) {
   return new Promise<Buffer | HttpError | undefined>((resolve) => {
+    // It emits nothing more.
+    if (request.destroyed) return resolve(undefined)
     const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
     if (encoding && encoding.toLowerCase() !== 'identity') {
       const message = 'Send the body uncompressed, without content-encoding.'

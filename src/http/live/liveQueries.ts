@@ -1,4 +1,4 @@
-import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql'
+import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { Caller } from '../../core/access/caller.ts'
 import { type ErrorCode, NthError } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
@@ -6,6 +6,7 @@ import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import type { Access } from '../access/authentication.ts'
 import { invalidCredential } from '../access/credentials.ts'
+import { LEEWAY_MS } from '../access/tokens.ts'
 import { serviceUnavailable } from '../connections/httpError.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
 import { nextEvent } from './events.ts'
@@ -74,8 +75,9 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
   /** Ends the streams of callers whose credentials are no longer valid, and keeps the others alive. */
   async function check(): Promise<void> {
     for (const stream of streams) {
-      const { key, expiresAt } = stream.caller
-      const isExpired = expiresAt && expiresAt.getTime() <= Date.now()
+      const { kind, key, expiresAt } = stream.caller
+      const leewayMs = kind === 'TOKEN' ? LEEWAY_MS : 0
+      const isExpired = expiresAt && expiresAt.getTime() + leewayMs <= Date.now()
       // While the database is unavailable, keys hold.
       const isValid = !isExpired && (!key || (await nth.apiKeys.isValid(key).catch(() => true)))
       if (isValid) stream.keepAlive(heartbeatMs)
@@ -102,12 +104,16 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
   }
 
   function queryFor(args: ExecutionArgs, compiled: Compiled, { caller }: Context): SharedQuery {
-    const { document, operationName, variableValues } = args
+    const { document, operationName } = args
+    const variableValues = declaredVariables(args)
     const { kind, grants } = caller
     const text = JSON.stringify([document.loc?.source.body, operationName, variableValues, kind, grants])
     const found = queries.get(text)
     if (found) return found
-    const opened = { text, query: openLiveQuery({ args, compiled, nth, caller, onFault }), streams: 0 }
+    // Not its context, which holds the first request.
+    const kept = { ...args, variableValues, contextValue: undefined }
+    const query = openLiveQuery({ args: kept, compiled, nth, caller, onFault })
+    const opened = { text, query, streams: 0 }
     queries.set(text, opened)
     return opened
   }
@@ -161,6 +167,17 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
       for (const stream of streams) setTimeout(() => stream.break(), Math.random() * DRAIN_MS)
     },
   }
+}
+
+/** Others may be of any size and depth, and nothing reads them. */
+function declaredVariables({ document, operationName, variableValues }: ExecutionArgs) {
+  const { variableDefinitions = [] } = getOperationAST(document, operationName) ?? {}
+  const names = variableDefinitions.map(({ variable }) => variable.name.value)
+  return Object.fromEntries(
+    names.flatMap((name) =>
+      variableValues && Object.hasOwn(variableValues, name) ? [[name, variableValues[name]]] : [],
+    ),
+  )
 }
 
 function errorFor({ message, extensions }: NthError): GraphQLError {

@@ -70,7 +70,7 @@ export function readPresent(tokens: readonly string[]): string {
 /** Marks free numbers as reissued: their previous holders have lost them. */
 export function takeFree({ id, periodKey }: Place, generation: number, values: readonly number[]): string {
   return `update reservation force index (reservation_held)
-   set closed_at = coalesce(closed_at, expires_at),
+   set closed_at = utc_timestamp(3),
        is_free = false,
        state = if(state = ${OPEN}, ${EXPIRED}, state)
  where group_id = ${integer(id)} and period_key = ${integer(periodKey)} and generation = ${integer(generation)}

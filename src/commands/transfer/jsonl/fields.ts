@@ -14,12 +14,12 @@ export const token = z.string().regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal 
 
 export const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
 
-/** The latest `datetime` that databases store. */
-const LAST_INSTANT = Date.UTC(9999, 11, 31)
+/** What follows the latest `datetime` that databases store. */
+const END = Date.UTC(10_000, 0)
 
 export const instant = z.string().transform((written, context) => {
   const at = Date.parse(written)
-  if (at >= 0 && at < LAST_INSTANT) return new Date(at)
+  if (at >= 0 && at < END) return new Date(at)
   context.addIssue('must be a time such as 2026-11-20T23:02:00.000Z')
   return z.NEVER
 })

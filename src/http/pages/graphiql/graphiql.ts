@@ -25,5 +25,11 @@ async function makePage(): Promise<Page> {
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
   const worker = new Worker(new URL('graphiql/renderer.mjs', PAGES), { workerData: options })
   const [{ body, gzipped }] = await once(worker, 'message')
-  return pageOf({ type: 'text/html; charset=utf-8', body: Buffer.from(body), gzipped: Buffer.from(gzipped) })
+  return pageOf({
+    type: 'text/html; charset=utf-8',
+    body: Buffer.from(body),
+    gzipped: Buffer.from(gzipped),
+    // Its scripts are in the page. In a frame of another page, a click could run what that page has put into its URL.
+    headers: { 'content-security-policy': "frame-ancestors 'none'" },
+  })
 }
