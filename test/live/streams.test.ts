@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
+import { upTo } from '../support/client.ts'
 import { freshDatabase, urlOf } from '../support/database.ts'
 import { type Sent, subscribe } from '../support/events.ts'
 import { startFront } from '../support/front.ts'
@@ -116,6 +117,30 @@ it('limits the streams of a key at an address, and no others', async () => {
     expect(stream.status).toBe(200)
   streams[0]?.close()
   await expect.poll(async () => (await open(one.secret, '192.0.2.1')).status, PATIENCE).toBe(200)
+})
+
+it('lets one client watch half of the names of a process at most', async () => {
+  const { url, createKey } = await startProtected({
+    access: { adminKey: ADMIN_KEY, trustedProxies: ['127.0.0.1'] },
+  })
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop' }])
+  const open = (part: number, client: string) =>
+    subscribe(url, VALUES, {
+      variables: { ...a.variables, names: upTo(500).map((name) => `${part} ${name}`) },
+      headers: { ...bearer(secret).headers, 'x-forwarded-for': client },
+      method: 'POST',
+    })
+  const streams = await Promise.all(upTo(20).map((part) => open(part, '192.0.2.1')))
+  expect(streams.map(({ status }) => status)).toEqual(Array(20).fill(200))
+  const refused = await open(21, '192.0.2.1')
+  expect(refused.status).toBe(429)
+  expect((await refused.body()).errors?.[0]?.extensions).toMatchObject({
+    code: 'RATE_LIMITED',
+    limit: 10_000,
+  })
+  expect((await open(21, '192.0.2.2')).status).toBe(200)
+  streams[0]?.close()
+  await expect.poll(async () => (await open(21, '192.0.2.1')).status, PATIENCE).toBe(200)
 })
 
 it('takes a browser key in the address, from its pages only', async () => {

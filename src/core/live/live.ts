@@ -186,6 +186,11 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
           return watched
         },
 
+        /** How many topics it watches. */
+        get size() {
+          return feed.entries.size
+        },
+
         close(): void {
           isEnded = true
           feeds.delete(feed)

@@ -1,7 +1,5 @@
 import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
-import type { Caller } from '../../core/access/caller.ts'
 import { type ErrorCode, NthError } from '../../core/errors.ts'
-import { refusalMeasure } from '../../core/measures.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import type { Access } from '../access/authentication.ts'
@@ -11,6 +9,7 @@ import { serviceUnavailable } from '../connections/httpError.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
 import { nextEvent } from './events.ts'
 import { type LiveQuery, openLiveQuery } from './liveQuery.ts'
+import { createPlaces } from './places.ts'
 import { Stream } from './stream.ts'
 
 /** The result of a subscription that wasn't refused. */
@@ -33,7 +32,6 @@ export interface LiveQueriesOptions {
 const MAX_CHECK_MS = 1000
 /** Time in which all streams are broken when the server stops, so that their clients don't come back at once. */
 const DRAIN_MS = 2000
-const RETRY_AFTER_MS = 10_000
 
 /** Statuses of the codes with which a whole subscription is refused; others are 400. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
@@ -59,7 +57,7 @@ export type LiveQueries = ReturnType<typeof openLiveQueries>
 export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: LiveQueriesOptions) {
   const queries = new Map<string, SharedQuery>()
   const streams = new Set<Stream>()
-  const counts = new Map<string, number>()
+  const takePlace = createPlaces(maxStreams)
   let isClosed = false
   let isChecking = false
   const timer = setInterval(
@@ -85,24 +83,6 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
     }
   }
 
-  /** Takes the place of a stream among those of its client. Returns the function that releases it. */
-  function takePlace({ identity }: Caller, client: string | undefined): () => void {
-    if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
-    if (client === undefined) return () => undefined
-    const name = `${identity}\n${client}`
-    const count = (counts.get(name) ?? 0) + 1
-    if (count > maxStreams) {
-      refusalMeasure.publish('streams')
-      throw tooMany(maxStreams)
-    }
-    counts.set(name, count)
-    return () => {
-      const left = (counts.get(name) ?? 1) - 1
-      if (left > 0) counts.set(name, left)
-      else counts.delete(name)
-    }
-  }
-
   function queryFor(args: ExecutionArgs, compiled: Compiled, { caller }: Context): SharedQuery {
     const { document, operationName } = args
     const variableValues = declaredVariables(args)
@@ -119,13 +99,14 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
   }
 
   function openStream(args: ExecutionArgs, compiled: Compiled, context: Context & Partial<Access>) {
-    const release = takePlace(context.caller, context.client?.())
+    if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
+    const place = takePlace(context.caller, context.client?.())
     const shared = queryFor(args, compiled, context)
     const { query } = shared
     shared.streams += 1
     const stream = new Stream(context.caller, () => {
       streams.delete(stream)
-      release()
+      place.release()
       query.leave(stream)
       shared.streams -= 1
       if (shared.streams > 0) return
@@ -133,7 +114,18 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
       queries.delete(shared.text)
     })
     streams.add(stream)
-    return { query, stream }
+    return { query, stream, place }
+  }
+
+  async function firstResult({ query, stream, place }: ReturnType<typeof openStream>) {
+    try {
+      const result = await query.join(stream)
+      place.watch(query.size)
+      return result
+    } catch (error) {
+      stream.close()
+      throw error
+    }
   }
 
   return {
@@ -141,11 +133,9 @@ export function openLiveQueries(nth: Nth, { maxStreams, heartbeatMs, onFault }: 
     async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
       try {
         // Created in `yoga.ts`.
-        const { query, stream } = openStream(args, compiled, args.contextValue as Context & Partial<Access>)
-        const { isWatching, ...first } = await query.join(stream).catch((error) => {
-          stream.close()
-          throw error
-        })
+        const opened = openStream(args, compiled, args.contextValue as Context & Partial<Access>)
+        const { query, stream } = opened
+        const { isWatching, ...first } = await firstResult(opened)
         if (isWatching || !first.errors) return { ...first, stream, serve: () => query.serve(stream, first) }
         stream.close()
         return refused(first.errors)
@@ -193,9 +183,4 @@ function refused(errors: readonly GraphQLError[]): ExecutionResult {
     ...(retryAfterMs !== undefined && { 'retry-after': String(Math.ceil(Number(retryAfterMs) / 1000)) }),
   }
   return { errors, extensions: { http: { status, headers } } }
-}
-
-function tooMany(limit: number): NthError {
-  const message = `These credentials have ${limit} subscriptions from this address; close one, or watch more names in one.`
-  return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
 }

@@ -132,6 +132,11 @@ export function openLiveQuery({ args, compiled, nth, caller, onFault }: LiveQuer
       opening?.streams.delete(stream)
     },
 
+    /** How many names it watches. */
+    get size() {
+      return feed.size
+    },
+
     close: feed.close,
   }
 }
