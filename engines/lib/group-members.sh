@@ -8,6 +8,8 @@ role() { sql "$1" "select lower(member_role) from $MEMBERS where member_id = @@s
 
 has_caught_up() { [[ -n $(view "$1") ]]; }
 
+is_offline() { [[ $(sql "$1" "select group_concat(distinct member_state) from $MEMBERS" 2 2>/dev/null) == OFFLINE ]]; }
+
 # view N: the id of its view, if it is a member that has caught up and the group it sees has a majority.
 view() {
   sql "$1" "select view_id from $MEMBERS join performance_schema.replication_group_member_stats using (member_id)

@@ -15,8 +15,8 @@ start_all() {
   open_network
   prepare_data
   for n in $(all_nodes); do
-    # Without a group they must not take writes, and which one the group begins with isn't known before they run.
-    serve_node "$n" --super-read-only=ON --group-replication-start-on-boot=OFF
+    # Which one the group begins with isn't known before they run.
+    serve_node "$n" --group-replication-start-on-boot=OFF
   done
   for n in $(all_nodes); do
     await_node "$n" 60 answering answers "$n"
@@ -48,9 +48,19 @@ prepare_data() {
   done
 }
 
-# By itself a node that starts again is read-only until it is a member: otherwise it would take writes without a group.
 start_node() { serve_node "$1" --group-replication-start-on-boot=ON; }
 
+await_ready() {
+  await_node "$1" 120 'a member of the group' is_member "$1"
+  say "node $1: $(role "$1"), at $(address_of "$1")"
+}
+
+# One that starts while the group loses another member may give up joining it, and doesn't try again by itself.
+is_member() {
+  is_ready "$1" || { is_offline "$1" && sql "$1" 'start group_replication' 60 >/dev/null 2>&1; false; }
+}
+
+# Read-only until it is the primary: one that could not join its group would take writes of its own.
 serve_node() { # N OPTION…
   local n=$1 group
   shift
@@ -62,5 +72,5 @@ serve_node() { # N OPTION…
     --group-replication-local-address="$(group_address "$n")" \
     --group-replication-group-seeds="$(each_node group_address | paste -sd,)" \
     --group-replication-ip-allowlist="$(each_node node_host | paste -sd,)" \
-    --group-replication-member-expel-timeout=2 "$@"
+    --group-replication-member-expel-timeout=2 --super-read-only=ON "$@"
 }
