@@ -1,4 +1,4 @@
-import { BATCH, inBatches, type JobContext } from '../batches.ts'
+import { BATCH, deleteFound, inBatches, type JobContext } from '../batches.ts'
 import { digest, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 import { RETENTION_DAYS } from './fence.ts'
@@ -30,18 +30,13 @@ export function sweepKeys(context: Omit<JobContext, 'now'>, ageMs: number): Prom
   })
 }
 
-/** Deletes the fences of writers that ended long ago, and returns their number. It waits for no row of a writer. */
-export function sweepFences(context: Omit<JobContext, 'now'>): Promise<number> {
+/** Deletes the fences of writers that ended long ago. It waits for no row of a writer. */
+export function sweepFences(context: JobContext): Promise<void> {
   const isOld = `touched_at < utc_timestamp() - interval ${integer(RETENTION_DAYS)} day`
-  return inBatches(context, async (connection) => {
-    const rows = await select<{ id: number }>(
-      connection,
-      `select id from fence where ${isOld} limit ${integer(BATCH)}`,
-    )
-    if (rows.length === 0) return 0
-    await connection.query(
-      `delete from fence where id in (${list(rows, ({ id }) => integer(id))}) and ${isOld}`,
-    )
-    return rows.length
-  })
+  const old = `select id from fence where ${isOld} limit ${BATCH}`
+  return deleteFound<{ id: number }>(
+    context,
+    old,
+    ({ id }) => `delete from fence where id = ${integer(id)} and ${isOld}`,
+  )
 }

@@ -36,25 +36,21 @@ export function parseBounded(...[source, options]: Parameters<typeof parse>) {
   if (text.split(/\r\n|[\n\r]/, MAX_LINES + 1).length > MAX_LINES) {
     throw new GraphQLError(`Syntax Error: A document may have at most ${MAX_LINES} lines.`)
   }
-  const document = withoutOverflow(
-    () => parse(source, { ...options, maxTokens: MAX_TOKENS }),
-    () => {
-      throw new GraphQLError('Syntax Error: Document is nested too deeply.')
-    },
-  )
+  const document = unlessTooDeep(() => parse(source, { ...options, maxTokens: MAX_TOKENS }))
+  if (document === undefined) throw new GraphQLError('Syntax Error: Document is nested too deeply.')
   if (document.definitions.length <= MAX_DEFINITIONS) return document
   throw new GraphQLError(
     `Syntax Error: A document may have at most ${MAX_DEFINITIONS} operations and fragments.`,
   )
 }
 
-/** Runs code of graphql-js, which is recursive: fields are counted before, but values and types may be nested, too. */
-function withoutOverflow<T>(work: () => T, otherwise: () => T): T {
+/** What graphql-js returns; undefined: it is recursive, and the values, types or fields are nested too deeply for it. */
+function unlessTooDeep<T>(work: () => T): T | undefined {
   try {
     return work()
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    return otherwise()
+    if (error instanceof RangeError) return undefined
+    throw error
   }
 }
 
@@ -63,10 +59,10 @@ export function validateBounded(...[schema, document, rules, options]: Parameter
   const fault = sizeFault(schema, document)
   if (fault !== undefined) return [new GraphQLError(fault)]
   const allRules = [...(rules ?? specifiedRules), aliasLengthRule]
-  const errors = withoutOverflow<readonly GraphQLError[]>(
-    () => validate(schema, document, allRules, { ...options, maxErrors: MAX_ERRORS }),
-    () => [new GraphQLError('The document is nested too deeply.')],
+  const errors = unlessTooDeep(() =>
+    validate(schema, document, allRules, { ...options, maxErrors: MAX_ERRORS }),
   )
+  if (errors === undefined) return [new GraphQLError('The document is nested too deeply.')]
   // graphql-js stops comparing too many fields with this error, whose message does not help.
   const isAborted = errors.some(({ message }) => message === 'Validation aborted.')
   return isAborted ? [new GraphQLError(REPEATED)] : errors
