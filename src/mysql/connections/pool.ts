@@ -35,6 +35,16 @@ interface Used {
   host: Host
 }
 
+/** What is known of a connection. */
+interface Opened {
+  host: Host
+  /** One of an earlier incarnation may lead to a replaced server. */
+  incarnation: number
+  answeredAt: number
+  /** Whether it has its settings. */
+  isPrepared: boolean
+}
+
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
 const IDLE_MS = 1000
 const PING_MS = 1000
@@ -57,17 +67,15 @@ export function openPool(
   { connections, connectTimeoutMs, health, failover, isCausal = true }: PoolOptions,
 ) {
   let used: Used | undefined
-  const answeredAt = new WeakMap<object, number>()
-  /** The incarnation in which each was opened. One of an earlier incarnation may lead to a replaced server. */
-  const openedIn = new WeakMap<object, number>()
-  const leadsTo = new WeakMap<object, Host>()
+  const connectionsOpened = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   let failedAt = Number.NEGATIVE_INFINITY
   let succeededAt = Number.NEGATIVE_INFINITY
   let open = 0
   let busy = 0
-  /** Those that have their settings. */
-  const prepared = new WeakSet<object>()
+
+  /** Each has been noted when it was opened. */
+  const openedOf = ({ connection }: Connection) => connectionsOpened.get(connection) as Opened
 
   /** The pool of the current server. Connections to another one are closed, idle ones at once. */
   async function currentPool() {
@@ -84,9 +92,13 @@ export function openPool(
       stream.once('close', () => {
         open -= 1
       })
-      answeredAt.set(connection, performance.now())
-      openedIn.set(connection, failover.incarnation)
-      leadsTo.set(connection, host)
+      const { incarnation } = failover
+      connectionsOpened.set(connection, {
+        host,
+        incarnation,
+        answeredAt: performance.now(),
+        isPrepared: false,
+      })
     })
     used = { pool, host }
     return used
@@ -132,22 +144,22 @@ export function openPool(
   }
 
   async function prepareOnce(connection: Connection, host: Host, deadline: number): Promise<void> {
-    if (prepared.has(connection.connection)) return
+    const opened = openedOf(connection)
+    if (opened.isPrepared) return
     try {
       await host.answer(deadline - performance.now(), prepare(connection, host, isCausal))
     } catch (error) {
       connection.destroy()
       throw error
     }
-    prepared.add(connection.connection)
+    opened.isPrepared = true
   }
 
   async function isLive(connection: Connection, deadline: number): Promise<boolean> {
     const now = performance.now()
-    const answered = answeredAt.get(connection.connection) ?? now
-    if (leadsTo.get(connection.connection)?.isLeft()) return false
-    if (openedIn.get(connection.connection) !== failover.incarnation || answered <= failedAt) return false
-    if (now - answered < IDLE_MS) return true
+    const { host, incarnation, answeredAt } = openedOf(connection)
+    if (host.isLeft() || incarnation !== failover.incarnation || answeredAt <= failedAt) return false
+    if (now - answeredAt < IDLE_MS) return true
     try {
       await withTimeout(Math.min(PING_MS, (deadline - now) / 2), connection.ping())
       return true
@@ -173,9 +185,7 @@ export function openPool(
 
     /** Waits for an answer on a connection, as its host does. */
     async answer<T>(connection: Connection, timeLimitMs: number, promise: Promise<T>): Promise<T> {
-      // Each has one.
-      const host = leadsTo.get(connection.connection) as Host
-      return host.answer(timeLimitMs, promise)
+      return openedOf(connection).host.answer(timeLimitMs, promise)
     },
 
     /** Takes a connection back, with the error of its work if that failed. Closes it unless it is still usable. */
@@ -183,10 +193,10 @@ export function openPool(
       busy -= 1
       if (error === undefined) {
         succeededAt = performance.now()
-        answeredAt.set(connection.connection, succeededAt)
+        openedOf(connection).answeredAt = succeededAt
       } else if (error instanceof LostAnswerError || isSwitchover(error)) {
         failedAt = performance.now()
-        leadsTo.get(connection.connection)?.failed()
+        openedOf(connection).host.failed()
       }
       // The work itself throws NthErrors.
       const isUsable = error === undefined || error instanceof NthError || leavesConnection(error)
