@@ -6,7 +6,7 @@ source "$lib/cluster.sh"
 source "$lib/galera-position.sh"
 
 REPLICATION=(--wsrep-on=ON --wsrep-provider="$programs/usr/lib/galera/libgalera_smm.so" --wsrep-cluster-name=nth
-  --wsrep-sst-method=copy --binlog-format=ROW --innodb-autoinc-lock-mode=2)
+  --wsrep-sst-method=copy --binlog-format=ROW --innodb-autoinc-lock-mode=2 --innodb-lock-wait-timeout=2)
 
 group_address() { echo "$(node_host "$1"):$((port + 10 + $1))"; }
 

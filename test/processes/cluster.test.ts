@@ -209,7 +209,7 @@ it('waits for other nodes with each connection, or not with those that read, if 
   expect(eventual.all.size).toBeGreaterThan(1)
 })
 
-it('warns at the start if callers wait for a shorter time than a failover takes', async () => {
+it('warns at the start if callers wait for a shorter time than a failover, or a lock, takes', async () => {
   const [target] = await cluster()
   const warnings = async (writeTimeoutMs: number) => {
     const said: string[] = []
@@ -223,6 +223,11 @@ it('warns at the start if callers wait for a shorter time than a failover takes'
     expect.stringMatching(/takes 7 seconds .* NTH_WRITE_TIMEOUT_MS=12000/),
   ])
   expect(await warnings(10_000)).toEqual([])
+  await query(target, 'set global innodb_lock_wait_timeout = 50')
+  expect(await warnings(10_000)).toEqual([
+    expect.stringMatching(/for 50 seconds, but callers wait for 10 .* Set innodb_lock_wait_timeout=2/),
+  ])
+  await query(target, 'set global innodb_lock_wait_timeout = 2')
 })
 
 it('refuses to change the definition of a sequence there that has more groups than one transaction can write', async () => {

@@ -112,6 +112,8 @@ async function startNode(options: NodeOptions, ...more: string[]): Promise<Targe
       '--innodb-log-file-size=16M',
       '--innodb-flush-log-at-trx-commit=1',
       '--innodb-autoinc-lock-mode=2',
+      // As docs/engines.md recommends.
+      '--innodb-lock-wait-timeout=2',
       '--binlog-format=ROW',
       '--wsrep-on=ON',
       `--wsrep-provider=${provider}`,

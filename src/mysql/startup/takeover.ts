@@ -16,22 +16,32 @@ const GROUP_SUSPECTS_MS = 5000
 const NAMES = [
   'wsrep_on',
   'wsrep_provider_options',
+  'innodb_lock_wait_timeout',
   'group_replication_group_name',
   'group_replication_member_expel_timeout',
 ]
 
-/** Warns if callers will not wait as long as the cluster likely takes to replace a node. */
+/** Warns if callers will not wait as long as the cluster likely takes to replace a node, or to end a lock. */
 export async function takeoverRisks(connection: Connection, writeTimeoutMs: number): Promise<string[]> {
   const names = NAMES.map((name) => `'${name}'`).join(', ')
   const values = valuesOf(
     await select<Variable>(connection, `show global variables where variable_name in (${names})`),
   )
+  const patience = `callers wait for ${writeTimeoutMs / 1000} seconds, then get UNAVAILABLE or OUTCOME_UNKNOWN`
+  const risks: string[] = []
   const likelyMs = takeoverMs(values)
-  if (likelyMs === undefined || likelyMs <= writeTimeoutMs) return []
-  const seconds = Math.ceil(likelyMs / 1000)
-  return [
-    `By its settings, the cluster likely takes ${seconds} seconds to replace a node that fails, but callers wait for ${writeTimeoutMs / 1000} seconds, then get UNAVAILABLE or OUTCOME_UNKNOWN. Set NTH_WRITE_TIMEOUT_MS=${(seconds + 5) * 1000}.`,
-  ]
+  if (likelyMs !== undefined && likelyMs > writeTimeoutMs) {
+    const seconds = Math.ceil(likelyMs / 1000)
+    risks.push(
+      `By its settings, the cluster likely takes ${seconds} seconds to replace a node that fails, but ${patience}. Set NTH_WRITE_TIMEOUT_MS=${(seconds + 5) * 1000}.`,
+    )
+  }
+  const lockS = Number(values.get('innodb_lock_wait_timeout'))
+  if (values.get('wsrep_on') === 'ON' && lockS * 1000 > writeTimeoutMs)
+    risks.push(
+      `A node of Galera sometimes waits for a lock that it should take, for ${lockS} seconds, but ${patience}. Set innodb_lock_wait_timeout=2 in the nodes' configuration.`,
+    )
+  return risks
 }
 
 /** How long a cluster likely takes to replace a node, in milliseconds; undefined: the server is in none. */

@@ -101,14 +101,8 @@ export function openHosts(
     if (standing.cluster !== '' || !isOne) timer ??= setInterval(askAgain, ASK_AGAIN_MS).unref()
   }
 
-  /** One that has left its cluster may answer as before. One that is down, or busy, shows in what is sent to it. */
   function askAgain(): void {
-    chooseOnce().catch((error) => {
-      const isAnswer = error instanceof UnusableDatabaseError && !(latest && asking.isSilent(latest))
-      if (!isAnswer) return
-      leave()
-      if (!isOne) chosen = undefined
-    })
+    chooseOnce().catch(() => undefined)
   }
 
   function askSoon(): void {
@@ -117,10 +111,21 @@ export function openHosts(
 
   /** Callers at the same time share one answer. */
   function chooseOnce(): Promise<Target> {
-    choosing ??= askAndChoose().finally(() => {
-      choosing = undefined
-    })
+    choosing ??= askAndChoose()
+      .catch(endChoice)
+      .finally(() => {
+        choosing = undefined
+      })
     return choosing
+  }
+
+  /** One that has left its cluster may answer as before. One that is down, or busy, shows in what is sent to it. */
+  function endChoice(error: unknown): never {
+    if (error instanceof UnusableDatabaseError && !(latest && asking.isSilent(latest))) {
+      leave()
+      if (!isOne) chosen = undefined
+    }
+    throw error
   }
 
   function hostAt(target: Target): Host {
