@@ -1,4 +1,5 @@
-import { type ApiKey, openApiKeys } from '../core/access/apiKeys.ts'
+import type { ApiKey } from '../core/access/apiKey.ts'
+import { openApiKeys } from '../core/access/apiKeys.ts'
 import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
 import { openDatabase } from '../mysql/connections/database.ts'
 import { createFailoverDetector } from '../mysql/connections/failover.ts'

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { type ApiKeyOptions, MAX_PER_MINUTE } from '../core/access/apiKeys.ts'
+import { type ApiKeyOptions, MAX_PER_MINUTE } from '../core/access/apiKey.ts'
 import { type Grant, grantFault, SCOPES, type Scope } from '../core/access/grants.ts'
 import { originFault } from '../core/access/origins.ts'
 import { nameFault } from '../core/names.ts'

@@ -1,4 +1,5 @@
-import { type ApiKeyStore, type ApiKeys, openApiKeys } from './access/apiKeys.ts'
+import type { ApiKeyStore } from './access/apiKey.ts'
+import { type ApiKeys, openApiKeys } from './access/apiKeys.ts'
 import { openCounters } from './counters/counters.ts'
 import { type NamespaceStore, openNamespaces } from './counters/namespaces.ts'
 import type { CounterStore } from './counters/store.ts'

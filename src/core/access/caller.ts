@@ -1,5 +1,5 @@
 import { NthError } from '../errors.ts'
-import type { ApiKey } from './apiKeys.ts'
+import type { ApiKey } from './apiKey.ts'
 import {
   covers,
   EVERYTHING,

@@ -2,16 +2,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, CONFLICT, RETRY } from '../backoff.ts'
 import { errorOf, NthError } from '../errors.ts'
 import { flushMeasure, retryMeasure } from '../measures.ts'
-import { isOf } from '../rows.ts'
 import { flushTrace, traced } from '../traces.ts'
 import { applyBatch } from './applyBatch.ts'
 import { type Batch, batchOf } from './batch.ts'
 import { type Call, doubtful, openFlight } from './call.ts'
-import type { CounterRun } from './counterRun.ts'
 import type { PendingCalls } from './pendingCalls.ts'
 import { openPrecautions, type Precautions } from './precautions.ts'
 import type { Applied, NamedOperation } from './request.ts'
-import type { SequenceRun } from './sequenceRun.ts'
 import type { Decision, Failure, Flush, Found, Writer } from './writer.ts'
 
 export interface FlushOptions {
@@ -114,26 +111,6 @@ function operationsOf({ calls }: Batch): number {
   let count = 0
   for (const { operations } of calls) count += operations.length
   return count
-}
-
-/** Tries to lock one row or claim of a call, and holds nothing else meanwhile. Returns the failure. */
-export async function probe(writer: Writer, key: string, call: Call, { now, random }: FlushOptions) {
-  const at = now()
-  const { counters, sequenceGroups, claims } = batchOf([call], openPrecautions(random), at)
-  const hasKey = ({ row }: CounterRun | SequenceRun) => isOf(row, key)
-  for (const run of [...counters, ...sequenceGroups]) run.takeLockedPath()
-  const outcome = await writer.flush({
-    counters: counters.filter(hasKey),
-    sequenceGroups: sequenceGroups.filter(hasKey).slice(0, 1),
-    claims: claims.filter((claim) => claim.key === key),
-    at,
-    isImpatient: false,
-    isOptimistic: false,
-    awaited: AbortSignal.abort(),
-    decide: () => 'withdraw',
-    commit: () => false,
-  })
-  return outcome.kind === 'failed' && outcome.failingKey === key ? outcome : undefined
 }
 
 /** Makes one attempt. Its `results` are what the callers get if it was committed. */

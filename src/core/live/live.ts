@@ -29,6 +29,7 @@ export interface LiveOptions extends ReadOptions {
 const POLL_MS = 300
 /** Maximum topics of a process. */
 const MAX_TOPICS = 20_000
+
 interface Entry extends Watched {
   readonly text: string
   readonly feeds: Set<Feed>

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../access/apiKeys.ts'
+import type { ApiKey } from '../access/apiKey.ts'
 import type { Definition, Retention } from '../counters/definition.ts'
 import type { CounterKey } from '../counters/state.ts'
 import type { Claim } from '../idempotency.ts'

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../../core/access/apiKeys.ts'
+import type { ApiKey } from '../../core/access/apiKey.ts'
 import { type Caller, callerKinds } from '../../core/access/caller.ts'
 import { MAX_GRANTS } from '../../core/access/grants.ts'
 import * as checks from '../arguments/checks.ts'

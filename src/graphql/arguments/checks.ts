@@ -1,4 +1,4 @@
-import { MAX_PER_MINUTE } from '../../core/access/apiKeys.ts'
+import { MAX_PER_MINUTE } from '../../core/access/apiKey.ts'
 import { type Grant, grantFault, MAX_GRANTS } from '../../core/access/grants.ts'
 import { originFault } from '../../core/access/origins.ts'
 import { type CounterDelta, MAX_CHANGES } from '../../core/counters/counters.ts'

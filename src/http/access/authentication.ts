@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { ApiKey, ApiKeys } from '../../core/access/apiKeys.ts'
+import type { ApiKey } from '../../core/access/apiKey.ts'
+import type { ApiKeys } from '../../core/access/apiKeys.ts'
 import { anonymous, type Caller, UNRESTRICTED } from '../../core/access/caller.ts'
 import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
 import { NthError } from '../../core/errors.ts'

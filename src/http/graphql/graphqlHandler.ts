@@ -1,12 +1,5 @@
-/*
- * A second way into Yoga's pipeline, beside its own request and response. An `increment` took 47 µs of processor time
- * instead of 147, a read of 100 counters 0.70 ms instead of 0.82. `compiledOperations.ts` says how to measure it.
- */
-
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
-import type { ExecutionResult } from 'graphql'
-import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { operationTrace, type RequestWork, requestTrace, traced } from '../../core/traces.ts'
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
@@ -14,36 +7,12 @@ import { type HeaderList, withHeaders } from '../connections/access.ts'
 import { readBody } from '../connections/body.ts'
 import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
-import { EVENT_STREAM, sendAsEvents } from '../live/events.ts'
-import type { StreamResult } from '../live/liveQueries.ts'
+import { EVENT_STREAM } from '../live/events.ts'
+import { createAnswer } from './answer.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'
-import { maskError } from './errors.ts'
-import {
-  isUsualJson,
-  type JsonType,
-  paramsIn,
-  paramsInAddress,
-  RESPONSE_TYPE,
-  typeFor,
-} from './parameters.ts'
-import { codeOf, ID_HEADER, RequestNote } from './requestNote.ts'
-import { endOfTick, sendJson } from './sendJson.ts'
+import { isUsualJson, paramsIn, paramsInAddress, RESPONSE_TYPE, typeFor } from './parameters.ts'
+import { ID_HEADER, RequestNote } from './requestNote.ts'
 import type { Api } from './yoga.ts'
-
-/** Length of a document, in characters, up to which the memory of its request is released when its stream starts. */
-const SHORT_DOCUMENT = 4000
-
-/** A request with parameters, and how to answer it. */
-interface Answerable {
-  params: GraphQLParams
-  request: IncomingMessage
-  response: ServerResponse
-  headers: HeaderList
-  access: Access
-  note: RequestNote
-  /** If it isn't answered by events. */
-  type: JsonType
-}
 
 /** Answers a request; `headers` are on every response of the server. */
 export type Handler = (
@@ -67,62 +36,7 @@ export interface HandlerOptions {
  * `onResultProcess`, `onResponse`) are not called there. All others go through Yoga, with the same responses.
  */
 export function createGraphqlHandler({ api, reserve, release, authenticate }: HandlerOptions): Handler {
-  const { getResultForParams, fetchAPI, logger } = api
-  async function resultOf({ params, request: req, response: res, access, note }: Answerable) {
-    const { host = 'localhost', accept } = req.headers
-    const acceptsEvents = accept === undefined || accept === '*/*' || accept.includes(EVENT_STREAM)
-    const request = new fetchAPI.Request(`http://${host}${req.url}`, {
-      method: req.method ?? 'POST',
-      // Yoga passes Node's headers to its Request unchanged, which the type of the web's Request doesn't allow.
-      headers: req.headers as Record<string, string>,
-    })
-    try {
-      return (
-        (await getResultForParams({ params, request }, { req, res, ...access, acceptsEvents, note })) ?? {}
-      )
-    } catch (error) {
-      // Rejected before it reached GraphQL.
-      logger.error(error)
-      return { errors: [maskError(error)] }
-    }
-  }
-
-  async function answer(answerable: Answerable) {
-    const { params, request, response, headers, note, type } = answerable
-    const execute = async () => {
-      const result = await resultOf(answerable)
-      note.code = codeOf(result as ExecutionResult)
-      return result
-    }
-    const result = await traced(operationTrace, () => ({ findings: note }), execute)
-    note.measure()
-    if ('stream' in result) {
-      // A short document costs little beside its stream.
-      if ((params.query?.length ?? 0) <= SHORT_DOCUMENT) release(request)
-      // Only subscriptions have one.
-      const { stream, serve } = result as StreamResult
-      stream.start(response, headers)
-      return serve()
-    }
-    // Responses are written together, after all requests that were ready have been read. Written between one request
-    // and the next, each wakes its client: an `increment` in memory then takes 87 µs of processor time rather than 42 (wrk
-    // with 64 connections, two cores, Node 20). An idle server loses nothing: its tick ends at once.
-    await endOfTick()
-    if ('data' in result && request.headers.accept === EVENT_STREAM)
-      return sendAsEvents(result, response, headers)
-    if ('data' in result && !('errors' in result) && !('extensions' in result)) {
-      const all = [...headers, 'content-type', `${type}; charset=utf-8`]
-      return sendJson(response, 200, all, JSON.stringify(result))
-    }
-    const processed = processRegularResult(result, fetchAPI, type)
-    const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
-    return sendJson(
-      response,
-      processed.status,
-      [...headers, ...own, ID_HEADER, note.id],
-      await processed.text(),
-    )
-  }
+  const answer = createAnswer(api, release)
 
   return (request, response, headers, credential) => {
     const note = new RequestNote(request)

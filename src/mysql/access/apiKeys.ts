@@ -1,5 +1,5 @@
 import type { Connection } from 'mysql2/promise'
-import type { ApiKey, ApiKeyOptions, ApiKeyStore } from '../../core/access/apiKeys.ts'
+import type { ApiKey, ApiKeyOptions, ApiKeyStore } from '../../core/access/apiKey.ts'
 import type { Grant } from '../../core/access/grants.ts'
 import type { Page } from '../../core/counters/pages.ts'
 import { type Database, retried } from '../connections/database.ts'

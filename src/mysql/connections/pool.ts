@@ -1,8 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { createPool, type Pool } from 'mysql2'
-import type { Connection as AnyConnection, PoolConnection } from 'mysql2/promise'
+import type { PoolConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
-import { select } from '../select.ts'
 import {
   isRefusal,
   isSwitchover,
@@ -13,10 +12,9 @@ import {
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import type { Host, Hosts } from './hosts/hosts.ts'
-import { readStanding } from './hosts/standing.ts'
-import { CLUSTER_VARIABLES, causalSettings, connectionOptions, sessionSettings } from './settings.ts'
+import { prepare } from './prepare.ts'
+import { connectionOptions } from './settings.ts'
 import { withTimeout } from './timeout.ts'
-import { type Variable, valuesOf } from './variables.ts'
 
 export type Connection = PoolConnection
 
@@ -51,31 +49,21 @@ const PING_MS = 1000
 /** Maximum wait for the end of all connections, on closing. */
 const CLOSE_LIMIT_MS = 1000
 
-/** Asks a new connection whether its server can be used, and sends it its settings. */
-async function prepare(connection: AnyConnection, host: Host, isCausal: boolean): Promise<void> {
-  host.check(await readStanding((statement) => select(connection, statement)))
-  for (const statement of sessionSettings({ lockWaitS: 2 })) await connection.query(statement)
-  if (!isCausal) return
-  const names = CLUSTER_VARIABLES.map((name) => `'${name}'`).join(', ')
-  const variables = await select<Variable>(connection, `show variables where variable_name in (${names})`)
-  for (const statement of causalSettings(valuesOf(variables))) await connection.query(statement)
-}
-
 /** Opens a pool of connections that are not known, or likely, to be dead. */
 export function openPool(
   hosts: Hosts,
   { connections, connectTimeoutMs, health, failover, isCausal = true }: PoolOptions,
 ) {
   let used: Used | undefined
-  const connectionsOpened = new WeakMap<object, Opened>()
+  const known = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
   let failedAt = Number.NEGATIVE_INFINITY
   let succeededAt = Number.NEGATIVE_INFINITY
   let open = 0
   let busy = 0
 
-  /** Each has been noted when it was opened. */
-  const openedOf = ({ connection }: Connection) => connectionsOpened.get(connection) as Opened
+  /** Each was noted when it was opened. */
+  const openedOf = ({ connection }: Connection) => known.get(connection) as Opened
 
   /** The pool of the current server. Connections to another one are closed, idle ones at once. */
   async function currentPool() {
@@ -93,7 +81,7 @@ export function openPool(
         open -= 1
       })
       const { incarnation } = failover
-      connectionsOpened.set(connection, {
+      known.set(connection, {
         host,
         incarnation,
         answeredAt: performance.now(),

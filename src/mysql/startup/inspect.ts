@@ -4,12 +4,12 @@ import type { Hosts } from '../connections/hosts/hosts.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
+import { deadlineRisks } from './deadlines.ts'
 import type { Finding } from './finding.ts'
 import { inspectAssumptions } from './inspectAssumptions.ts'
 import { compareMigrations } from './migrate.ts'
 import { openMigrationSession } from './migrationLock.ts'
 import { untilReady } from './ready.ts'
-import { takeoverRisks } from './takeover.ts'
 
 /** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
@@ -64,7 +64,7 @@ export async function* inspect(
     yield await inspectMigrations(target)
     yield await inspectClock(connection)
     yield await inspectConnections(connection, workers)
-    for (const message of await takeoverRisks(connection, writeTimeoutMs))
+    for (const message of await deadlineRisks(connection, writeTimeoutMs))
       yield { subject: 'deadline', level: 'warning', message }
   } finally {
     await connection.end()

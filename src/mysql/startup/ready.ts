@@ -12,8 +12,8 @@ import {
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import { describeTargets, type Target } from '../connections/target.ts'
 import { select } from '../select.ts'
+import { deadlineRisks } from './deadlines.ts'
 import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
-import { takeoverRisks } from './takeover.ts'
 
 export interface ReadyOptions {
   say: (message: string) => void
@@ -48,7 +48,7 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
     assertWritable(settings)
     for (const risk of durabilityRisks(settings)) options.say(risk)
     const { writeTimeoutMs } = options
-    if (writeTimeoutMs) for (const risk of await takeoverRisks(connection, writeTimeoutMs)) options.say(risk)
+    if (writeTimeoutMs) for (const risk of await deadlineRisks(connection, writeTimeoutMs)) options.say(risk)
     return target
   } finally {
     await connection.end()

@@ -119,7 +119,10 @@ export function openHosts(
     return choosing
   }
 
-  /** One that has left its cluster may answer as before. One that is down, or busy, shows in what is sent to it. */
+  /**
+   * Leaves the server in use if no server may be used by what they answered: one that has left its cluster may serve as
+   * before. One that is down, or busy, shows in what is sent to it.
+   */
   function endChoice(error: unknown): never {
     if (error instanceof UnusableDatabaseError && !(latest && asking.isSilent(latest))) {
       leave()

@@ -1,5 +1,5 @@
 import type { Connection } from 'mysql2/promise'
-import type { ApiKey } from '../../../core/access/apiKeys.ts'
+import type { ApiKey } from '../../../core/access/apiKey.ts'
 import type { ApiKeyEntry } from '../../../core/transfer/entries.ts'
 import { listKeys } from '../../access/apiKeys.ts'
 import { PAGE, pagesOf } from './pages.ts'

@@ -22,7 +22,7 @@ const NAMES = [
 ]
 
 /** Warns if callers will not wait as long as the cluster likely takes to replace a node, or to end a lock. */
-export async function takeoverRisks(connection: Connection, writeTimeoutMs: number): Promise<string[]> {
+export async function deadlineRisks(connection: Connection, writeTimeoutMs: number): Promise<string[]> {
   const names = NAMES.map((name) => `'${name}'`).join(', ')
   const values = valuesOf(
     await select<Variable>(connection, `show global variables where variable_name in (${names})`),
