@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Nth } from '../src/core/nth.ts'
-import { readBody } from '../src/http/connections/body.ts'
+import { createBodyReader } from '../src/http/connections/body.ts'
 import { startFront } from './support/front.ts'
 import { openWire, postHead } from './support/wire.ts'
 
@@ -182,10 +182,12 @@ it.each(['application/json', 'application/json; way=full'])(
 
 it('is not waited for when the client left before it was read', async () => {
   const read = new Promise((resolve) => {
-    const server = createServer(async (request) => {
+    const server = createServer()
+    const readBody = createBodyReader(server, { reserve: () => true, graceMs: 1000, unauthorizedMs: 1000 })
+    server.on('request', async (request) => {
       request.on('error', () => undefined)
       if (!request.destroyed) await new Promise((closed) => request.on('close', closed))
-      resolve(await readBody(request, () => true))
+      resolve(await readBody(request, true))
     })
     onTestFinished(() => void server.close())
     server.listen(0, '127.0.0.1', () => {
@@ -196,4 +198,81 @@ it('is not waited for when the client left before it was read', async () => {
     })
   })
   expect(await read).toBeUndefined()
+})
+
+it('does not wait for a body that hardly arrives', async () => {
+  const { url } = await startFront({ graceMs: 300 })
+  const wire = openWire(url)
+  wire.write(postHead('Content-Length: 900000'), '{'.padEnd(100))
+  const answer = await wire.ended()
+  expect(answer).toMatch(/^HTTP\/1.1 408 [\s\S]*\r\nconnection: close\r\n/i)
+  expect(answer).toContain('too slowly')
+})
+
+it('waits for a body that arrives in parts, but steadily', async () => {
+  const { url } = await startFront({ graceMs: 100 })
+  const wire = openWire(url)
+  const body = bodyOf(LIMIT / 2)
+  wire.write(postHead(`Content-Length: ${body.length}`))
+  const began = performance.now()
+  let sent = 0
+  await expect
+    .poll(
+      () => {
+        wire.write(body.slice(sent, sent + 5_000))
+        sent += 5_000
+        return performance.now() - began
+      },
+      { interval: 10, timeout: 30_000 },
+    )
+    .toBeGreaterThan(500)
+  wire.write(body.slice(sent))
+  await wire.received('"value":1')
+})
+
+const NOBODY = { access: { adminKey: 'a-secret-of-the-administrator-0123456789' } }
+
+it('reads 16 kB of a caller who may do nothing, and no more', async () => {
+  const { post } = await startFront(NOBODY)
+  const viewer = JSON.stringify({ query: '{ viewer { kind } }' })
+  const small = await post(viewer.padEnd(16_000))
+  expect([small.status, small.body.data]).toEqual([200, { viewer: { kind: 'ANONYMOUS' } }])
+  const large = await post(viewer.padEnd(16_001))
+  expect([large.status, large.body.errors?.[0]]).toEqual([
+    413,
+    {
+      message: expect.stringContaining('API key'),
+      extensions: { code: 'REQUEST_ENTITY_TOO_LARGE', limit: 16_000 },
+    },
+  ])
+})
+
+it('waits for the body of a caller who may do nothing for a shorter time', async () => {
+  const { url } = await startFront({ ...NOBODY, unauthorizedMs: 300 })
+  const wire = openWire(url)
+  wire.write(postHead('Content-Length: 16000'), '{'.padEnd(15_999))
+  expect(await wire.ended()).toMatch(/^HTTP\/1.1 408 [\s\S]*too slowly/)
+})
+
+it('charges a body that has not arrived as a whole for what it has', async () => {
+  // Half of it is for requests. Complete, each of these bodies would need 80 times its size.
+  const { url, ask } = await startFront({ heapBytes: 8_000_000 })
+  const wires = Array.from({ length: 60 }, () => openWire(url))
+  const body = bodyOf(15_000)
+  for (const wire of wires) wire.write(postHead(`Content-Length: ${body.length}`), body.slice(0, -1))
+  // The server has read what was sent before it reads another connection's request.
+  await ask('{ __typename }')
+  for (const wire of wires) {
+    wire.write(body.slice(-1))
+    expect(await wire.received('}}')).toMatch(/^HTTP\/1.1 200 /)
+  }
+})
+
+it('bounds bodies that have not arrived as a whole also of clients without limits', async () => {
+  const { url, ask } = await startFront({ heapBytes: 8_000_000 })
+  const wires = Array.from({ length: 60 }, () => openWire(url))
+  for (const wire of wires) wire.write(postHead('Content-Length: 900000'), '{'.padEnd(100_000))
+  expect(await Promise.any(wires.map((wire) => wire.received('UNAVAILABLE')))).toMatch(/^HTTP\/1.1 503 /)
+  // Small requests have room in the other half.
+  expect((await ask(READ_COUNTER)).counter.value).toBe(0)
 })

@@ -186,3 +186,57 @@ it('ends a connection on which more requests wait than there is room for', async
   gate.open()
   await expect.poll(async () => (await ask(READ_COUNTER)).counter.value).toBe(1)
 })
+
+const PROXY = {
+  access: { trustedProxies: ['127.0.0.1'], adminKey: undefined, anonymous: ['ADMIN' as const] },
+}
+
+/** A whole request of a client behind a proxy. */
+function forwarded(client: string, query: string, padding = 0): string {
+  return requestOf(query, padding).replace('Host:', `X-Forwarded-For: ${client}\r\nHost:`)
+}
+
+it('lets no client take the memory that another one needs', async () => {
+  const gate = createGate()
+  const { url } = await startFront({ ...gate, ...PROXY, heapBytes: 4_000_000 })
+  const wires = Array.from({ length: 100 }, () => openWire(url))
+  for (const wire of wires) wire.write(forwarded('192.0.2.1', INCREMENT))
+  expect(await Promise.any(wires.map((wire) => wire.received('}]}')))).toMatch(/^HTTP\/1.1 503 /)
+  const other = openWire(url)
+  other.write(forwarded('192.0.2.2', TYPENAME, 5_000))
+  expect(await other.received('}}')).toMatch(/^HTTP\/1.1 200 /)
+  gate.open()
+  await Promise.all(wires.map((wire) => wire.received(/"value":\d+|UNAVAILABLE/)))
+})
+
+it('answers for its pages and its health when requests use all memory, and is then not ready', async () => {
+  const gate = createGate()
+  const { url } = await startFront({ ...gate, heapBytes: 120_000 })
+  const wires = Array.from({ length: 10 }, () => openWire(url))
+  for (const wire of wires) wire.write(requestOf(INCREMENT))
+  await Promise.any(wires.map((wire) => wire.received('UNAVAILABLE')))
+  const statusOf = async (path: string) =>
+    (await fetch(url + path, { headers: { accept: 'text/html' } })).status
+  expect(await statusOf('/')).toBe(200)
+  expect(await statusOf('/graphql')).toBe(200)
+  expect(await statusOf('/health')).toBe(200)
+  expect(await statusOf('/ready')).toBe(503)
+  gate.open()
+  await Promise.all(wires.map((wire) => wire.received(/"value":\d+|UNAVAILABLE/)))
+  await expect.poll(() => statusOf('/ready')).toBe(200)
+})
+
+it('ends no connection whose client waits for a few answers when others use all memory', async () => {
+  const gate = createGate()
+  const { url } = await startFront({ ...gate, heapBytes: 120_000 })
+  const pipelining = openWire(url)
+  pipelining.write(requestOf(INCREMENT))
+  await gate.reached(1)
+  const wires = Array.from({ length: 10 }, () => openWire(url))
+  for (const wire of wires) wire.write(requestOf(INCREMENT))
+  await Promise.any(wires.map((wire) => wire.received('UNAVAILABLE')))
+  pipelining.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3))
+  gate.open()
+  const text = await pipelining.received(/(200 OK[\s\S]*){4}/)
+  expect(valuesIn(text)).toHaveLength(1)
+})

@@ -6,6 +6,7 @@ import { parse } from 'graphql'
 import { expect, it, onTestFinished } from 'vitest'
 import { UNRESTRICTED } from '../src/core/access/caller.ts'
 import type { Nth } from '../src/core/nth.ts'
+import { createBodyReader } from '../src/http/connections/body.ts'
 import { createGraphqlHandler } from '../src/http/graphql/graphqlHandler.ts'
 import { type Api, createApi } from '../src/http/graphql/yoga.ts'
 import type { Client } from './support/client.ts'
@@ -143,13 +144,16 @@ async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults:
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
+  const server = createServer()
+  const reserve = () => true
   const handle = createGraphqlHandler({
     api: new Proxy(api, handler),
-    reserve: () => true,
+    readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
+    reserve,
     release: () => undefined,
     authenticate: () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
   })
-  const server = createServer((request, response) => handle(request, response, []))
+  server.on('request', (request, response) => handle(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
   // It listens at a port.

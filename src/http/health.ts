@@ -6,6 +6,7 @@ export const NOT_READY = {
   starting: 'Nth is starting: its database is not reachable yet.',
   migrating: 'Nth is starting: its tables are being created or migrated.',
   draining: 'Nth is shutting down.',
+  full: 'Nth refuses requests: those in flight use all memory that they may.',
 } as const
 
 interface HealthOptions {

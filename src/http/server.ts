@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isAllowed } from '../core/access/caller.ts'
+import { createLimitedClientOf } from './access/addresses.ts'
 import { callerWithoutCredentials, createAuthentication } from './access/authentication.ts'
 import { createConnectionLimit } from './access/connectionLimit.ts'
 import { takeCredential } from './access/credentials.ts'
@@ -14,8 +15,9 @@ import {
   isLoopback,
   withHeaders,
 } from './connections/access.ts'
+import { createBodyReader } from './connections/body.ts'
 import { openConnections } from './connections/connections.ts'
-import { HttpError, overloaded, sendError, serviceUnavailable } from './connections/httpError.ts'
+import { HttpError, sendError, serviceUnavailable } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { createHealth, NOT_READY } from './health.ts'
@@ -32,8 +34,9 @@ const KEEP_ALIVE_MS = 75_000
 /** Addresses of subscriptions may have 16 kB. */
 const MAX_HEADER_BYTES = 32_768
 
-/** Shares of the heap for requests in flight, and for unread responses. */
+/** Shares of the heap for requests in flight, for what streams keep, and for unread responses. */
 const REQUESTS_SHARE = 1 / 2
+const STREAMS_SHARE = 1 / 4
 const UNREAD_SHARE = 1 / 8
 
 export interface ListenOptions {
@@ -51,6 +54,10 @@ export interface ListenOptions {
   heartbeatMs?: number
   /** How long a request may take to arrive; then it is answered with 408, and its connection closed. */
   arrivalMs?: number
+  /** How long a body may take before it must have arrived at a minimum rate, in milliseconds. */
+  graceMs?: number
+  /** How long the body of a caller who may do nothing may take to arrive, in milliseconds. */
+  unauthorizedMs?: number
   /** How long a client may read nothing of its response; then its connection is closed. */
   stallMs?: number
   /** How long requests in flight may take when the server closes, in milliseconds. */
@@ -75,6 +82,8 @@ export async function listen({
   heartbeatMs = 12_000,
   // Long enough for 1 MB over a slow connection.
   arrivalMs = 60_000,
+  graceMs = 10_000,
+  unauthorizedMs = 5_000,
   stallMs = 30_000,
   drainMs = 10_000,
   heapBytes = getHeapStatistics().heap_size_limit,
@@ -101,27 +110,30 @@ export async function listen({
   let checkDatabase: () => Promise<void> = async () => undefined
   const handleHealth = createHealth({
     version,
-    notReady: () => notReady,
+    notReady: () => notReady ?? (isFull() ? NOT_READY.full : undefined),
     checkDatabase: () => checkDatabase(),
   })
   const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
   const corsHeaders = createCors(isAllowedOrigin, warn)
-  const { reserve, release, closeUnused, endWithAnswers } = openConnections(server, {
+  const { trustedProxies = [] } = access
+  const limitedClientOf = createLimitedClientOf(trustedProxies)
+  const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
-    refuse: createConnectionLimit(maxConnectionsPerAddress, access.trustedProxies ?? []),
-    handle(request, response, hasMemory) {
+    refuse: createConnectionLimit(maxConnectionsPerAddress, trustedProxies),
+    clientOf: limitedClientOf,
+    handle(request, response) {
       if (handleHealth(request, response)) return
       const credential = takeCredential(request)
       const headers = corsHeaders(request, credential !== undefined)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
       if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
-      if (hasMemory) return handle(request, response, headers, credential)
-      return sendError(withHeaders(response, headers), overloaded())
+      return handle(request, response, headers, credential)
     },
     onFault: (error) => onFault(error),
   })
+  const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
   function drain(): void {
     notReady = NOT_READY.draining
     endWithAnswers()
@@ -157,10 +169,12 @@ export async function listen({
         onLoopback: onLoopback(),
         isHostChecked,
         isAllowedOrigin,
+        limitedClientOf,
       })
-      liveQueries = openLiveQueries(options.nth, { maxStreams, heartbeatMs, onFault })
+      const maxBytes = heapBytes * STREAMS_SHARE
+      liveQueries = openLiveQueries(options.nth, { maxStreams, maxBytes, heartbeatMs, onFault })
       const api = createApi({ ...options, liveQueries, reserve })
-      const graphql = createGraphqlHandler({ api, reserve, release, authenticate })
+      const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
       const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback()), 'READ')
       const { readMetrics = async () => '' } = options
       const metrics = createMetricsPage(authenticate, readMetrics)

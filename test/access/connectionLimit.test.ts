@@ -42,6 +42,7 @@ it('answers a connection that is one too many, and executes none of its requests
     maxUnreadBytes: 1e6,
     stallMs: 1000,
     refuse: () => limit(socketFrom('1.1.1.1')),
+    clientOf: () => undefined,
     handle: () => {
       handled += 1
     },

@@ -88,3 +88,36 @@ it('ends the connections with most to take when all together wait for too much',
   reader.write(SMALL.replace('__typename', 'again:__typename'))
   await reader.received('{"data":{"again":"Query"}}')
 })
+
+it('ends the connections of the client with most to take first', async () => {
+  // An eighth of it may wait: two of the answers.
+  const { url } = await startFront({ heapBytes: 160_000_000, access: { trustedProxies: ['127.0.0.1'] } })
+  const openDeafFrom = (client: string, bytes: number) => {
+    const wire = openWire(url)
+    wire.pause()
+    wire.write(LARGE.replace('Host:', `X-Forwarded-For: ${client}\r\nHost:`))
+    return { wire, bytes }
+  }
+  const { wire } = openDeafFrom('192.0.2.2', 0)
+  for (let index = 0; index < 3; index += 1) openDeafFrom('192.0.2.1', index)
+  await openReader(url)
+  // Those of the first client are ended until it has no more than the other.
+  await expect.poll(() => held(url), { timeout: 30_000 }).toBe(3)
+  wire.resume()
+  await wire.received('</html>')
+})
+
+it('needs the memory of a request no more when its answer waits to be taken', async () => {
+  const { url, post } = await startFront({ heapBytes: 20_000_000 })
+  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padEnd(191, 'x'))
+  const query =
+    'query ($names: [String!]!) { a: counters(names: $names) { name id } b: counters(names: $names) { name id } }'
+  const body = JSON.stringify({ query, variables: { names } })
+  const wires = Array.from({ length: 20 }, () => openWire(url))
+  for (const wire of wires) {
+    wire.pause()
+    wire.write(postHead(`Content-Length: ${body.length}`), body)
+    await openReader(url)
+  }
+  expect((await post(body)).status).toBe(200)
+})

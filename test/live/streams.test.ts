@@ -119,6 +119,74 @@ it('limits the streams of a key at an address, and no others', async () => {
   await expect.poll(async () => (await open(one.secret, '192.0.2.1')).status, PATIENCE).toBe(200)
 })
 
+/** A subscription with so many fields. */
+const fieldsOf = (count: number, name = 'a') =>
+  `subscription { counters(namespace: "shop", names: ["${name}"]) { ${upTo(count)
+    .map((n) => `a${n}:id`)
+    .join(' ')} } }`
+
+const behindProxy = {
+  heapBytes: 100_000_000,
+  access: { trustedProxies: ['127.0.0.1'], anonymous: ['ADMIN' as const] },
+}
+
+it('bounds the memory that the streams of an address keep, and leaves others theirs', async () => {
+  // Streams may keep a quarter of it. Each of these documents needs about 1 MB.
+  const { url } = await startFront(behindProxy)
+  const open = (name: string, client: string) =>
+    subscribe(url, fieldsOf(600, name), { method: 'POST', headers: { 'x-forwarded-for': client } })
+  const opened = []
+  for (let index = 0; index < 30; index += 1) opened.push(await open(`a${index}`, '192.0.2.1'))
+  const refused = opened.filter(({ status }) => status !== 200)
+  expect(opened.length - refused.length).toBeGreaterThan(5)
+  expect(refused.length).toBeGreaterThan(5)
+  for (const { status, headers, body } of refused) {
+    expect([status, headers['retry-after']]).toEqual([429, '10'])
+    expect((await body()).errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryable: true })
+  }
+  expect((await open('b', '192.0.2.2')).status).toBe(200)
+  for (const stream of opened) stream.close()
+  await expect.poll(async () => (await open('c', '192.0.2.1')).status, PATIENCE).toBe(200)
+})
+
+it('bounds the memory that all streams keep, also of clients without limits', async () => {
+  const { url, ask } = await startFront({ heapBytes: 20_000_000 })
+  const open = (index: number) => subscribe(url, fieldsOf(600, `a${index}`), { method: 'POST' })
+  const streams = []
+  for (let index = 0; index < 10; index += 1) streams.push(await open(index))
+  const refused = streams.filter(({ status }) => status === 503)
+  expect(refused.length).toBeGreaterThan(2)
+  expect((await refused[0]?.body())?.errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
+  // Requests have a budget of their own: a large one as well.
+  const names = upTo(300).map((name) => String(name).padEnd(150, 'x'))
+  expect(
+    (await ask('query ($names: [String!]!) { counters(names: $names) { value } }', { names })).counters,
+  ).toHaveLength(300)
+})
+
+it('keeps a document once for all of its streams', async () => {
+  const { url } = await startFront({ heapBytes: 20_000_000 })
+  const document = fieldsOf(600)
+    .replace('subscription', 'subscription ($names: [String!]!)')
+    .replace('["a"]', '$names')
+  for (let index = 0; index < 20; index += 1) {
+    const stream = await subscribe(url, document, { method: 'POST', variables: { names: [`a${index}`] } })
+    expect(stream.status).toBe(200)
+  }
+})
+
+it('closes the stream of a client that ended its side before the stream started', async () => {
+  const { url } = await startFront()
+  const body = JSON.stringify({ query: fieldsOf(1) })
+  const head = `POST /graphql HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  const closed = once(socket, 'close')
+  socket.end(head + body)
+  socket.resume()
+  await soon('the end of the connection', closed)
+})
+
 it('lets one client watch half of the names of a process at most', async () => {
   const { url, createKey } = await startProtected({
     access: { adminKey: ADMIN_KEY, trustedProxies: ['127.0.0.1'] },

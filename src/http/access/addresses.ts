@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { LRUCache } from 'lru-cache'
 
 const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
 const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
@@ -49,6 +50,32 @@ export function clientAddress({ socket, headers }: IncomingMessage, trusted: Blo
     address = hop
   }
   return address
+}
+
+/** Maximum remembered clients, and the length of what identifies them, in characters. */
+const MAX_CACHED = 10_000
+const MAX_CACHED_LENGTH = 200
+
+/**
+ * Creates the function that returns what counts as the client of a request, for limits; undefined: a trusted proxy or
+ * this machine, behind which may be many.
+ */
+export function createLimitedClientOf(trustedProxies: readonly string[]) {
+  const trusted = networksOf(trustedProxies)
+  const exempt = exemptNetworks(trustedProxies)
+  const clients = new LRUCache<string, { client: string | undefined }>({ max: MAX_CACHED })
+
+  return (request: IncomingMessage): string | undefined => {
+    const { remoteAddress = '' } = request.socket
+    const forwarded = trustedProxies.length > 0 ? request.headers['x-forwarded-for'] : undefined
+    const text = forwarded === undefined ? remoteAddress : `${remoteAddress} ${forwarded}`
+    const cached = clients.get(text)
+    if (cached) return cached.client
+    const address = clientAddress(request, trusted)
+    const client = isWithin(exempt, address) ? undefined : clientOf(address)
+    if (text.length <= MAX_CACHED_LENGTH) clients.set(text, { client })
+    return client
+  }
 }
 
 /** What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which a client has to itself. */

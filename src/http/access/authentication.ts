@@ -7,7 +7,7 @@ import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
 import { NthError } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
 import { HttpError } from '../connections/httpError.ts'
-import { clientAddress, clientOf, exemptNetworks, isWithin, networksOf } from './addresses.ts'
+import { clientAddress, clientOf, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
 import { isOwnPage, pageFault } from './pageOrigins.ts'
 import { createRateLimits } from './rateLimits.ts'
@@ -44,6 +44,7 @@ interface AuthenticationOptions {
   isHostChecked: boolean
   /** Whether pages of an origin may call without credentials. */
   isAllowedOrigin: (origin: string) => boolean
+  limitedClientOf: (request: IncomingMessage) => string | undefined
 }
 
 /** Keys that don't exist, which an address may have looked up in a minute. */
@@ -64,6 +65,7 @@ export function createAuthentication({
   onLoopback,
   isHostChecked,
   isAllowedOrigin,
+  limitedClientOf,
 }: AuthenticationOptions): Authenticate {
   const { adminKey, publicOrigin, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
@@ -71,14 +73,8 @@ export function createAuthentication({
   const isOpen = nobody === UNRESTRICTED
   const pages = { publicOrigin, isHostChecked }
   const trusted = networksOf(trustedProxies)
-  const exempt = exemptNetworks(trustedProxies)
   const limits = createRateLimits(() => performance.now())
   const clientOfRequest = (request: IncomingMessage) => clientOf(clientAddress(request, trusted))
-
-  function limitedClientOf(request: IncomingMessage): string | undefined {
-    const address = clientAddress(request, trusted)
-    return isWithin(exempt, address) ? undefined : clientOf(address)
-  }
 
   function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
     const client = () => limitedClientOf(request)

@@ -1,10 +1,13 @@
 import { isUtf8 } from 'node:buffer'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Reserve } from './connections.ts'
 import { HttpError, overloaded } from './httpError.ts'
 
 /** Maximum request body, in bytes: enough for 1 000 names of any length. */
 const MAX_BODY_BYTES = 1_000_000
+
+/** Maximum request body of callers who may do nothing, in bytes: enough for a client to find that out. */
+const MAX_UNAUTHORIZED_BYTES = 16_000
 
 /**
  * Maximum members and items in the JSON of a body, as parsing can't be interrupted: this many take up to 30 ms, and a
@@ -15,48 +18,137 @@ const MAX_VALUES = 40_000
 /** Heap that a byte of JSON may need, in bytes. Measured on Node 20: 21, in a list of empty objects. */
 const HEAP_BYTES_A_BYTE = 24
 
-/**
- * Reads a whole body: JSON is parsed in one piece. An error is returned at once, and nothing of that body is kept: the
- * rest is discarded (by Node, after the response). So a client that reads only after sending everything also gets the
- * response, and the connection stays usable. Node ends bodies that never finish.
- *
- * @returns the bytes of the text; `undefined` if the client disconnected; an error: 413 too long, 415 compressed, 400
- *   not UTF-8 or too many values, 503 not enough memory
- */
-export function readBody(request: IncomingMessage, reserve: Reserve) {
-  return new Promise<Buffer | HttpError | undefined>((resolve) => {
-    // It emits nothing more.
-    if (request.destroyed) return resolve(undefined)
-    const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
-    if (encoding && encoding.toLowerCase() !== 'identity') {
-      const message = 'Send the body uncompressed, without content-encoding.'
-      return resolve(new HttpError(415, 'BAD_REQUEST', message))
-    }
-    if (Number(announced) > MAX_BODY_BYTES) return resolve(tooLong())
-    const chunks: Buffer[] = []
-    let length = 0
-    const onData = (chunk: Buffer) => {
-      length += chunk.length
-      const hasMemory = reserve(request, chunk.length * HEAP_BYTES_A_BYTE)
-      if (length <= MAX_BODY_BYTES && hasMemory) return void chunks.push(chunk)
-      request.off('data', onData)
-      chunks.length = 0
-      resolve(hasMemory ? tooLong() : overloaded())
-    }
-    request.on('data', onData)
-    request.on('end', () => {
-      const bytes = Buffer.concat(chunks)
-      // Decoding would replace invalid bytes with U+FFFD, and so make two names equal.
-      if (!isUtf8(bytes)) resolve(new HttpError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.'))
-      else resolve(hasTooManyValues(bytes) ? tooManyValues() : bytes)
-    })
-    request.on('close', () => resolve(undefined))
-  })
+/** Memory of a part of a body that has not arrived as a whole, in bytes, besides its text. */
+const BYTES_A_CHUNK = 250
+
+/** What a body must bring at least on average, in bytes per second, once its grace is over. */
+const MIN_BYTES_A_SECOND = 1000
+
+/** A body that has not arrived as a whole. */
+interface Arriving {
+  readonly since: number
+  readonly isAuthorized: boolean
+  length: number
+  /** Whether it was too slow at the last check. One alone may follow a pause of this process. */
+  wasSlow: boolean
+  fail(error: HttpError): void
 }
 
-function tooLong(): HttpError {
-  const message = `A request body may have at most ${MAX_BODY_BYTES} bytes; send less at a time.`
-  return new HttpError(413, 'REQUEST_ENTITY_TOO_LARGE', message, { limit: MAX_BODY_BYTES })
+interface BodyOptions {
+  reserve: Reserve
+  /** How long a body may take to arrive without being slow, in milliseconds. */
+  graceMs: number
+  /** How long the body of a caller who may do nothing may take to arrive, in milliseconds. */
+  unauthorizedMs: number
+}
+
+/**
+ * Reads the bodies of a server's requests. What has arrived of a body is charged as it is; what its JSON may need, once
+ * it is complete.
+ */
+export function createBodyReader(server: Server, { reserve, graceMs, unauthorizedMs }: BodyOptions) {
+  const arriving = new Set<Arriving>()
+
+  server.on('listening', () => {
+    const timer = setInterval(failSlowBodies, Math.min(graceMs, unauthorizedMs) / 5).unref()
+    server.on('close', () => clearInterval(timer))
+  })
+
+  function failSlowBodies(): void {
+    const now = performance.now()
+    for (const body of arriving) {
+      const passedMs = now - body.since
+      const isSlow = body.isAuthorized
+        ? passedMs > graceMs && body.length < (passedMs / 1000) * MIN_BYTES_A_SECOND
+        : passedMs > unauthorizedMs
+      if (isSlow && body.wasSlow) body.fail(tooSlow())
+      body.wasSlow = isSlow
+    }
+  }
+
+  /**
+   * Reads a whole body: JSON is parsed in one piece. An error is returned at once, and nothing of that body is kept: the
+   * rest is discarded (by Node, after the response). So a client that reads only after sending everything also gets the
+   * response, and the connection stays usable. Node ends bodies that never finish.
+   *
+   * @param isAuthorized whether the caller may do anything at all
+   * @returns the bytes of the text; `undefined` if the client disconnected; an error: 408 too slow, 413 too long, 415
+   *   compressed, 400 not UTF-8 or too many values, 503 not enough memory
+   */
+  return function readBody(request: IncomingMessage, isAuthorized: boolean) {
+    return new Promise<Buffer | HttpError | undefined>((resolve) => {
+      // It emits nothing more.
+      if (request.destroyed) return resolve(undefined)
+      const maxBytes = isAuthorized ? MAX_BODY_BYTES : MAX_UNAUTHORIZED_BYTES
+      const { 'content-encoding': encoding, 'content-length': announced = '0' } = request.headers
+      if (encoding && encoding.toLowerCase() !== 'identity') {
+        const message = 'Send the body uncompressed, without content-encoding.'
+        return resolve(new HttpError(415, 'BAD_REQUEST', message))
+      }
+      const announcedBytes = Number(announced)
+      if (announcedBytes > maxBytes) return resolve(tooLong(maxBytes))
+      // The request keeps its listeners, and with them the chunks, as long as it is answered.
+      let chunks: Buffer[] = []
+      let charged = 0
+      const body: Arriving = { since: performance.now(), isAuthorized, length: 0, wasSlow: false, fail }
+
+      function settle(result?: Buffer | HttpError): void {
+        arriving.delete(body)
+        chunks = []
+        resolve(result)
+      }
+
+      function fail(error: HttpError): void {
+        request.off('data', onData)
+        settle(error)
+      }
+
+      function onData(chunk: Buffer) {
+        body.length += chunk.length
+        chunks.push(chunk)
+        if (body.length > maxBytes) return fail(tooLong(maxBytes))
+        // Most bodies arrive in one part.
+        if (chunk.length === announcedBytes) return
+        const bytes = chunk.length + BYTES_A_CHUNK
+        charged += bytes
+        if (!reserve(request, bytes, body.length)) fail(overloaded())
+      }
+
+      function onEnd(): void {
+        if (!arriving.has(body)) return
+        const bytes = Buffer.concat(chunks)
+        settle(faultOf(bytes) ?? bytes)
+      }
+
+      /** Why a complete body is rejected. */
+      function faultOf(bytes: Buffer): HttpError | undefined {
+        const neededBytes = bytes.length * HEAP_BYTES_A_BYTE - charged
+        if (!reserve(request, neededBytes, bytes.length)) return overloaded()
+        // Decoding would replace invalid bytes with U+FFFD, and so make two names equal.
+        if (!isUtf8(bytes)) return new HttpError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.')
+        return hasTooManyValues(bytes) ? tooManyValues() : undefined
+      }
+
+      arriving.add(body)
+      request.on('data', onData)
+      request.on('end', onEnd)
+      request.on('close', settle)
+    })
+  }
+}
+
+export type ReadBody = ReturnType<typeof createBodyReader>
+
+function tooLong(limit: number): HttpError {
+  const reason =
+    limit === MAX_BODY_BYTES
+      ? `A request body may have at most ${limit} bytes; send less at a time.`
+      : `A request body may have at most ${limit} bytes if its caller has no grant; send an API key.`
+  return new HttpError(413, 'REQUEST_ENTITY_TOO_LARGE', reason, { limit })
+}
+
+function tooSlow(): HttpError {
+  return new HttpError(408, 'BAD_REQUEST', 'The body arrives too slowly; send the request again.')
 }
 
 /** Counts what begins a member or an item outside of texts: all commas, and the brackets before the first ones. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { type HttpError, rawResponse } from './httpError.ts'
+import { type Client, MemoryBudget } from './memoryBudget.ts'
 
 interface ConnectionsOptions {
   /** Maximum memory of all requests in flight, in bytes of the heap. */
@@ -11,24 +12,40 @@ interface ConnectionsOptions {
   stallMs: number
   /** Counts a new connection; returns an error if it must be refused. */
   refuse(socket: Socket): HttpError | undefined
-  /** Answers a request, or rejects it for lack of memory; returns when its work is done. */
-  handle(request: IncomingMessage, response: ServerResponse, hasMemory: boolean): unknown
+  /** Who sent a request, as far as limits are concerned. */
+  clientOf(request: IncomingMessage): Client
+  /** Answers a request; returns when its work is done. */
+  handle(request: IncomingMessage, response: ServerResponse): unknown
   /** Called with errors that `handle` throws; the connection is then closed. */
   onFault(error: unknown): void
 }
 
+/** A request and its response. */
+interface Exchange {
+  response: ServerResponse
+  client: Client
+  /** Memory that it was charged for, in bytes. */
+  bytes: number
+}
+
 interface Connection {
   /** The request that was started, until its work is done and its response sent. Work continues after a disconnect. */
-  current: { response: ServerResponse; reservedBytes: number } | undefined
-  /** Responses to the requests after it. */
-  waiting: ServerResponse[]
+  current: Exchange | undefined
+  /** Those after it. */
+  waiting: Exchange[]
 }
 
 /** Memory of a request itself, in bytes. Measured on Node 20 with few headers: 5 kB. */
 const BYTES_A_REQUEST = 8_000
 
-/** Requests that use more than this are large. */
-const LARGE_BYTES = 1_000_000
+/** Requests with more text than this are large, in bytes or characters. */
+const LARGE_TEXT = 16_000
+
+/** Requests of a connection that may wait in any case: an honest client sends no more before it is answered. */
+const MAX_SURELY_WAITING = 8
+
+/** A process with less memory for requests refuses most of them, in bytes. */
+const NEARLY_FULL_BYTES = 64_000
 
 const CHECK_MS = 1000
 
@@ -44,13 +61,13 @@ const CHECK_MS = 1000
  * So at most one request of a connection is started and not answered, and those that wait arrived in one read of the
  * socket (64 kB). They are dropped when the client disconnects.
  *
- * Connections whose clients don't read their responses are closed: those that read nothing for a while, and those with
- * the most unread data when the total is too large. A connection has at most one unread response.
+ * Connections whose clients don't read their responses are closed: those that read nothing for a while and, when the
+ * total is too large, those of the clients with the most unread data. A connection has at most one unread response.
  */
 export function openConnections(server: Server, options: ConnectionsOptions) {
-  const { maxBytes, maxUnreadBytes, stallMs, refuse, handle, onFault } = options
+  const { maxBytes, maxUnreadBytes, stallMs, refuse, clientOf, handle, onFault } = options
   const connections = new Map<Socket, Connection>()
-  let usedBytes = 0
+  const budget = new MemoryBudget(maxBytes)
   let isEnding = false
 
   server.on('listening', () => {
@@ -78,29 +95,33 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     const connection = connections.get(socket)
     // Node parses the rest of what it has read even after the connection ended.
     if (!connection || socket.destroyed) return
-    usedBytes += BYTES_A_REQUEST
-    if (!connection.current) return answer(connection, response)
-    connection.waiting.push(response)
+    const exchange: Exchange = { response, client: clientOf(request), bytes: BYTES_A_REQUEST }
+    budget.charge(exchange.client, BYTES_A_REQUEST)
+    if (!connection.current) return answer(connection, exchange)
+    connection.waiting.push(exchange)
+    const isOneOfMany = connection.waiting.length > MAX_SURELY_WAITING
     // Requests that wait can't be rejected before those ahead of them are answered.
-    if (usedBytes > maxBytes) socket.destroy()
+    if (isOneOfMany && !budget.hasRoom(exchange.client, false)) socket.destroy()
     else socket.pause()
   })
 
-  async function answer(connection: Connection, response: ServerResponse): Promise<void> {
+  async function answer(connection: Connection, exchange: Exchange): Promise<void> {
+    const { response } = exchange
     const { req: request } = response
-    const current = { response, reservedBytes: 0 }
     if (isEnding) response.shouldKeepAlive = false
-    connection.current = current
+    connection.current = exchange
     const closed = new Promise((resolve) => response.on('close', resolve))
     try {
-      await handle(request, response, usedBytes <= maxBytes)
+      await handle(request, response)
     } catch (error) {
       onFault(error)
       response.destroy()
     }
+    // A complete response needs the memory of its request no more, also if its client is slow to read it.
+    if (response.writableEnded) giveBack(exchange)
     await closed
     connection.current = undefined
-    usedBytes -= BYTES_A_REQUEST + current.reservedBytes
+    if (exchange.bytes > 0) giveBack(exchange)
     const { socket } = request
     // Nothing is started that can't be answered.
     if (!socket.writable) dropWaiting(connection)
@@ -111,21 +132,27 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     answer(connection, next)
   }
 
+  function giveBack(exchange: Exchange): void {
+    budget.charge(exchange.client, -exchange.bytes)
+    exchange.bytes = 0
+  }
+
   function dropWaiting({ waiting }: Connection): void {
-    usedBytes -= waiting.length * BYTES_A_REQUEST
+    waiting.forEach(giveBack)
     waiting.length = 0
   }
 
   function closeSlowReaders(): void {
-    const unread: Socket[] = []
+    const unread: { socket: Socket; bytes: number; client: Client | Socket }[] = []
+    const totals = new Map<Client | Socket, number>()
+    let unreadBytes = 0
     for (const [socket, { current }] of connections) {
-      if (socket.writableLength > 0) {
-        unread.push(socket)
-        // A complete response needs the memory of its request no more.
-        if (current?.response.writableEnded) {
-          usedBytes -= current.reservedBytes
-          current.reservedBytes = 0
-        }
+      const bytes = socket.writableLength
+      if (bytes > 0) {
+        const client = current?.client ?? socket
+        unread.push({ socket, bytes, client })
+        totals.set(client, (totals.get(client) ?? 0) + bytes)
+        unreadBytes += bytes
         // Node restarts the timeout whenever data is read, and closes the connection when it expires.
         if (socket.timeout !== stallMs) socket.setTimeout(stallMs)
       } else if (socket.timeout === stallMs) {
@@ -133,12 +160,13 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
         socket.setTimeout(0)
       }
     }
-    let unreadBytes = unread.reduce((sum, { writableLength }) => sum + writableLength, 0)
-    const largestFirst = unread.toSorted((a, b) => b.writableLength - a.writableLength)
+    if (unreadBytes <= maxUnreadBytes) return
+    const totalOf = ({ client }: { client: Client | Socket }) => totals.get(client) ?? 0
+    const mostFirst = unread.toSorted((a, b) => totalOf(b) - totalOf(a) || b.bytes - a.bytes)
     // The last one stays, however large it is.
-    for (const socket of largestFirst.slice(0, -1)) {
+    for (const { socket, bytes } of mostFirst.slice(0, -1)) {
       if (unreadBytes <= maxUnreadBytes) return
-      unreadBytes -= socket.writableLength
+      unreadBytes -= bytes
       socket.destroy()
     }
   }
@@ -155,24 +183,29 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
       for (const { current } of connections.values()) if (current) current.response.shouldKeepAlive = false
     },
 
-    /** Releases what was reserved for a request that is answered for a long time. */
+    /** Whether requests are refused for lack of memory. */
+    isFull: () => budget.freeBytes < Math.min(NEARLY_FULL_BYTES, maxBytes / 2),
+
+    /** Gives back the memory of a request that is answered for a long time. */
     release({ socket }: IncomingMessage): void {
       const current = connections.get(socket)?.current
-      if (!current) return
-      usedBytes -= current.reservedBytes
-      current.reservedBytes = 0
+      if (current) giveBack(current)
     },
 
-    /** Reserves heap for a request, in bytes, until it is answered. If there isn't enough, it must be rejected. */
-    reserve({ socket }: IncomingMessage, bytes: number): boolean {
+    /**
+     * Reserves memory for a request until it is answered. If there isn't enough, it must be rejected.
+     *
+     * @param bytes negative: what was reserved before and isn't needed any more
+     * @param textLength length of the text that it is for, in bytes or characters
+     */
+    reserve({ socket }: IncomingMessage, bytes: number, textLength: number): boolean {
       const current = connections.get(socket)?.current
       if (!current) return false
-      usedBytes += bytes
-      current.reservedBytes += bytes
-      // Half of the memory is for small requests, so that a few large ones can't block all others.
-      const limit = current.reservedBytes > LARGE_BYTES ? maxBytes / 2 : maxBytes
+      budget.charge(current.client, bytes)
+      current.bytes += bytes
+      if (budget.hasRoom(current.client, textLength > LARGE_TEXT)) return true
       // A request that is alone always has enough.
-      return usedBytes <= limit || usedBytes === current.reservedBytes + BYTES_A_REQUEST
+      return maxBytes - budget.freeBytes === current.bytes
     },
   }
 }

@@ -48,6 +48,8 @@ function textOf({ message, extensions }: HttpError): string {
 export function sendError(response: ServerResponse, error: HttpError, type = 'application/json'): void {
   const { status, details } = error
   const text = textOf(error)
+  // The rest of the request may still arrive.
+  if (status === 408) response.shouldKeepAlive = false
   if (status === 401) response.setHeader('www-authenticate', 'Bearer realm="Nth", error="invalid_token"')
   if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
   response.writeHead(status, {

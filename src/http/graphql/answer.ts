@@ -18,9 +18,6 @@ import { codeOf, ID_HEADER, type RequestNote } from './requestNote.ts'
 import { endOfTick, sendJson } from './sendJson.ts'
 import type { Api } from './yoga.ts'
 
-/** Length of a document, in characters, up to which the memory of its request is released when its stream starts. */
-const SHORT_DOCUMENT = 4000
-
 /** A request with parameters, and how to answer it. */
 export interface Answerable {
   params: GraphQLParams
@@ -56,7 +53,7 @@ export function createAnswer(api: Api, release: Release) {
   }
 
   return async function answer(answerable: Answerable) {
-    const { params, request, response, headers, note, type } = answerable
+    const { request, response, headers, note, type } = answerable
     const execute = async () => {
       const result = await resultOf(answerable)
       note.code = codeOf(result as ExecutionResult)
@@ -65,8 +62,8 @@ export function createAnswer(api: Api, release: Release) {
     const result = await traced(operationTrace, () => ({ findings: note }), execute)
     note.measure()
     if ('stream' in result) {
-      // A short document costs little beside its stream.
-      if ((params.query?.length ?? 0) <= SHORT_DOCUMENT) release(request)
+      // What the stream keeps has a budget of its own.
+      release(request)
       // Only subscriptions have one.
       const { stream, serve } = result as StreamResult
       stream.start(response, headers)

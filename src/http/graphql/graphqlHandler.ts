@@ -4,7 +4,7 @@ import { operationTrace, type RequestWork, requestTrace, traced } from '../../co
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
 import { type HeaderList, withHeaders } from '../connections/access.ts'
-import { readBody } from '../connections/body.ts'
+import type { ReadBody } from '../connections/body.ts'
 import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
 import { EVENT_STREAM } from '../live/events.ts'
@@ -24,6 +24,7 @@ export type Handler = (
 
 export interface HandlerOptions {
   api: Api
+  readBody: ReadBody
   reserve: Reserve
   release: Release
   authenticate: Authenticate
@@ -35,7 +36,13 @@ export interface HandlerOptions {
  * pipeline, and the result to the socket. Hooks for whole requests and responses (`onRequest`, `onRequestParse`,
  * `onResultProcess`, `onResponse`) are not called there. All others go through Yoga, with the same responses.
  */
-export function createGraphqlHandler({ api, reserve, release, authenticate }: HandlerOptions): Handler {
+export function createGraphqlHandler({
+  api,
+  readBody,
+  reserve,
+  release,
+  authenticate,
+}: HandlerOptions): Handler {
   const answer = createAnswer(api, release)
 
   return (request, response, headers, credential) => {
@@ -61,7 +68,7 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       return traced(operationTrace, () => ({ findings: note }), execute)
     }
     const hasMemoryFor = (document: string | Buffer) =>
-      reserve(request, document.length * HEAP_BYTES_A_CHARACTER)
+      reserve(request, document.length * HEAP_BYTES_A_CHARACTER, document.length)
     let access: Access
     try {
       const established = authenticate(request, credential)
@@ -84,7 +91,7 @@ export function createGraphqlHandler({ api, reserve, release, authenticate }: Ha
       return passOn()
     }
     const type = typeFor(accept)
-    const body = await readBody(request, reserve)
+    const body = await readBody(request, access.caller.grants.length > 0)
     if (body === undefined) return
     if (body instanceof HttpError) return reject(body, type)
     const params = isUsualJson(request) ? paramsIn(body) : undefined

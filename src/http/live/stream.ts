@@ -36,9 +36,10 @@ export class Stream {
     this.#response = response
     response.on('close', () => this.close())
     // A client that has ended its side reads no more events. The server's sockets stay open then, for other responses.
-    response.socket?.once('end', () => this.break())
+    const { socket } = response
+    socket?.once('end', () => this.break())
     // Closed before it was started, such as by a revocation of its key. The client connects again, and gets the reason.
-    if (this.state === 'closed' || response.destroyed) {
+    if (this.state === 'closed' || response.destroyed || socket?.readableEnded) {
       this.break()
       return
     }

@@ -132,6 +132,7 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
     name: operation.name?.value,
     isMutation: operation.operation === 'mutation',
     isSubscription: operation.operation === 'subscription',
+    fields: fieldCount(operation.selectionSet, fragmentsOf(document)),
 
     /** Errors without `data`: the variables were rejected, and nothing was executed. */
     execute(context: object, variables: GraphQLParams['variables'], rootValue?: unknown) {

@@ -22,8 +22,7 @@ export function createDocumentCache(schema: GraphQLSchema) {
 
     add(text: string, document: DocumentNode): void {
       const fields = compilableFields(schema, document)
-      const size =
-        1 + text.length * BYTES_A_CHARACTER + tokensIn(document) * BYTES_A_TOKEN + fields * BYTES_A_FIELD
+      const size = bytesOfDocument(document, fields)
       documents.set(text, { document, operation: fields > 0 ? 'uncompiled' : 'uncompilable' }, { size })
     },
 
@@ -57,8 +56,10 @@ export function cachedDocuments(cache: DocumentCache): Plugin {
   }
 }
 
-function tokensIn({ loc }: DocumentNode): number {
-  let count = 0
-  for (let token = loc?.startToken; token; token = token.next ?? undefined) count += 1
-  return count
+/** Memory of a document with its text, in bytes, and with this many fields of compiled code. */
+export function bytesOfDocument({ loc }: DocumentNode, compiledFields: number): number {
+  let tokens = 0
+  for (let token = loc?.startToken; token; token = token.next ?? undefined) tokens += 1
+  const characters = loc?.source.body.length ?? 0
+  return characters * BYTES_A_CHARACTER + tokens * BYTES_A_TOKEN + compiledFields * BYTES_A_FIELD
 }

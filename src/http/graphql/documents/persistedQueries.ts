@@ -41,7 +41,8 @@ export function persistedQueries(cache: DocumentCache, reserve: Reserve): Plugin
       if (extensions?.persistedQuery == null || !isText) return undefined
       const { req } = payload.context
       const setParams = (params: GraphQLParams) => {
-        if (req && !reserve(req, (params.query?.length ?? 0) * HEAP_BYTES_A_CHARACTER)) {
+        const { length } = params.query ?? ''
+        if (req && !reserve(req, length * HEAP_BYTES_A_CHARACTER, length)) {
           const { status, message, extensions } = overloaded()
           const http = { status, headers: { 'retry-after': '1' } }
           throw new GraphQLError(message, { extensions: { ...extensions, http } })

@@ -1,0 +1,112 @@
+import type { Caller } from '../../core/access/caller.ts'
+import { NthError, unavailable } from '../../core/errors.ts'
+import { refusalMeasure } from '../../core/measures.ts'
+import { type Client, MemoryBudget } from '../connections/memoryBudget.ts'
+
+/** The streams of a caller from one address. */
+interface Usage {
+  streams: number
+  names: number
+}
+
+/** What a stream takes of the limits, until it is released. */
+export interface StreamQuota {
+  /**
+   * @param bytes memory that it keeps, also if other streams keep a part of it too
+   * @param addedBytes the part of it that no other stream keeps
+   * @throws {NthError} RATE_LIMITED if the streams of its address keep too much; UNAVAILABLE if all of them do
+   */
+  keep(bytes: number, addedBytes: number): void
+  /** @throws {NthError} RATE_LIMITED if its client would watch too many names */
+  watch(names: number): void
+  /** @param freedBytes memory that no stream keeps any more */
+  release(freedBytes: number): void
+}
+
+/** Maximum names that the streams of a client watch, each counted for itself: half of what a process may watch. */
+const MAX_NAMES = 10_000
+const RETRY_AFTER_MS = 10_000
+
+/**
+ * Limits of streams. Their number and names are limited for each caller and address, the memory that they keep for each
+ * address and for all together. Without an address only the last of these limits holds.
+ *
+ * @param maxBytes memory of all streams, in bytes
+ */
+export function createStreamQuotas(maxStreams: number, maxBytes: number) {
+  const usages = new Map<string, Usage>()
+  const budget = new MemoryBudget(maxBytes)
+
+  function usageOf({ identity }: Caller, client: Client) {
+    const key = `${identity}\n${client}`
+    // Nothing is counted without an address.
+    const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }
+    if (usage.streams < maxStreams) return { key, usage }
+    refusalMeasure.publish('streams')
+    throw tooMany(`${maxStreams} subscriptions`, maxStreams)
+  }
+
+  /** Throws unless there is room for what was charged. */
+  function requireRoom(client: Client, bytes: number): void {
+    if (budget.hasRoom(client, false)) return
+    refusalMeasure.publish('memory')
+    throw client !== undefined && budget.heldBy(client) > bytes
+      ? new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
+      : unavailable('Too many or too large subscriptions are open. Try again in a moment.')
+  }
+
+  return {
+    /** Throws what `take` and `keep` would throw, and takes nothing. */
+    check(caller: Caller, client: Client, bytes: number, addedBytes: number): void {
+      usageOf(caller, client)
+      budget.charge(client, bytes, addedBytes)
+      try {
+        requireRoom(client, bytes)
+      } finally {
+        budget.charge(client, -bytes, -addedBytes)
+      }
+    },
+
+    /** Counts a stream. Throws an NthError, RATE_LIMITED, if its client has as many as it may have. */
+    take(caller: Caller, client: Client): StreamQuota {
+      const { key, usage } = usageOf(caller, client)
+      if (client !== undefined) usages.set(key, usage)
+      usage.streams += 1
+      let names = 0
+      let keptBytes = 0
+      let isReleased = false
+      return {
+        keep(bytes, addedBytes) {
+          keptBytes = bytes
+          budget.charge(client, bytes, addedBytes)
+          requireRoom(client, bytes)
+        },
+
+        watch(count) {
+          if (isReleased || client === undefined) return
+          if (usage.names + count > MAX_NAMES) {
+            refusalMeasure.publish('watched names')
+            throw tooMany(`subscriptions to ${usage.names} names`, MAX_NAMES)
+          }
+          names += count
+          usage.names += count
+        },
+
+        release(freedBytes) {
+          isReleased = true
+          budget.charge(client, -keptBytes, -freedBytes)
+          usage.streams -= 1
+          usage.names -= names
+          if (usage.streams === 0) usages.delete(key)
+        },
+      }
+    },
+  }
+}
+
+const TOO_LARGE = 'The subscriptions from this address use too much memory; close one, or select less.'
+
+function tooMany(what: string, limit: number): NthError {
+  const message = `These credentials have ${what} from this address; close one.`
+  return new NthError('RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
+}

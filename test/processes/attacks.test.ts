@@ -1,0 +1,191 @@
+import { Agent, request } from 'node:http'
+import { text as textOf } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { type Attack, openAttack } from '../support/attacks.ts'
+import { freshDatabase, urlOf } from '../support/database.ts'
+import { ADMIN_KEY, as } from '../support/keys.ts'
+import { startNth } from '../support/nthProcess.ts'
+import { onFinished } from '../support/openOnce.ts'
+import { postHead } from '../support/wire.ts'
+
+/*
+ * Each attack beside an honest client. `ATTACK_SECONDS=180 npx vitest run test/processes/attacks.test.ts` runs each for
+ * three minutes, and prints how long calls took.
+ */
+
+const SECONDS = Number(process.env.ATTACK_SECONDS ?? 3)
+const ORIGIN = 'https://shop.example'
+const HONEST = '198.51.100.7'
+
+/** A process with a heap of 512 MB that takes clients' addresses from a proxy on this machine. */
+async function startServer() {
+  const target = await freshDatabase()
+  const nth = await startNth({
+    DATABASE_URL: urlOf(target),
+    NODE_OPTIONS: '--max-old-space-size=512',
+    NTH_ADMIN_KEY: ADMIN_KEY,
+    NTH_TRUST_PROXY: '127.0.0.1',
+  })
+  const admin = as(nth, ADMIN_KEY)
+  const create = async (grants: object[], origins: string[] | null) => {
+    const mutation =
+      'mutation ($grants: [GrantInput!]!, $origins: [String!]) { createApiKey(label: "x", grants: $grants, origins: $origins) { secret } }'
+    return (await admin.ask(mutation, { grants, origins })).createApiKey.secret as string
+  }
+  const secret = await create([{ scopes: ['ADD', 'READ'], namespace: 'shop' }], null)
+  const pageSecret = await create([{ scopes: ['READ'], namespace: 'shop' }], [ORIGIN])
+  return { ...nth, admin, secret, pageSecret }
+}
+
+type Server = Awaited<ReturnType<typeof startServer>>
+
+/** A client on a connection of its own that makes one call after another. */
+function openHonest({ url, secret }: Server) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  onFinished(async () => agent.destroy())
+  let counted = 0
+  const failures: string[] = []
+
+  async function send(body: object): Promise<void> {
+    const headers = {
+      'content-type': 'application/json',
+      authorization: `Bearer ${secret}`,
+      'x-forwarded-for': HONEST,
+    }
+    const sent = request(`${url}/graphql`, { method: 'POST', headers, agent })
+    sent.end(JSON.stringify(body))
+    const text = await new Promise<string>((resolve, reject) => {
+      sent.on('response', (response) => resolve(textOf(response)))
+      sent.on('error', reject)
+    }).catch(String)
+    if (!text.startsWith('{"data":{"')) failures.push(text)
+  }
+
+  /** Median time of the calls that it makes in some time, in milliseconds. */
+  async function callFor(seconds: number): Promise<number> {
+    const times: number[] = []
+    const end = performance.now() + seconds * 1000
+    while (performance.now() < end) {
+      const began = performance.now()
+      await send({ query: 'mutation { increment(name: "honest", namespace: "shop") { value } }' })
+      counted += 1
+      times.push(performance.now() - began)
+      await pause(5)
+    }
+    return times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN
+  }
+
+  return { callFor, send, failures, counted: () => counted }
+}
+
+const headOf = (method: string, path: string, headers: string[]) =>
+  [`${method} ${path} HTTP/1.1`, 'Host: localhost', ...headers, '', ''].join('\r\n')
+
+const forwarded = (index: number, addresses: number) =>
+  `X-Forwarded-For: 203.0.113.${1 + (index % addresses)}`
+
+/** A subscription, with a document that no other index has. */
+function streamOf(
+  { pageSecret }: Server,
+  index: number,
+  addresses: number,
+  document: string,
+  variables = {},
+) {
+  const body = JSON.stringify({ query: document, variables })
+  const headers = [
+    ...[`Authorization: Bearer ${pageSecret}`, `Origin: ${ORIGIN}`, forwarded(index, addresses)],
+    ...['Content-Type: application/json', 'Accept: text/event-stream', `Content-Length: ${body.length}`],
+  ]
+  return headOf('POST', '/graphql', headers) + body
+}
+
+/** A subscription that selects a field so many times, by aliases of at least some length. */
+function documentOf(index: number, fields: number, aliasLength = 1, name = 'quiet'): string {
+  const aliases = Array.from(
+    { length: fields },
+    (_, field) => `a${field.toString(36).padEnd(aliasLength, '_')}:id`,
+  )
+  return `subscription { counters(namespace: "shop", names: ["${name}"]) { i${index}:id ${aliases.join(' ')} } }`
+}
+
+const attacks: Record<string, (server: Server) => Attack> = {
+  'bodies that never end, and heads without any': () => ({
+    connections: 400,
+    textOf: (index) =>
+      postHead(forwarded(0, 1), 'Content-Length: 41000') + (index < 340 ? '{'.padEnd(40_000) : ''),
+  }),
+  'bodies that never end, with a key': ({ pageSecret }) => ({
+    connections: 400,
+    textOf: (index) =>
+      postHead(
+        ...[`Authorization: Bearer ${pageSecret}`, `Origin: ${ORIGIN}`],
+        ...[forwarded(0, 1), 'Content-Length: 41000'],
+      ) + (index < 340 ? '{'.padEnd(40_000) : ''),
+  }),
+  'streams with a document of their own each': (server) => ({
+    connections: 880,
+    textOf: (index) => streamOf(server, index, 9, documentOf(index, 600)),
+  }),
+  'streams with a large variable that they do not use': (server) => ({
+    connections: 272,
+    textOf: (index) => streamOf(server, index, 9, documentOf(index, 1), { unused: 'x'.repeat(900_000) }),
+  }),
+  'idle streams with a large document': (server) => ({
+    connections: 52,
+    textOf: (index) => streamOf(server, index, 1, documentOf(index, 3200, 6)),
+  }),
+  'clients that end their side before their stream starts': (server) => ({
+    connections: 300,
+    isHalfClosed: true,
+    textOf: (index) => streamOf(server, index, 9, documentOf(index, 1)),
+  }),
+}
+
+async function statusOf(url: string, path: string): Promise<number> {
+  const response = await fetch(url + path, { headers: { accept: 'text/html' } })
+  await response.arrayBuffer()
+  return response.status
+}
+
+it.each(Object.entries(attacks))('an honest client notices nothing of %s', async (what, attackOf) => {
+  const server = await startServer()
+  const { url, admin } = server
+  const honest = openHonest(server)
+  const before = await honest.callFor(SECONDS / 3)
+  const attack = openAttack(url, attackOf(server), (SECONDS / 3) * 1000)
+  onFinished(async () => attack.end())
+  const during = await honest.callFor(SECONDS)
+  // A large request has room as well, and so have pages.
+  const names = Array.from({ length: 300 }, (_, index) => `${index}`.padEnd(190, 'x'))
+  const query = 'query ($names: [String!]!) { counters(names: $names, namespace: "shop") { value } }'
+  await honest.send({ query, variables: { names } })
+  for (const path of ['/', '/ready', '/health'])
+    expect([path, await statusOf(url, path)]).toEqual([path, 200])
+  const { resident, heap } = await memoryOf(server)
+  attack.end()
+  if (process.env.ATTACK_SECONDS)
+    console.log(
+      `${what}: median ${before.toFixed(2)} ms before, ${during.toFixed(2)} during (${(during / before).toFixed(2)}); ${resident} MB resident, heap ${heap} MB`,
+      Object.fromEntries(attack.statuses),
+    )
+  expect(honest.failures).toEqual([])
+  const { counter } = await admin.ask('{ counter(name: "honest", namespace: "shop") { value } }')
+  expect(counter.value).toBe(honest.counted())
+  await expect.poll(async () => (await memoryOf(server)).streams, { timeout: 60_000 }).toBe(0)
+})
+
+/** What the process reports of itself. */
+async function memoryOf({ url }: Server) {
+  const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
+  const text = await response.text()
+  const numberOf = (name: string) =>
+    Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1])
+  const mb = (name: string) => Math.round(numberOf(name) / 1e6)
+  return {
+    streams: numberOf('nth_subscribers'),
+    resident: mb('process_resident_memory_bytes'),
+    heap: mb('nodejs_heap_size_used_bytes'),
+  }
+}
