@@ -11,14 +11,7 @@ interface Measure<Message> {
 }
 
 /** Limits that refuse requests. */
-export type Limit =
-  | 'connections'
-  | 'memory'
-  | 'pending changes'
-  | 'rate'
-  | 'streams'
-  | 'unknown keys'
-  | 'watched names'
+export type Limit = 'connections' | 'memory' | 'pending changes' | 'rate' | 'streams' | 'watched names'
 
 export interface RequestMeasure {
   /** Undefined: it was refused before that was known. */

@@ -2,7 +2,7 @@ import { hash as digest } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Page } from '../counters/pages.ts'
 import { NthError } from '../errors.ts'
-import { batchReads } from '../eventLoop/batchReads.ts'
+import { untilRoom } from '../eventLoop/ticks.ts'
 import type { ApiKey, ApiKeyOptions, ApiKeyStore } from './apiKey.ts'
 import { createSecret, isSecret, prefixOf } from './secret.ts'
 
@@ -10,15 +10,21 @@ import { createSecret, isSecret, prefixOf } from './secret.ts'
 const CHECK_MS = 1000
 const NOTE_USE_MS = 60_000
 const MAX_CACHED = 50_000
-const MAX_UNKNOWN = 50_000
-/** Then an unknown key is read again: keys may have been restored from a backup. */
-const UNKNOWN_MS = 60_000
+/** Maximum keys of one statement. */
 const MAX_READ = 500
+/** Work that follows the look-up of a key, in values: what it answers may be a refusal, which costs as much. */
+const VALUES_OF_A_LOOKUP = 20
 
 export interface ApiKeysOptions {
   store: ApiKeyStore
   now: () => Date
   onFault: (error: unknown) => void
+}
+
+interface Lookup {
+  hash: string
+  resolve(key: ApiKey | undefined): void
+  reject(error: unknown): void
 }
 
 export type ApiKeys = ReturnType<typeof openApiKeys>
@@ -27,16 +33,17 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
  * API keys, with those in use in memory: a call with one of them reads nothing. A check each second finds whether any key
  * was revoked, and then reads all again. While the database doesn't answer, keys in memory remain valid until they
  * expire.
+ *
+ * Keys that aren't in memory are read by one statement at a time, in order of arrival: those that arrive meanwhile share
+ * the next one. So unknown keys, however many are sent, occupy one connection of the database, and a valid key among them
+ * waits for a few statements. Each request waits for one key, so the limits of requests bound how many wait. That a key is
+ * unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster yet.
  */
 export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
   const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
-  const unknown = new LRUCache<string, true>({ max: MAX_UNKNOWN, ttl: UNKNOWN_MS })
   const used = new Map<number, Date>()
-  const { read } = batchReads(
-    ({ hash }: { hash: string }) => hash,
-    store.read,
-    (): undefined => undefined,
-  )
+  const waiting: Lookup[] = []
+  let isReading = false
   /** As last read. Only a check sets it; the first one reads all keys in memory again. */
   let revocations = ''
   /** How often a check has found revocations. */
@@ -75,13 +82,45 @@ export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
     revocations = present
   }
 
+  function read(hash: string): Promise<ApiKey | undefined> {
+    return new Promise((resolve, reject) => {
+      waiting.push({ hash, resolve, reject })
+      if (!isReading) void readWaiting()
+    })
+  }
+
+  async function readWaiting(): Promise<void> {
+    isReading = true
+    while (waiting.length > 0) await readTogether(waiting.splice(0, MAX_READ))
+    isReading = false
+  }
+
+  /** Never rejects: whoever waits for a key gets the error. */
+  async function readTogether(lookups: readonly Lookup[]): Promise<void> {
+    const keys = await store.read(lookups).catch((error: Error) => error)
+    if (keys instanceof NthError) {
+      // Those that wait would wait as long once more.
+      for (const { reject } of [...lookups, ...waiting.splice(0)]) reject(keys)
+    } else if (keys instanceof Error && lookups.length > 1) {
+      // The row of one key can't be parsed. The others are not affected.
+      const half = lookups.length >> 1
+      await readTogether(lookups.slice(0, half))
+      await readTogether(lookups.slice(half))
+    } else if (keys instanceof Error) {
+      lookups[0]?.reject(keys)
+    } else {
+      const found = new Map(keys.map((key) => [key.hash, key]))
+      for (const { hash, resolve } of lookups) {
+        await untilRoom(VALUES_OF_A_LOOKUP)
+        resolve(found.get(hash))
+      }
+    }
+  }
+
   async function load(hash: string): Promise<ApiKey | undefined> {
     const before = changes
-    const key = await read({ hash })
-    if (!key) {
-      unknown.set(hash, true)
-      return undefined
-    }
+    const key = await read(hash)
+    if (!key) return undefined
     // It may have been revoked since it was read, and a check have passed before it was in memory.
     if (before !== changes) return load(hash)
     known.set(hash, key)
@@ -101,18 +140,12 @@ export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
      * Finds the valid key with a secret; undefined: it is unknown, revoked or expired. Synchronous if it is in memory.
      *
      * @param hash SHA-256 of the secret, in hexadecimal digits
-     * @param beforeRead called before the database is read; what it throws is thrown
      * @throws {NthError} UNAVAILABLE if it isn't in memory and can't be read
      */
-    find(
-      secret: string,
-      hash: string,
-      beforeRead: () => void,
-    ): ApiKey | undefined | Promise<ApiKey | undefined> {
+    find(secret: string, hash: string): ApiKey | undefined | Promise<ApiKey | undefined> {
       const key = known.get(hash)
       if (key) return valid(key)
-      if (!isSecret(secret) || unknown.has(hash)) return undefined
-      beforeRead()
+      if (!isSecret(secret)) return undefined
       return load(hash).then((loaded) => loaded && valid(loaded))
     },
 

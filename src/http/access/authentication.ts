@@ -5,7 +5,6 @@ import type { ApiKeys } from '../../core/access/apiKeys.ts'
 import { anonymous, type Caller, UNRESTRICTED } from '../../core/access/caller.ts'
 import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
 import { NthError } from '../../core/errors.ts'
-import { refusalMeasure } from '../../core/measures.ts'
 import { HttpError } from '../connections/httpError.ts'
 import { clientAddress, clientOf, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
@@ -47,16 +46,13 @@ interface AuthenticationOptions {
   limitedClientOf: (request: IncomingMessage) => string | undefined
 }
 
-/** Keys that don't exist, which an address may have looked up in a minute. */
-const UNKNOWN_PER_MINUTE = 60
-
 /** Headers that a proxy adds. */
 const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
 
 /**
  * Creates the function that establishes who sent a request. Synchronous unless it reads a key. It throws an HttpError for
- * credentials that are wrong (401), used by a page that may not (403), or guessed too often (429), and if they can't be
- * read (503): then nothing of the request is executed.
+ * credentials that are wrong (401), or used by a page that may not (403), and if they can't be read (503): then nothing of
+ * the request is executed.
  */
 export function createAuthentication({
   settings,
@@ -94,20 +90,9 @@ export function createAuthentication({
     return access(request, caller, perMinute ?? (origins ? browserPerMinute : undefined))
   }
 
-  function findKey(request: IncomingMessage, secret: string, hashed: string) {
-    const bucket = () => `unknown\n${clientOfRequest(request)}`
-    // Taken before the look-up, as many may be under way, and given back for a key that exists.
-    const found = apiKeys.find(secret, hashed, () => {
-      const retryAfterMs = limits.take(bucket(), UNKNOWN_PER_MINUTE)
-      if (retryAfterMs === 0) return
-      refusalMeasure.publish('unknown keys')
-      throw new HttpError(429, 'RATE_LIMITED', 'Too many unknown keys from this address.', { retryAfterMs })
-    })
-    if (!(found instanceof Promise)) return identified(found)
-    return found.then((key) => {
-      if (key) limits.take(bucket(), UNKNOWN_PER_MINUTE, -1)
-      return identified(key)
-    }, asHttpError)
+  function findKey(secret: string, hashed: string) {
+    const found = apiKeys.find(secret, hashed)
+    return found instanceof Promise ? found.then(identified, asHttpError) : identified(found)
   }
 
   return (request, credential) => {
@@ -125,7 +110,7 @@ export function createAuthentication({
     if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash))
       return accessOf(request, credential, ADMINISTRATOR)
     const isKey = text.startsWith('nth_')
-    const found = isKey ? findKey(request, text, hashed) : tokens?.verify(text).catch(asHttpError)
+    const found = isKey ? findKey(text, hashed) : tokens?.verify(text).catch(asHttpError)
     if (!found) throw invalidCredential()
     if (!(found instanceof Promise)) return accessOf(request, credential, found)
     return found.then((identified) => accessOf(request, credential, identified))

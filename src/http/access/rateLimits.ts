@@ -30,8 +30,8 @@ export function createRateLimits(now: () => number) {
   }
 
   return {
-    /** Takes some from a bucket, or gives them back if negative. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
-    take(name: string, perMinute: number, count = 1): number {
+    /** Takes some from a bucket. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
+    take(name: string, perMinute: number, count: number): number {
       const { tokens, at } = filled(name, perMinute)
       const missing = Math.min(count, perMinute) - tokens
       if (missing > 0) return Math.ceil((missing * MINUTE_MS) / perMinute)
