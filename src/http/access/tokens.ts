@@ -1,4 +1,5 @@
 import {
+  createLocalJWKSet,
   createRemoteJWKSet,
   customFetch,
   errors,
@@ -26,6 +27,8 @@ const RETRY_MS = 10_000
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
 const MAX_LENGTH = 8_000
+/** Maximum length of an issuer's answer: a thousand keys. */
+const MAX_ANSWER_BYTES = 1_000_000
 /** The last one that a Date can hold. */
 const LAST_INSTANT = 8.64e15
 
@@ -92,9 +95,10 @@ export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
         clockTolerance: LEEWAY_MS / 1000,
         requiredClaims: ['exp', 'sub'],
       }).catch((error) => {
-        throw isUnreachable(error)
-          ? unavailable("The token issuer's keys can't be fetched.", error)
-          : invalidCredential()
+        // Other errors than the library's own are of the keys.
+        throw error instanceof errors.JOSEError
+          ? invalidCredential()
+          : unavailable("The token issuer's keys can't be fetched.", error)
       })
       const found = identifiedBy(payload)
       remembered.set(text, found)
@@ -103,35 +107,46 @@ export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
   }
 }
 
-/** A fetch that isn't tried again for a while after it has failed: forged tokens must not cause one each. */
+/**
+ * A fetch that isn't tried again for a while after it has failed: forged tokens must not cause one each. Any answer but a
+ * set of keys is a failure.
+ */
 function patientFetch(): FetchImplementation {
   let failedAt = Number.NEGATIVE_INFINITY
   return async (...request) => {
     if (performance.now() - failedAt < RETRY_MS) throw new Error("The issuer didn't answer a moment ago")
-    const response = await fetch(...request).catch(() => undefined)
-    if (response?.ok) return response
-    failedAt = performance.now()
-    throw new Error(
-      `The issuer's keys can't be fetched: ${response ? `status ${response.status}` : 'no answer'}`,
-    )
+    try {
+      const response = await fetch(...request)
+      if (!response.ok) throw new Error(`Status ${response.status}`)
+      const keys = JSON.parse(await textOf(response))
+      // Throws unless it is a set of keys.
+      createLocalJWKSet(keys)
+      return Response.json(keys)
+    } catch (cause) {
+      failedAt = performance.now()
+      throw new Error("The issuer's keys can't be fetched", { cause })
+    }
   }
+}
+
+async function textOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of body ?? []) {
+    length += chunk.length
+    // Ends the connection.
+    if (length > MAX_ANSWER_BYTES) throw new Error(`More than ${MAX_ANSWER_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
 }
 
 function identifiedBy({ iss, sub, exp = 0, nth }: JWTPayload) {
   const parsed = claim.safeParse(nth)
-  if (!parsed.success || !sub) throw invalidCredential()
+  // The library checks only that there is a subject: in the JSON it may have any type.
+  if (!parsed.success || typeof sub !== 'string' || sub === '') throw invalidCredential()
   const { grants, origins, perMinute } = parsed.data
   const expiresAt = new Date(Math.min(exp * 1000, LAST_INSTANT))
   const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, grants, expiresAt }
   return { caller, origins, perMinute, expiresAtMs: expiresAt.getTime() + LEEWAY_MS }
-}
-
-/** Other errors of the library are about the token. */
-function isUnreachable(error: unknown): boolean {
-  return (
-    error instanceof errors.JWKSTimeout ||
-    error instanceof errors.JWKSInvalid ||
-    !(error instanceof errors.JOSEError) ||
-    error.code === 'ERR_JOSE_GENERIC'
-  )
 }
