@@ -85,6 +85,25 @@ it.each([
   expect(await ofGet(url, `/graphql${QUERY}`, host)).toMatch(/^HTTP\/1.1 400 /)
 })
 
+it.each([
+  ['Host', ['Host: localhost', 'Host: evil.example']],
+  ['Host', ['host: localhost', 'Accept: */*', 'HOST: localhost']],
+  ['Authorization', ['Host: localhost', 'Authorization: Bearer a', 'authorization: Bearer b']],
+])('answers 400 to two headers %s', async (name, headers) => {
+  const { url, ask } = await startService()
+  const body = '{"query":"mutation { increment(name: \\"c\\") { value } }"}'
+  for (const [line, sent] of [
+    [`GET /graphql${QUERY} HTTP/1.1`, ''],
+    ['GET / HTTP/1.1', ''],
+    ['POST /graphql HTTP/1.1', body],
+  ] as const) {
+    const answer = await exchange(url, line, [...headers, 'Content-Type: application/json'], sent)
+    expect(answer).toMatch(/^HTTP\/1.1 400 /)
+    expect(answer).toContain(`"The header ${name} was sent more than once."`)
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
 /** What an answer must never hold: a stack, or where the server's files are. */
 const INTERNAL = /\n\s+at |node_modules|node:internal|file:\/\/|\.[cm]?[jt]s:\d/
 

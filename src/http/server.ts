@@ -13,6 +13,7 @@ import {
   createHostCheck,
   createOriginCheck,
   isLoopback,
+  repeatedHeader,
   withHeaders,
 } from './connections/access.ts'
 import { createBodyReader } from './connections/body.ts'
@@ -125,7 +126,7 @@ export async function listen({
     clientOf: limitedClientOf,
     handle(request, response) {
       if (handleHealth(request, response)) return
-      const credential = takeCredential(request)
+      const credential = repeatedHeader(request) ?? takeCredential(request)
       const headers = corsHeaders(request, credential !== undefined)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
       if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)

@@ -18,6 +18,29 @@ const MAX_REPORTED = 20
 
 const VARY: HeaderList = ['vary', 'Origin']
 
+const HOST = 'host'
+const AUTHORIZATION = 'authorization'
+
+/**
+ * Why a request is malformed: it has two headers Host (RFC 9112, 3.2) or Authorization. Of those Node keeps the first
+ * one, and a proxy may have checked the last.
+ */
+export function repeatedHeader({ rawHeaders }: IncomingMessage): HttpError | undefined {
+  let hosts = 0
+  let authorizations = 0
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? ''
+    // Every request pays for this: with the look at the length 0.15 µs for twelve headers, without it 0.6 (Node 20).
+    if (name.length !== HOST.length && name.length !== AUTHORIZATION.length) continue
+    const lowerCase = name.toLowerCase()
+    if (lowerCase === HOST) hosts += 1
+    else if (lowerCase === AUTHORIZATION) authorizations += 1
+  }
+  if (hosts <= 1 && authorizations <= 1) return undefined
+  const name = hosts > 1 ? 'Host' : 'Authorization'
+  return new HttpError(400, 'BAD_REQUEST', `The header ${name} was sent more than once.`)
+}
+
 /**
  * Creates the check of the Host header: `undefined` if the name is allowed. With DNS rebinding, any page can point its
  * own name at this machine, and then call without CORS, as if it were the server's own page. So a server on loopback
