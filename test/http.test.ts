@@ -1,5 +1,8 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
+import { HttpError, rawResponse } from '../src/http/connections/httpError.ts'
+import { listen } from '../src/http/server.ts'
 import { upTo } from './support/client.ts'
+import { startProtected } from './support/keys.ts'
 import { startService } from './support/service.ts'
 import { openWire } from './support/wire.ts'
 
@@ -257,6 +260,75 @@ it('gives answers to queries by GET a tag, and says that nothing has changed', a
   for (const refused of ['{ node(id: "") { id } }', '{', 'mutation { increment(name: "c") { value } }']) {
     expect((await get(refused)).headers.get('etag')).toBe(null)
   }
+})
+
+it('lets no cache store what has an error, however it is answered', async () => {
+  const { url, createKey } = await startProtected({ access: { anonymous: ['READ', 'ADD'] } })
+  const limited = await createKey([{ scopes: ['ADD'] }], { perMinute: 1 })
+  const json = { 'content-type': 'application/json' }
+  const get = (query: string) => `/graphql?query=${encodeURIComponent(query)}`
+  const post = (query: string, headers = {}): RequestInit => ({
+    method: 'POST',
+    headers: { ...json, ...headers },
+    body: JSON.stringify({ query }),
+  })
+  const wrongField = '{ counters(names: []) { value } }'
+  const partly = '{ __typename counters(names: []) { value } }'
+  const cases: [status: number, path: string, init?: RequestInit][] = [
+    [200, get(wrongField)],
+    [200, get(partly)],
+    // From its second use, an operation is compiled.
+    [200, get(partly)],
+    [200, get('{ apiKeys { nodes { id } } }')],
+    [200, get('{')],
+    [200, get(partly), { headers: { accept: 'text/event-stream' } }],
+    [400, get('{'), { headers: { accept: 'application/graphql-response+json' } }],
+    [400, '/graphql'],
+    [400, `${get('{ __typename }')}&variables={`],
+    [405, get('mutation { increment(name: "c") { value } }')],
+    [405, '/graphql', { method: 'PUT', headers: json, body: '{}' }],
+    [405, '/graphql', { method: 'HEAD' }],
+    [406, get('{ __typename }'), { headers: { accept: 'text/plain' } }],
+    [401, get('{ __typename }'), { headers: { authorization: 'Bearer nth_wrong' } }],
+    [401, `${get('{ __typename }')}&key=nth_wrong`],
+    [403, get('{ __typename }'), { headers: { origin: 'https://evil.example' } }],
+    [200, '/graphql', post(partly)],
+    [200, '/graphql', post(partly, { accept: 'application/*' })],
+    [200, '/graphql', post('{')],
+    [415, '/graphql', { method: 'POST', headers: { 'content-type': 'text/plain' }, body: '{}' }],
+    [413, '/graphql', { method: 'POST', headers: json, body: ' '.repeat(1_000_001) }],
+    [404, '/nowhere'],
+    [404, '/nowhere', { headers: { accept: 'text/html' } }],
+    [404, '/book?title=unknown', { headers: { accept: 'text/html' } }],
+    [405, '/', { method: 'POST' }],
+    [401, '/metrics', { headers: { authorization: 'Bearer nth_wrong' } }],
+  ]
+  const key = { authorization: `Bearer ${limited.secret}` }
+  await fetch(`${url}/graphql`, post('mutation { increment(name: "c") { value } }', key))
+  cases.push([429, '/graphql', post('mutation { increment(name: "c") { value } }', key)])
+  for (const [status, path, init] of cases) {
+    const response = await fetch(url + path, init)
+    await response.text()
+    expect([status, path, response.headers.get('cache-control')]).toEqual([response.status, path, 'no-store'])
+  }
+  const { headers } = await fetch(`${url}/graphql`, post('{ __typename }'))
+  expect(headers.get('cache-control')).toBeNull()
+})
+
+it('lets no cache store that it is not ready, or has too many connections', async () => {
+  const { url, close } = await listen({
+    host: '127.0.0.1',
+    port: 0,
+    allowedOrigins: [],
+  })
+  onTestFinished(close)
+  for (const path of ['/', '/graphql?query={__typename}', '/ready']) {
+    const response = await fetch(url + path)
+    expect([response.status, response.headers.get('cache-control')]).toEqual([503, 'no-store'])
+  }
+  expect(rawResponse(new HttpError(429, 'RATE_LIMITED', 'Too many'))).toContain(
+    '\r\ncache-control: no-store\r\n',
+  )
 })
 
 it('says once of each origin that was refused how to allow it, and of no more than twenty', async () => {

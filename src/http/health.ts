@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { HttpError, sendError, serviceUnavailable } from './connections/httpError.ts'
+import { HttpError, NOT_CACHED, sendError, serviceUnavailable } from './connections/httpError.ts'
 
 /** Why a process is not ready for requests. */
 export const NOT_READY = {
@@ -53,7 +53,7 @@ export function createHealth({ version, notReady, checkDatabase }: HealthOptions
     const { url = '', method } = request
     const [, path] = PATH.exec(url) ?? []
     if (!path) return false
-    response.setHeader('cache-control', 'no-store')
+    response.setHeader(...NOT_CACHED)
     if (method !== 'GET' && method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
       sendError(response, new HttpError(405, 'BAD_REQUEST', `/${path} is read-only; use GET or HEAD.`))

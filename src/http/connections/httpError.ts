@@ -26,6 +26,9 @@ export function overloaded(): HttpError {
   )
 }
 
+/** On every response with an error: a cache must not give it to others, or later. By its status it might store it. */
+export const NOT_CACHED = ['cache-control', 'no-store'] as const
+
 /** An error as a response on a connection that is closed after it. */
 export function rawResponse(error: HttpError): string {
   const { status, details } = error
@@ -34,6 +37,7 @@ export function rawResponse(error: HttpError): string {
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(text)}`,
+    NOT_CACHED.join(': '),
     'connection: close',
     ...(details.retryAfterMs ? [`retry-after: ${Math.ceil(details.retryAfterMs / 1000)}`] : []),
   ]
@@ -51,6 +55,7 @@ export function sendError(response: ServerResponse, error: HttpError, type = 'ap
   // The rest of the request may still arrive.
   if (status === 408) response.shouldKeepAlive = false
   if (status === 401) response.setHeader('www-authenticate', 'Bearer realm="Nth", error="invalid_token"')
+  response.setHeader(...NOT_CACHED)
   if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
   response.writeHead(status, {
     'content-type': `${type}; charset=utf-8`,

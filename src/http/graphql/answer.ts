@@ -10,6 +10,7 @@ import { operationTrace, traced } from '../../core/traces.ts'
 import type { Access } from '../access/authentication.ts'
 import type { HeaderList } from '../connections/access.ts'
 import type { Release } from '../connections/connections.ts'
+import { NOT_CACHED } from '../connections/httpError.ts'
 import { EVENT_STREAM, sendAsEvents } from '../live/events.ts'
 import type { StreamResult } from '../live/liveQueries.ts'
 import { maskError } from './errors.ts'
@@ -81,6 +82,7 @@ export function createAnswer(api: Api, release: Release) {
     }
     const processed = processRegularResult(result, fetchAPI, type)
     const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
+    if ('errors' in result) own.push(...NOT_CACHED)
     return sendJson(
       response,
       processed.status,

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import type { HeaderList } from '../connections/access.ts'
+import { NOT_CACHED } from '../connections/httpError.ts'
 
 /*
  * Server-sent events, as the protocol GraphQL over SSE has them in its mode of distinct connections:
@@ -12,7 +13,7 @@ export const EVENT_STREAM = 'text/event-stream'
 /** Headers of a stream. Proxies must not collect its events before they pass them on; nginx reads the last one. */
 export const STREAM_HEADERS: HeaderList = [
   ...['content-type', `${EVENT_STREAM}; charset=utf-8`],
-  ...['cache-control', 'no-store'],
+  ...NOT_CACHED,
   ...['x-accel-buffering', 'no'],
 ]
 

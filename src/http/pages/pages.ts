@@ -84,7 +84,7 @@ export function sendPage(request: IncomingMessage, response: ServerResponse, pag
   const isKnown = status === 200 && request.headers['if-none-match'] === etag
   response.writeHead(isKnown ? 304 : status, {
     'content-type': page.type,
-    'cache-control': 'no-cache',
+    'cache-control': status === 200 ? 'no-cache' : 'no-store',
     etag,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',

@@ -54,9 +54,9 @@ export function persistedQueries(cache: DocumentCache, reserve: Reserve): Plugin
   }
 }
 
-/** An unknown hash is rejected like a syntax error, but not cacheable: the next request includes the text. */
+/** An unknown hash is rejected like a syntax error: the next request includes the text. */
 function rejectUncached(error: unknown): never {
   if (!(error instanceof GraphQLError) || error.extensions.code === 'UNAVAILABLE') throw error
-  const http = { spec: true, status: 400, headers: { 'cache-control': 'no-store' } }
+  const http = { spec: true, status: 400 }
   throw new GraphQLError(error.message, { extensions: { code: error.extensions.code, http } })
 }
