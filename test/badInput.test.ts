@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { roundedNumber } from '../src/core/jsonNumbers.ts'
 import { startService } from './support/service.ts'
 
 const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'
@@ -52,6 +53,100 @@ it.each([1.5, 9007199254740992, -9007199254740992, 1e300, '5', '', true, null, [
     })
   },
 )
+
+/** Sends an operation with a number as it is written, in every way that a number can be sent. */
+async function inEveryWay(url: string, number: string) {
+  const query = 'query($n: Int!) { namespace { counters(first: $n) { nodes { name } } } }'
+  const variables = `{"text":"\\"1.5, 2.5","n":${number}}`
+  const body = JSON.stringify({ query }).replace(/}$/, `,"variables":${variables}}`)
+  const parameters = new URLSearchParams({ query, variables })
+  const requests: [path: string, init: RequestInit][] = [
+    ['', { method: 'POST', headers: { 'content-type': 'application/json' }, body }],
+    ['', { method: 'POST', headers: { 'content-type': 'application/json; charset=UTF-8 ' }, body }],
+    ['', { method: 'POST', headers: { 'content-type': 'application/graphql+json' }, body }],
+    ['', { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/*' }, body }],
+    [`?${parameters}`, {}],
+    [`?${parameters}`, { headers: { accept: 'application/graphql-response+json' } }],
+    [`?${parameters}`, { headers: { accept: 'text/event-stream' } }],
+  ]
+  return Promise.all(
+    requests.map(async ([path, init]) => {
+      const response = await fetch(`${url}/graphql${path}`, init)
+      return { status: response.status, text: await response.text() }
+    }),
+  )
+}
+
+it.each(['1.00000000000000000001', '9007199254740990.6', '1e-400', '10000000000000000001e-19', '-0.1e-999'])(
+  'refuses the number %s, which JSON rounds to an integer, however it is sent',
+  async (number) => {
+    const { url } = await startService()
+    for (const { status, text } of await inEveryWay(url, number)) {
+      expect([status, JSON.parse(text)]).toEqual([
+        400,
+        {
+          errors: [
+            {
+              message: `The number ${number} is not an integer, and would be rounded to ${Number(number)}.`,
+              extensions: { code: 'BAD_USER_INPUT' },
+            },
+          ],
+        },
+      ])
+    }
+  },
+)
+
+it.each(['7.0', '7.00e0', '0.7e1', '70e-1', '7E+0'])(
+  'takes the number %s for the integer that it is, however it is sent',
+  async (number) => {
+    const { url } = await startService()
+    for (const { status, text } of await inEveryWay(url, number)) {
+      expect([status, text]).toEqual([200, expect.stringContaining('"nodes":[]')])
+    }
+  },
+)
+
+it.each(['9007199254740993', '-9007199254740993', '9007199254740992.5', '1e16', '1e400', '1.5'])(
+  'counts nothing for the number %s in a variable and as a literal',
+  async (number) => {
+    const { post, ask } = await startService()
+    const body = JSON.stringify({ query: BY, variables: { d: 0 } }).replace(':0', `:${number}`)
+    const literal = `mutation { incrementBy(name: "c", delta: ${number}) { value } }`
+    for (const text of [body, JSON.stringify({ query: literal })]) {
+      const [error] = (await post(text)).body.errors ?? []
+      expect(error?.extensions.code).toBe('BAD_USER_INPUT')
+    }
+    expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+  },
+)
+
+it.each([
+  '{"a":"1.00000000000000000001","b":[1.5]}',
+  '{"a":"\\\\","b":"\\" 1.00000000000000000001","c":0.5}',
+  '[0.0, -0.00, 0e5, 1e300, 12.5, 100e-2]',
+  '{"a": "no end: 1.00000000000000000001',
+])('finds no number in %s that would be rounded', (json) => {
+  expect(roundedNumber(json)).toBeUndefined()
+})
+
+it('looks for rounded numbers in a body of any form in time that grows with its length', () => {
+  const length = 1_000_000
+  for (const json of [
+    `{"a":0.5,"b":"${'\\"'.repeat(length / 2)}`,
+    `{"a":0.5,"b":${'"'.repeat(length)}`,
+    `{"a":0.${'0'.repeat(length)}1}`,
+    `{"a":${'1'.repeat(length)}}`,
+    `{"a":0.5,"b":${'1'.repeat(length)}x`,
+    `[${'1.5,'.repeat(length / 4)}`,
+  ]) {
+    const before = process.cpuUsage()
+    roundedNumber(json)
+    const { user } = process.cpuUsage(before)
+    // What grows with the square of the length takes minutes.
+    expect(user / 1000).toBeLessThan(5_000)
+  }
+})
 
 it.each(['5', ''])('says of the text %j that it must be a number', async (d) => {
   const { send } = await startService()

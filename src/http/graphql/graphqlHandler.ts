@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
+import { roundedNumber } from '../../core/jsonNumbers.ts'
 import { operationTrace, type RequestWork, requestTrace, traced } from '../../core/traces.ts'
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
@@ -10,7 +11,14 @@ import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
 import { EVENT_STREAM } from '../live/events.ts'
 import { createAnswer } from './answer.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'
-import { isUsualJson, paramsIn, paramsInAddress, RESPONSE_TYPE, typeFor } from './parameters.ts'
+import {
+  isUsualJson,
+  paramsIn,
+  paramsInAddress,
+  RESPONSE_TYPE,
+  roundingError,
+  typeFor,
+} from './parameters.ts'
 import { ID_HEADER, RequestNote } from './requestNote.ts'
 import type { Api } from './yoga.ts'
 
@@ -79,22 +87,22 @@ export function createGraphqlHandler({
       throw error
     }
     const { accept } = request.headers
-    if (request.method === 'GET' && accept === EVENT_STREAM) {
-      if (!hasMemoryFor(request.url ?? '')) return reject(overloaded())
-      const params = paramsInAddress(request)
-      return params instanceof HttpError
-        ? reject(params)
-        : answer({ params, request, response, headers, access, note, type: RESPONSE_TYPE })
-    }
     if (request.method !== 'POST') {
       if (!hasMemoryFor(request.url ?? '')) return reject(overloaded())
+      const params = paramsInAddress(request)
+      if (params instanceof HttpError) return reject(params, typeFor(accept))
+      if (request.method === 'GET' && accept === EVENT_STREAM)
+        return answer({ params, request, response, headers, access, note, type: RESPONSE_TYPE })
       return passOn()
     }
     const type = typeFor(accept)
     const body = await readBody(request, access.caller.grants.length > 0)
     if (body === undefined) return
     if (body instanceof HttpError) return reject(body, type)
-    const params = isUsualJson(request) ? paramsIn(body) : undefined
+    const text = body.toString('utf8')
+    const rounded = roundedNumber(text)
+    if (rounded !== undefined) return reject(roundingError(rounded), type)
+    const params = isUsualJson(request) ? paramsIn(text) : undefined
     if (!hasMemoryFor(typeof params?.query === 'string' ? params.query : body)) {
       return reject(overloaded(), type)
     }

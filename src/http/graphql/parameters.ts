@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { GraphQLParams } from 'graphql-yoga'
+import { roundedNumber } from '../../core/jsonNumbers.ts'
 import { HttpError } from '../connections/httpError.ts'
 import { EVENT_STREAM } from '../live/events.ts'
 
@@ -22,6 +23,9 @@ const responseTypes = new Map<string | undefined, JsonType>([
 /** How clients declare a body of JSON; Yoga reads all others. */
 const USUAL_JSON = /^application\/json(; ?charset=utf-8)?$/i
 
+/** Maximum characters of a number in a message. */
+const MAX_SHOWN = 50
+
 /** Whether the body of a request is read here. */
 export function isUsualJson({ headers }: IncomingMessage): boolean {
   return USUAL_JSON.test(headers['content-type'] ?? '')
@@ -32,6 +36,13 @@ export function typeFor(accept: string | undefined): JsonType | undefined {
   const found = responseTypes.get(accept)
   if (found || !accept?.includes(EVENT_STREAM)) return found
   return accept.includes(JSON_TYPE) && !accept.includes(RESPONSE_TYPE) ? JSON_TYPE : RESPONSE_TYPE
+}
+
+/** The error for a number that would silently become another one. */
+export function roundingError(number: string): HttpError {
+  const shown = number.length > MAX_SHOWN ? `${number.slice(0, MAX_SHOWN)}…` : number
+  const message = `The number ${shown} is not an integer, and would be rounded to ${Number(number)}.`
+  return new HttpError(400, 'BAD_USER_INPUT', message)
 }
 
 /** The parameters in the address of a request. */
@@ -47,13 +58,14 @@ export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | 
       return new HttpError(400, 'BAD_REQUEST', `The parameter ${name} is not valid JSON.`)
     }
   }
-  return params
+  const rounded = roundedNumber(given.get('variables') ?? '')
+  return rounded === undefined ? params : roundingError(rounded)
 }
 
 /** The parameters of a request; undefined if its body isn't a JSON object. */
-export function paramsIn(body: Buffer): GraphQLParams | undefined {
+export function paramsIn(body: string): GraphQLParams | undefined {
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'))
+    const value: unknown = JSON.parse(body)
     return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : undefined
   } catch {
     // Yoga reports the error.
