@@ -91,6 +91,10 @@ it.each([
     'Line 2: value: Invalid input: expected int, received number.',
   ],
   [
+    fileWith([counterLine('a', 1)]).replace('"value":1', '"value":9007199254740990.6'),
+    'Line 2: 9007199254740990.6 is not an integer.',
+  ],
+  [
     fileWith([counterLine('a', 1), counterLine('b', 1)]).replace('"name":"b"', '"name":""'),
     'Line 3: name: must not be empty.',
   ],

@@ -1,5 +1,9 @@
+import { roundedNumber } from '../../../core/jsonNumbers.ts'
 import { FORMAT_VERSION, type Placed } from '../../../core/transfer/entries.ts'
 import { end, entryIn, header } from './jsonl.ts'
+
+/** Maximum characters of a number in a message. */
+const MAX_SHOWN = 40
 
 /**
  * The entries of an export in JSON Lines.
@@ -43,6 +47,9 @@ export async function instantOf(lines: AsyncIterable<{ line: number; text: strin
 }
 
 function parsed(text: string, line: number): unknown {
+  const rounded = roundedNumber(text)
+  if (rounded !== undefined)
+    throw new Error(`Line ${line}: ${rounded.slice(0, MAX_SHOWN)} is not an integer.`)
   try {
     return JSON.parse(text)
   } catch (cause) {
