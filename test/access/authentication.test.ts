@@ -4,6 +4,7 @@ import type { ApiKeyStore } from '../../src/core/access/apiKey.ts'
 import { openApiKeys } from '../../src/core/access/apiKeys.ts'
 import { EVERYTHING } from '../../src/core/access/grants.ts'
 import { createSecret, isSecret, prefixOf } from '../../src/core/access/secret.ts'
+import { unavailable } from '../../src/core/errors.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/keys.ts'
 import { openTestStore } from '../support/nth.ts'
@@ -309,6 +310,29 @@ it('reads keys by one statement at a time, of at most 500, in order of arrival',
   }
   expect(new Set(await Promise.all(found))).toEqual(new Set([undefined]))
   expect(reads).toHaveLength(0)
+})
+
+it('fails all look-ups that wait when the database cannot be read, and tries it again for the next', async () => {
+  const store = openTestStore(await freshDatabase())
+  onTestFinished(store.close)
+  let isAway = true
+  let reads = 0
+  const keys = openTestKeys({
+    ...store.apiKeys,
+    async read(hashes) {
+      reads += 1
+      if (!isAway) return store.apiKeys.read(hashes)
+      await new Promise(setImmediate)
+      throw unavailable('The database is unreachable.')
+    },
+  })
+  const { secret, key } = await keys.create(KEY_OPTIONS)
+  const found = await Promise.allSettled(Array.from({ length: 1200 }, () => keys.find(secret, key.hash)))
+  expect(new Set(found.map(({ status }) => status))).toEqual(new Set(['rejected']))
+  // Each further one would make its callers wait until the time limit once more.
+  expect(reads).toBe(1)
+  isAway = false
+  expect(await keys.find(secret, key.hash)).toEqual(key)
 })
 
 it('reads a key again that it did not find, as it may have been restored since', async () => {
