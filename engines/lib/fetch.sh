@@ -1,7 +1,7 @@
 # Debian's packages of an engine, downloaded by apt with directories of its own and unpacked: nothing is installed.
 # One folder for each server and suite holds them, and is used as it is until somebody removes it.
 
-cache=${NTH_ENGINES_DIR:-$(dirname "$(dirname "$lib")")/.nth/engines}
+cache=${ENGINES_DIR:-$(dirname "$(dirname "$lib")")/.nth/engines}
 programs=$cache/$server-$suite
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 

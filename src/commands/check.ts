@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import type { Finding } from '../mysql/startup/finding.ts'
 import { inspect } from '../mysql/startup/inspect.ts'
-import { readConfig } from '../process/config.ts'
+import { ignoredVariables, readConfig } from '../process/config.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
 import { withHosts } from './database.ts'
 
@@ -17,8 +17,11 @@ export async function run(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { help: { type: 'boolean', short: 'h' } } })
   if (values.help) return void process.stdout.write(USAGE)
   // Throws an error with a line for each invalid variable.
-  const { workers, writeTimeoutMs } = readConfig()
+  const config = readConfig()
+  const { workers, writeTimeoutMs } = config
   report({ subject: 'configuration', level: 'ok', message: 'all variables are valid' })
+  const ignored = ignoredVariables(config)
+  if (ignored) report({ subject: 'variables', level: 'warning', message: ignored })
   const fewFiles = openFilesWarning()
   if (fewFiles) report({ subject: 'open files', level: 'warning', message: fewFiles })
   await withHosts(async (hosts) => {

@@ -107,14 +107,60 @@ function exposed(host: string): string {
   return `is ${host}, where other machines can reach this server: set NTH_ADMIN_KEY to a secret of at least ${MIN_ADMIN_KEY} characters (openssl rand -hex 32), with which you create keys for callers; or set NTH_ANONYMOUS to what everyone may do, such as READ`
 }
 
-/** Reads the configuration. An empty variable counts as unset. Throws an error with a line for each invalid one. */
+/**
+ * Reads the configuration. An empty variable counts as unset. Throws an error with a line for each one that is invalid or
+ * unknown: with a misspelt NTH_ADMIN_KEY, the server would be open to everyone on the machine.
+ */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
-  const set = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
+  const entries = Object.entries(environment).filter(([, value]) => value !== '')
+  const ignored = entries.filter(isFromKubernetes).map(([name]) => name)
+  const set = Object.fromEntries(entries.filter(([name]) => !ignored.includes(name)))
+  const unknown = Object.keys(set).filter(
+    (name) => /^nth_/i.test(name) && !Object.hasOwn(variables.shape, name),
+  )
   const parsed = config.safeParse(set)
-  // `path` is where installed programs are found.
-  if (parsed.success) return { ...parsed.data, path: environment.PATH ?? '' }
-  const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}.`)
-  throw new Error(lines.join('\n'))
+  // `path` is where installed programs are found, `ignored` the variables that are none of Nth's.
+  if (parsed.success && unknown.length === 0) return { ...parsed.data, path: environment.PATH ?? '', ignored }
+  const invalid = parsed.error?.issues ?? []
+  const lines = invalid.map(({ path, message }) => `${path.join('.')} ${message}.`)
+  throw new Error([...unknown.map(describeUnknown), ...lines].join('\n'))
+}
+
+/**
+ * Whether Kubernetes has set a variable, for a Service called `nth` or `nth-…`: NTH_SERVICE_HOST, NTH_SERVICE_PORT_HTTP,
+ * NTH_PORT_80_TCP_ADDR; and NTH_METRICS_PORT, which is Nth's own too: then its value is a URL such as tcp://10.0.0.1:80.
+ */
+function isFromKubernetes([name, value = '']: [string, string | undefined]): boolean {
+  const isLink =
+    /^NTH_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/.test(name)
+  return isLink || (/^NTH_(\w+_)?PORT$/.test(name) && /^(tcp|udp|sctp):\/\//.test(value))
+}
+
+/** Says which variables Kubernetes has set; undefined: none. */
+export function ignoredVariables({ ignored }: Pick<Config, 'ignored'>): string | undefined {
+  if (ignored.length === 0) return undefined
+  return `Ignored, as Kubernetes sets them for Services called nth or nth-…: ${ignored.join(', ')}. To avoid this, set enableServiceLinks: false in the pod.`
+}
+
+function describeUnknown(name: string): string {
+  const nearest = Object.keys(variables.shape)
+    .map((known) => ({ known, distance: distanceBetween(name.toUpperCase(), known) }))
+    .reduce((least, next) => (next.distance < least.distance ? next : least))
+  return `${name} is unknown; the nearest variable is ${nearest.known}. nth start --help lists all.`
+}
+
+/** How many characters must be inserted, deleted or replaced to make one text of another (Levenshtein). */
+function distanceBetween(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [index, character] of [...from].entries()) {
+    const next = [index + 1]
+    for (const [column, other] of [...to].entries()) {
+      const [left = 0, above = 0, diagonal = 0] = [next[column], row[column + 1], row[column]]
+      next.push(Math.min(left + 1, above + 1, diagonal + (character === other ? 0 : 1)))
+    }
+    row = next
+  }
+  return row.at(-1) ?? 0
 }
 
 /** Reads the configuration of a command that uses the database, but doesn't listen. */

@@ -3,6 +3,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/process/config.ts'
+import { freshDatabase, urlOf } from '../support/database.ts'
+import { startNth, temporaryDirectory } from '../support/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -13,8 +15,13 @@ interface Ended {
 }
 
 function run(...args: string[]): Promise<Ended> {
+  return runWith({}, ...args)
+}
+
+function runWith(environment: Record<string, string>, ...args: string[]): Promise<Ended> {
+  const options = { cwd: ROOT, env: { PATH: process.env.PATH, HOME: process.env.HOME, ...environment } }
   return new Promise((resolve) => {
-    execFile(process.execPath, ['dist/main.js', ...args], { cwd: ROOT }, (error, output, errors) => {
+    execFile(process.execPath, ['dist/main.js', ...args], options, (error, output, errors) => {
       resolve({ code: typeof error?.code === 'number' ? error.code : 0, output, errors })
     })
   })
@@ -57,3 +64,72 @@ it.each([['serve'], ['constructor'], ['--port'], ['start', '--port'], ['start', 
     expect(errors.trim().split('\n')).toHaveLength(1)
   },
 )
+
+it.each([
+  ['start'],
+  ['check'],
+  ['keys', 'list'],
+  ['export'],
+  ['import', 'x.jsonl'],
+  ['backup', 'DIRECTORY'],
+  ['restore', '--advance', '5'],
+])('refuses a misspelt variable: %s', async (...args) => {
+  const words = await Promise.all(args.map((word) => (word === 'DIRECTORY' ? temporaryDirectory() : word)))
+  const { code, errors } = await runWith({ NTH_ADMINKEY: 'x'.repeat(32), DATABASE_URL: NOWHERE }, ...words)
+  expect([code, errors]).toEqual([1, `${unknown('NTH_ADMINKEY', 'NTH_ADMIN_KEY')}\n`])
+})
+
+const NOWHERE = 'mysql://root@127.0.0.1:1/nth'
+
+const unknown = (name: string, nearest: string) =>
+  `${name} is unknown; the nearest variable is ${nearest}. nth start --help lists all.`
+
+it.each([
+  ['NTH_ADMIN_KYE', 'NTH_ADMIN_KEY'],
+  ['nth_admin_key', 'NTH_ADMIN_KEY'],
+  ['NTH_ANONYMUS', 'NTH_ANONYMOUS'],
+  ['NTH_METRIC_PORT', 'NTH_METRICS_PORT'],
+  ['NTH_WORKERS', 'WORKERS'],
+  ['NTH_PORT', 'PORT'],
+  ['NTH_DATABASE_URL', 'DATABASE_URL'],
+])('says which variable is nearest to %s: %s', (name, nearest) => {
+  expect(() => readConfig({ [name]: '1' })).toThrow(unknown(name, nearest))
+  // Compose files set variables that are left out like this.
+  expect(readConfig({ [name]: '' })).toEqual(readConfig({}))
+})
+
+it('names all that is wrong at once', () => {
+  const wrong = () => readConfig({ NTH_ADMINKEY: 'x', NTH_MAX_PENDING: 'many' })
+  expect(wrong).toThrow(/^NTH_ADMINKEY is unknown.*\nNTH_MAX_PENDING must be a whole number/)
+})
+
+/** What Kubernetes sets for Services called nth, nth-metrics and nth-database. */
+const LINKS = {
+  NTH_SERVICE_HOST: '10.0.0.1',
+  NTH_SERVICE_PORT: '80',
+  NTH_SERVICE_PORT_HTTP: '80',
+  NTH_PORT: 'tcp://10.0.0.1:80',
+  NTH_PORT_80_TCP: 'tcp://10.0.0.1:80',
+  NTH_PORT_80_TCP_PROTO: 'tcp',
+  NTH_PORT_80_TCP_PORT: '80',
+  NTH_PORT_80_TCP_ADDR: '10.0.0.1',
+  NTH_METRICS_SERVICE_HOST: '10.0.0.2',
+  NTH_METRICS_PORT: 'tcp://10.0.0.2:9464',
+  NTH_DATABASE_PORT: 'udp://10.0.0.3:53',
+  NTH_DATABASE_PORT_53_UDP_ADDR: '10.0.0.3',
+}
+
+it('ignores what Kubernetes sets for Services of similar names, and says so', async () => {
+  expect(readConfig(LINKS)).toEqual({ ...readConfig({}), ignored: Object.keys(LINKS) })
+  expect(readConfig({ ...LINKS, NTH_METRICS_PORT: '9464' }).metricsPort).toBe(9464)
+  const said = `Ignored, as Kubernetes sets them for Services called nth or nth-…: ${Object.keys(LINKS).join(', ')}.`
+  const environment = { DATABASE_URL: urlOf(await freshDatabase()), ...LINKS }
+  expect((await runWith(environment, 'check')).output).toContain(said)
+  const nth = await startNth({ ...environment, WORKERS: '2' })
+  expect(nth.errors().split(said)).toHaveLength(2)
+})
+
+it('ignores no variable because of its value alone', () => {
+  expect(() => readConfig({ NTH_ADMIN_KEY: 'tcp://short' })).toThrow(/^NTH_ADMIN_KEY must be at least 32/)
+  expect(() => readConfig({ NTH_ADMINKEY: 'tcp://10.0.0.1:80' })).toThrow('NTH_ADMINKEY is unknown')
+})

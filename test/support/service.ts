@@ -45,6 +45,7 @@ export async function startService(
       drainDelayMs: 0,
       shutdownTimeoutMs: 20_000,
       path: '',
+      ignored: [],
       ...settings,
     },
     say: () => undefined,
