@@ -1,5 +1,8 @@
+import { isAllowed } from './core/access/caller.ts'
 import { openNth } from './core/nth.ts'
+import { callerWithoutCredentials } from './http/access/authentication.ts'
 import { isUnprotected } from './http/access/settings.ts'
+import { isLoopback } from './http/connections/access.ts'
 import { openMetricsServer, type ReadMetrics } from './http/metricsPage.ts'
 import { listen } from './http/server.ts'
 import { createAggregate, withWorker } from './metrics/aggregate.ts'
@@ -13,6 +16,7 @@ import { hasRoom } from './mysql/privateServer/room.ts'
 import { migrate } from './mysql/startup/migrate.ts'
 import { untilReady } from './mysql/startup/ready.ts'
 import { openStore } from './mysql/store.ts'
+import { advise, probe } from './process/address.ts'
 import type { Config } from './process/config.ts'
 import { version } from './process/version.ts'
 import { openWorkers } from './process/workers.ts'
@@ -20,6 +24,8 @@ import { openTracing } from './tracing/tracing.ts'
 
 export interface ServerOptions {
   config: Config
+  /** The database, which is ready: the configured one, or the private one. */
+  targets: Targets
   /** Called with the beginning and the end of outages, and which database server is used, as sentences. */
   warn: (message: string) => void
   /** Called with unexpected errors, with their cause. */
@@ -30,7 +36,7 @@ export interface ServerOptions {
   runsJobs?: boolean
 }
 
-interface AppOptions extends ServerOptions {
+interface AppOptions extends Omit<ServerOptions, 'targets'> {
   /** Called with the progress of the start and notices for the operator, as sentences. */
   say: (message: string) => void
   /** Aborts the startup. */
@@ -41,95 +47,96 @@ export type App = Awaited<ReturnType<typeof startApp>>
 
 type Closer = () => Promise<void>
 
-/** Starts everything, first what can fail for external reasons. If a step fails, what was opened is closed. */
+/**
+ * Starts everything, first what can fail for external reasons, and listens last, when it can serve. If a step fails, what
+ * was opened is closed.
+ */
 export async function startApp(options: AppOptions) {
-  const { config, say, signal } = options
-  const { workers } = config
+  const { say, signal } = options
+  const { dataDir, host, port, workers, metricsHost, metricsPort, access } = options.config
   const closers: Closer[] = []
   /** Shuts everything down in order, the database last. */
   const close = () => closeAll(closers)
+  const onAddress = advise('HOST', 'PORT')
+  const onMetricsAddress = advise('NTH_METRICS_HOST', 'NTH_METRICS_PORT')
   try {
-    if (!config.targets) closers.push(await holdDirectory(config.dataDir))
-    const front = workers > 1 ? await openWorkers(config, say) : await openServer(options)
-    closers.push(front.close)
-    if (config.metricsPort !== undefined) {
-      const { close, port } = await openMetricsServer(
-        config.metricsHost,
-        config.metricsPort,
-        front.readMetrics,
-      )
-      closers.push(close)
-      say(`Metrics: http://${config.metricsHost}:${port}/metrics`)
-    }
-
+    if (!options.config.targets) closers.push(await holdDirectory(dataDir))
+    const { address } = await probe(host, port).catch(onAddress)
+    if (metricsPort !== undefined) await probe(metricsHost, metricsPort).catch(onMetricsAddress)
     const { targets, target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
-    front.migrate()
     await migrate(target)
-
-    // It was opened first, so it would be closed last. Once it serves, it must be closed before the database.
-    closers.push(front.close)
-    await front.serve(targets)
     signal.throwIfAborted()
-    if (isUnprotected(config.access)) say(OPEN)
+
+    // By the address that was checked: a name can stand for several.
+    const config = { ...options.config, host: address }
+    const opening =
+      workers > 1 ? openWorkers(config, targets, say) : openServer({ ...options, config, targets })
+    const front = await opening.catch(onAddress)
+    closers.push(front.close)
+    if (metricsPort !== undefined) {
+      const opening = openMetricsServer(metricsHost, metricsPort, front.readMetrics)
+      const { close, port } = await opening.catch(onMetricsAddress)
+      closers.push(close)
+      say(`Metrics: http://${metricsHost}:${port}/metrics`)
+    }
+    signal.throwIfAborted()
+    if (isUnprotected(access)) say(OPEN)
+    /** Whether callers without credentials may count. */
+    const isOpen = isAllowed(callerWithoutCredentials(access, isLoopback(address)), 'ADD')
     /** `data` is where the data is, for display. `drain` fails `/ready`, so that proxies use other processes. */
-    return { url: front.url, workers, data, drain: front.drain, close }
+    return { url: front.url, workers, data, isOpen, drain: front.drain, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-/** Opens the HTTP server of this process, which listens from the start, and serves once it has a database. */
-export async function openServer({ config, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
+/** Opens what serves in this process, on a database that is ready; it listens last. */
+export async function openServer({ config, targets, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
+  const { writeTimeoutMs, maxPending, keyTtlMs } = config
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
   const readOwn = async () => createAggregate().text([withWorker(await metrics.read(), 1)])
-  const server = await listen({ ...config, drainMs: config.shutdownTimeoutMs / 2, version, warn })
-  const closers: Closer[] = []
-
-  async function serve(targets: Targets): Promise<void> {
-    const { writeTimeoutMs, maxPending, keyTtlMs } = config
-    const store = openStore(targets, {
-      acceptsLostCommits: config.acceptsLostCommits,
-      eventualReads: config.eventualReads,
-      say: warn,
-      timeLimitMs: writeTimeoutMs,
-      maxPending,
-      keyTtlMs,
-      runsJobs,
-      hasRoom: config.targets ? undefined : () => hasRoom(config.dataDir),
+  const store = openStore(targets, {
+    acceptsLostCommits: config.acceptsLostCommits,
+    eventualReads: config.eventualReads,
+    say: warn,
+    timeLimitMs: writeTimeoutMs,
+    maxPending,
+    keyTtlMs,
+    runsJobs,
+    hasRoom: config.targets ? undefined : () => hasRoom(config.dataDir),
+    onFault,
+    onReachable: (reason) =>
+      warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),
+  })
+  const random = Math.random
+  const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, onFault })
+  const closers: Closer[] = [tracing.close, async () => metrics.close(), store.close, nth.close]
+  /** Accepts no more requests, and waits until those in flight are answered. */
+  const close = () => closeAll(closers)
+  try {
+    const server = await listen({
+      ...config,
+      nth,
+      drainMs: config.shutdownTimeoutMs / 2,
+      version,
+      warn,
       onFault,
-      onReachable: (reason) =>
-        warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),
+      readMetrics: readMetrics ?? readOwn,
     })
-    closers.push(store.close)
-    const random = Math.random
-    const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, onFault })
-    closers.push(nth.close)
+    closers.push(server.close)
     metrics.observe({ nth: nth.state, database: store.state, subscribers: server.subscribers })
-    await server.serve({ nth, onFault, readMetrics: readMetrics ?? readOwn })
-  }
-
-  return {
-    url: server.url,
-    metrics,
-    readMetrics: readOwn,
-    migrate: server.migrate,
-    serve,
-    drain: server.drain,
-
-    /** Accepts no more requests, and waits until those in flight are answered. */
-    async close(): Promise<void> {
-      await closeAll([...closers.splice(0), server.close])
-      metrics.close()
-      await tracing.close()
-    },
+    return { url: server.url, metrics, readMetrics: readOwn, drain: server.drain, close }
+  } catch (error) {
+    await close()
+    throw error
   }
 }
 
 const OPEN =
-  'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with npm run keys.'
+  'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with nth keys.'
 
 async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]) {
   const { targets } = config

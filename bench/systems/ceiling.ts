@@ -7,6 +7,6 @@ const { keepRequestsYoung } = await built<typeof import('../../src/process/heap.
 const { listen } = await built<typeof import('../../src/http/server.ts')>('http/server.js')
 
 keepRequestsYoung()
-const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [] })
-await server.serve({ nth: openMemoryNth(), onFault: console.error })
+const nth = openMemoryNth()
+const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, onFault: console.error })
 announce(server.url)

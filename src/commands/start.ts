@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
-import { type Config, readConfig } from '../process/config.ts'
+import { type Config, ignoredVariables, readConfig } from '../process/config.ts'
 import { keepRequestsYoung } from '../process/heap.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
 import { version } from '../process/version.ts'
@@ -62,22 +62,18 @@ async function start(): Promise<App> {
   const operatorLog = await openOperatorLog(config)
   const warning = openFilesWarning()
   if (warning) operatorLog.warn(warning)
+  const ignored = ignoredVariables(config)
+  if (ignored) operatorLog.warn(ignored)
   // Imported now: it takes a second, which a mistake in the configuration need not wait for.
   const { startApp } = await import('../app.ts')
   return startApp({ ...operatorLog, say: console.log, config, signal: ending.signal })
 }
 
-/** Reports why the start failed, with advice on system errors. */
+/** Reports why the start failed. */
 function reportFailure(error: unknown): void {
   if (ending.signal.aborted) return
   process.exitCode = 1
-  const { code, message, syscall = '' } = error as NodeJS.ErrnoException
-  if (code === 'EADDRINUSE') {
-    console.error(`${message}: the port is in use. Choose another with PORT, or 0 for any free port.`)
-  } else {
-    const isAddress = ['listen', 'bind', 'getaddrinfo'].includes(syscall)
-    console.error(isAddress ? `${message}. Choose another HOST or PORT.` : message)
-  }
+  console.error((error as Error).message)
 }
 
 /** Time in which a second signal counts as the first: npm forwards a Ctrl-C that the process also received itself. */
@@ -94,7 +90,10 @@ function onSignal(): void {
   }
 }
 
-function greeting({ url, workers, data }: App): string {
+function greeting({ url, workers, data, isOpen }: App): string {
+  const { adminKey } = readConfig().access
+  const key = adminKey ? '"authorization: Bearer $NTH_ADMIN_KEY"' : "'authorization: Bearer nth_…'"
+  const source = isOpen || adminKey ? '' : ' with a key of nth keys create --label hello --allow ADD'
   return `
 Nth is running.
   GraphQL   ${url}/graphql
@@ -102,7 +101,7 @@ Nth is running.
   Shop      ${url}/
   Data      ${data}${workers > 1 ? `\n  Workers   ${workers} processes` : ''}
 
-Try it:
-  curl ${url}/graphql -H 'content-type: application/json' -d '{"query":"mutation { increment(name: \\"hello\\") { value } }"}'
+Try it${source}:
+  curl ${url}/graphql -H 'content-type: application/json'${isOpen ? '' : ` -H ${key}`} -d '{"query":"mutation { increment(name: \\"hello\\") { value } }"}'
 `
 }

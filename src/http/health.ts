@@ -1,10 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { HttpError, NOT_CACHED, sendError, serviceUnavailable } from './connections/httpError.ts'
 
-/** Why a process is not ready for requests. */
+/** Why a process is not ready for requests, although its database can be used. */
 export const NOT_READY = {
-  starting: 'Nth is starting: its database is not reachable yet.',
-  migrating: 'Nth is starting: its tables are being created or migrated.',
   draining: 'Nth is shutting down.',
   full: 'Nth refuses requests: those in flight use all memory that they may.',
 } as const
@@ -44,7 +42,7 @@ export function createHealth({ version, notReady, checkDatabase }: HealthOptions
     if (reason !== undefined) return reason
     return checkOnce().then(
       () => notReady(),
-      (error: Error) => error.message,
+      (error: Error) => notReady() ?? error.message,
     )
   }
 

@@ -22,7 +22,7 @@ import { HttpError, sendError, serviceUnavailable } from './connections/httpErro
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { createHealth, NOT_READY } from './health.ts'
-import { type LiveQueries, openLiveQueries } from './live/liveQueries.ts'
+import { openLiveQueries } from './live/liveQueries.ts'
 import { createMetricsPage, type ReadMetrics } from './metricsPage.ts'
 import { readPages } from './pages/pages.ts'
 import { createRouter } from './routes.ts'
@@ -40,7 +40,8 @@ const REQUESTS_SHARE = 1 / 2
 const STREAMS_SHARE = 1 / 4
 const UNREAD_SHARE = 1 / 8
 
-export interface ListenOptions {
+export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'onFault'> {
+  /** An IP address: whether it is that of loopback decides who may call. */
   host: string
   port: number
   /** Origins whose pages may call, besides this machine's own on a loopback server. */
@@ -69,9 +70,14 @@ export interface ListenOptions {
   version?: string
   /** Called with messages for an operator. */
   warn?: (message: string) => void
+  /** Returns what `/metrics` shows. */
+  readMetrics?: ReadMetrics
 }
 
-/** Opens a server that rejects requests until `serve` is called. Throws the system's error if it can't listen. */
+/**
+ * Opens the server. It listens last, when it can answer: until then, the system refuses connections, and proxies take
+ * another process at once. Throws the system's error if it can't listen.
+ */
 export async function listen({
   host,
   port,
@@ -90,7 +96,11 @@ export async function listen({
   heapBytes = getHeapStatistics().heap_size_limit,
   version = '',
   warn = () => undefined,
+  readMetrics = async () => '',
+  nth,
+  onFault,
 }: ListenOptions) {
+  const pages = await readPages(nth)
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -100,19 +110,12 @@ export async function listen({
   })
   // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
-  let bound: AddressInfo | undefined
-  // Kept, as a server that is closing has no address. It is bound to a port, not to the path of a socket.
-  const address = () => (bound ??= server.address() as AddressInfo)
-  const onLoopback = () => isLoopback(address().address)
-  let liveQueries: LiveQueries | undefined
-  let handle = rejectWith('Nth is starting; try again in a moment.')
-  let onFault: ApiOptions['onFault'] = () => undefined
-  let notReady: string | undefined = NOT_READY.starting
-  let checkDatabase: () => Promise<void> = async () => undefined
+  const onLoopback = isLoopback(host)
+  let isDraining = false
   const handleHealth = createHealth({
     version,
-    notReady: () => notReady ?? (isFull() ? NOT_READY.full : undefined),
-    checkDatabase: () => checkDatabase(),
+    notReady: () => (isDraining ? NOT_READY.draining : isFull() ? NOT_READY.full : undefined),
+    checkDatabase: nth.checkDatabase,
   })
   const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
   const corsHeaders = createCors(isAllowedOrigin, warn)
@@ -132,11 +135,31 @@ export async function listen({
       if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
       return handle(request, response, headers, credential)
     },
-    onFault: (error) => onFault(error),
+    onFault,
   })
   const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
+  const { tokens: issuer } = access
+  const isHostChecked = onLoopback && !allowedOrigins.includes('*')
+  const authenticate = createAuthentication({
+    settings: access,
+    apiKeys: nth.apiKeys,
+    tokens: issuer && createTokens(issuer),
+    onLoopback,
+    isHostChecked,
+    isAllowedOrigin,
+    limitedClientOf,
+  })
+  const maxStreamBytes = heapBytes * STREAMS_SHARE
+  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes: maxStreamBytes, heartbeatMs, onFault })
+  const api = createApi({ nth, onFault, liveQueries, reserve })
+  const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
+  const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
+  const metrics = createMetricsPage(authenticate, readMetrics)
+  const checkHost = createHostCheck(allowedOrigins, access.publicOrigin, isHostChecked)
+  let handle = createRouter({ pages, checkHost, graphql, metrics, isReadable })
+
   function drain(): void {
-    notReady = NOT_READY.draining
+    isDraining = true
     endWithAnswers()
   }
 
@@ -147,43 +170,11 @@ export async function listen({
   })
 
   return {
-    /** Where it can be reached: `http://127.0.0.1:4000`. */
-    url: urlOf(address()),
-
-    /** Its database is reachable, and being migrated. */
-    migrate(): void {
-      notReady = NOT_READY.migrating
-    },
+    /** Where it can be reached: `http://127.0.0.1:4000`. It is bound to a port, not to the path of a socket. */
+    url: urlOf(server.address() as AddressInfo),
 
     /** Its open subscriptions. */
-    subscribers: () => liveQueries?.size ?? 0,
-
-    async serve(options: ApiOptions & { readMetrics?: ReadMetrics }): Promise<void> {
-      const pages = await readPages(options.nth)
-      onFault = options.onFault
-      const { tokens: issuer } = access
-      const isHostChecked = onLoopback() && !allowedOrigins.includes('*')
-      const authenticate = createAuthentication({
-        settings: access,
-        apiKeys: options.nth.apiKeys,
-        tokens: issuer && createTokens(issuer),
-        onLoopback: onLoopback(),
-        isHostChecked,
-        isAllowedOrigin,
-        limitedClientOf,
-      })
-      const maxBytes = heapBytes * STREAMS_SHARE
-      liveQueries = openLiveQueries(options.nth, { maxStreams, maxBytes, heartbeatMs, onFault })
-      const api = createApi({ ...options, liveQueries, reserve })
-      const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
-      const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback()), 'READ')
-      const { readMetrics = async () => '' } = options
-      const metrics = createMetricsPage(authenticate, readMetrics)
-      const checkHost = createHostCheck(allowedOrigins, access.publicOrigin, isHostChecked)
-      handle = createRouter({ pages, checkHost, graphql, metrics, isReadable })
-      checkDatabase = options.nth.checkDatabase
-      if (notReady !== NOT_READY.draining) notReady = undefined
-    },
+    subscribers: () => liveQueries.size,
 
     /** Reports that it isn't ready, but still answers requests: until proxies and clients have noticed. */
     drain,
@@ -192,7 +183,7 @@ export async function listen({
     async close(): Promise<void> {
       drain()
       handle = rejectWith('Nth is shutting down; try again in a moment.')
-      liveQueries?.close()
+      liveQueries.close()
       const closed = new Promise((resolve) => server.close(resolve))
       const idleCheck = setInterval(() => {
         server.closeIdleConnections()

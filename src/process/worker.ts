@@ -5,7 +5,7 @@ import type { Command, Report } from './workerProcess.ts'
 const REPORT_EVERY_MS = 1000
 
 /** Serves as one of several processes until the primary orders it to end. If the primary dies, node:cluster ends it. */
-export async function runWorker(options: ServerOptions): Promise<void> {
+export async function runWorker(options: Omit<ServerOptions, 'targets' | 'readMetrics'>): Promise<void> {
   // A Ctrl-C in a terminal reaches the whole process group. A worker ignores it, and ends on the primary's command.
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
   let server: Awaited<ReturnType<typeof openServer>> | undefined
@@ -27,18 +27,17 @@ export async function runWorker(options: ServerOptions): Promise<void> {
   async function execute(command: Command): Promise<void> {
     switch (command.to) {
       case 'serve':
-        await server?.serve(command.targets)
-        if (server) await report({ state: 'serving', url: server.url })
-        return
+        server = await openServer({ ...options, targets: command.targets, readMetrics })
+        setInterval(() => void measure().catch(options.onFault), REPORT_EVERY_MS).unref()
+        return report({ state: 'serving', url: server.url })
       case 'receive metrics':
         asked.get(command.id)?.(command.text)
         asked.delete(command.id)
         return
       case 'measure':
         return measure()
-      case 'migrate':
       case 'drain':
-        return server?.[command.to]()
+        return server?.drain()
       case 'end':
         await server?.close().catch(options.onFault)
         await measure()
@@ -47,13 +46,7 @@ export async function runWorker(options: ServerOptions): Promise<void> {
   }
 
   process.on('message', (command: Command) => void execute(command).catch(reportFailure))
-  try {
-    server = await openServer({ ...options, readMetrics })
-    setInterval(() => void measure().catch(options.onFault), REPORT_EVERY_MS).unref()
-    await report({ state: 'listening', url: server.url })
-  } catch (error) {
-    reportFailure(error)
-  }
+  await report({ state: 'started' })
 }
 
 /** Reports why the worker can't continue. The primary then ends it. */

@@ -6,7 +6,8 @@ import type { Targets } from '../mysql/connections/target.ts'
 
 /** A message from a worker to the primary. */
 export type Report =
-  | { state: 'listening' | 'serving'; url: string }
+  | { state: 'started' }
+  | { state: 'serving'; url: string }
   | { state: 'measured'; metrics: MetricState[] }
   | { state: 'asks for metrics'; id: number }
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
@@ -15,7 +16,7 @@ export type Report =
 export type Command =
   | { to: 'serve'; targets: Targets }
   | { to: 'receive metrics'; id: number; text: string }
-  | { to: 'migrate' | 'drain' | 'measure' | 'end' }
+  | { to: 'drain' | 'measure' | 'end' }
 
 /** A worker, seen from the primary. */
 export type Worker = ReturnType<typeof forkWorker>
@@ -24,13 +25,15 @@ export type Worker = ReturnType<typeof forkWorker>
 const MEASURED_WITHIN_MS = 1000
 
 /**
- * Forks a worker of this program, with variables in addition to the primary's own.
+ * Forks a worker of this program, with variables in addition to the primary's own, and makes it serve.
  *
+ * @param targets the database
  * @param endedWithinMs time until an ending worker is killed
  * @param readMetrics returns the metrics of all workers
  */
 export function forkWorker(
   environment: Record<string, string>,
+  targets: Targets,
   endedWithinMs: number,
   readMetrics: () => Promise<string>,
 ) {
@@ -43,6 +46,8 @@ export function forkWorker(
   let onMeasured: () => void = () => undefined
   worker.on('message', (report: Report) => {
     if (report.state === 'failed') failure = report.message
+    // Before that it wouldn't receive it.
+    if (report.state === 'started') send({ to: 'serve', targets })
     if (report.state === 'asks for metrics') void sendMetrics(report.id)
     if (report.state !== 'measured') return
     metrics = report.metrics
@@ -54,16 +59,14 @@ export function forkWorker(
     worker.on('error', (error) => pid === undefined && resolve(`it could not be started: ${error.message}`))
   })
 
-  /** Waits until it reports a state, and returns its URL. Rejects if it fails or ends first. */
-  function reported(state: 'listening' | 'serving'): Promise<string> {
-    return new Promise((resolve, reject) => {
-      worker.on('message', (report: Report) => {
-        if (report.state === 'failed') reject(Object.assign(new Error(report.message), report))
-        else if (report.state === state) resolve(report.url)
-      })
-      ended.then((reason) => reject(new Error(`Worker ${pid} ended (${reason}) before it served.`)))
+  /** Resolves with its URL once it serves. Rejects if it fails or ends first. */
+  const serving = new Promise<string>((resolve, reject) => {
+    worker.on('message', (report: Report) => {
+      if (report.state === 'failed') reject(Object.assign(new Error(report.message), report))
+      if (report.state === 'serving') resolve(report.url)
     })
-  }
+    ended.then((reason) => reject(new Error(`Worker ${pid} ended (${reason}) before it served.`)))
+  })
 
   const kill = () => worker.process.kill('SIGKILL')
 
@@ -79,7 +82,7 @@ export function forkWorker(
   return {
     pid,
     ended,
-    reported,
+    serving,
     kill,
     ageMs: () => performance.now() - beganAt,
 
@@ -95,13 +98,8 @@ export function forkWorker(
       await Promise.race([measured, ended, pause(MEASURED_WITHIN_MS, undefined, { ref: false })])
     },
 
-    /** Tells it why it isn't ready. */
-    notReady: (to: 'migrate' | 'drain') => send({ to }),
-
-    async serve(targets: Targets): Promise<void> {
-      send({ to: 'serve', targets })
-      await reported('serving')
-    },
+    /** Makes it report that it isn't ready, though it still answers. */
+    drain: () => send({ to: 'drain' }),
 
     /** Makes it accept no more connections, finish its requests and end. Kills it if it doesn't. */
     async end(): Promise<void> {

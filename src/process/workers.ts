@@ -1,28 +1,29 @@
 import cluster from 'node:cluster'
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
 import { createAggregate, withWorker } from '../metrics/aggregate.ts'
 import type { Targets } from '../mysql/connections/target.ts'
+import { probe } from './address.ts'
 import type { Config } from './config.ts'
 import { forkWorker, type Worker } from './workerProcess.ts'
 
 /**
- * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them listen.
+ * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them serve.
  *
- * States of a worker: forked → listening → serving → ended. If one ends before all serve, the startup fails. From then
+ * States of a worker: forked → started → serving → ended; it listens once it can serve. If one ends before all serve, the startup fails. From then
  * on, each worker that ends by itself is reported to `say` and replaced.
  *
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
-export async function openWorkers(config: Config, say: (message: string) => void) {
+export async function openWorkers(config: Config, targets: Targets, say: (message: string) => void) {
   const { workers: count, host, port, shutdownTimeoutMs } = config
   /** With their numbers. */
   const living = new Map<Worker, number>()
   const aggregate = createAggregate()
   const ending = new AbortController()
-  const environment = { PORT: String(await probe(host, port)) }
+  // Each worker must request the same one, also one that replaces another.
+  const chosen = port === 0 ? (await probe(host, port)).port : port
+  const environment = { HOST: host, PORT: String(chosen) }
   // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 simultaneous ones, two idle workers took
   // 62 and 2, four took 55, 8, 1 and 0 (Node 20, two cores), and connections are long-lived.
   cluster.schedulingPolicy = cluster.SCHED_RR
@@ -35,7 +36,7 @@ export async function openWorkers(config: Config, say: (message: string) => void
   /** @param number from 1; a replacement has that of the worker before it */
   function fork(number: number): Worker {
     // Longer than a closing server waits for requests in flight.
-    const worker = forkWorker(environment, shutdownTimeoutMs * 0.75, readMetrics)
+    const worker = forkWorker(environment, targets, shutdownTimeoutMs * 0.75, readMetrics)
     living.set(worker, number)
     worker.ended.then(() => {
       living.delete(worker)
@@ -52,11 +53,11 @@ export async function openWorkers(config: Config, say: (message: string) => void
     return aggregate.text(present.map(([worker, number]) => withWorker(worker.metrics(), number)))
   }
 
-  const notReady = (reason: 'migrate' | 'drain') => () => {
-    for (const worker of living.keys()) worker.notReady(reason)
+  function drain(): void {
+    for (const worker of living.keys()) worker.drain()
   }
 
-  async function replaceForEver(first: Worker, number: number, targets: Targets): Promise<void> {
+  async function replaceForEver(first: Worker, number: number): Promise<void> {
     let worker = first
     let shortLived = 0
     while (true) {
@@ -71,8 +72,7 @@ export async function openWorkers(config: Config, say: (message: string) => void
       const replacement = fork(number)
       worker = replacement
       // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
-      const serving = replacement.reported('listening').then(() => replacement.serve(targets))
-      serving.catch(() => replacement.end())
+      replacement.serving.catch(() => replacement.end())
     }
   }
 
@@ -84,20 +84,9 @@ export async function openWorkers(config: Config, say: (message: string) => void
 
   try {
     const workers = Array.from({ length: count }, (_, index) => fork(index + 1))
-    const [url = ''] = await Promise.all(workers.map((worker) => worker.reported('listening')))
-    return {
-      url,
-      readMetrics,
-      migrate: notReady('migrate'),
-      drain: notReady('drain'),
-      close,
-
-      /** Until then they respond that Nth is starting. */
-      async serve(targets: Targets): Promise<void> {
-        await Promise.all(workers.map((worker) => worker.serve(targets)))
-        for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1, targets)
-      },
-    }
+    const [url = ''] = await Promise.all(workers.map(({ serving }) => serving))
+    for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1)
+    return { url, readMetrics, drain, close }
   } catch (error) {
     await close()
     throw error
@@ -106,14 +95,3 @@ export async function openWorkers(config: Config, say: (message: string) => void
 
 /** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
 const SOUND_AFTER_MS = 10_000
-
-/** Checks that an address is available before processes are forked, and returns a port that all workers can request. */
-async function probe(host: string, port: number): Promise<number> {
-  const server = createServer().listen(port, host)
-  await once(server, 'listening')
-  // It is bound to a port and an address, not to the path of a socket.
-  const address = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return address.port
-}

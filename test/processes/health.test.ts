@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { expect, it, onTestFinished } from 'vitest'
+import type { Nth } from '../../src/core/nth.ts'
 import { listen } from '../../src/http/server.ts'
 import { version } from '../../src/process/version.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
@@ -38,26 +39,21 @@ it('says that it lives and is ready, to anyone', async () => {
   response.resume()
 })
 
-it('says why it is not ready while it starts and while it shuts down', async () => {
-  const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], version })
+async function openServer(nth: Nth) {
+  const options = { host: '127.0.0.1', port: 0, allowedOrigins: [], version }
+  const server = await listen({ ...options, nth, onFault: () => undefined })
   onTestFinished(server.close)
-  const { url } = server
-  expect(await ask(url, '/ready')).toMatchObject({
-    status: 503,
-    message: expect.stringContaining('database'),
-  })
-  server.migrate()
-  expect(await ask(url, '/ready')).toMatchObject({ status: 503, message: expect.stringContaining('tables') })
-  expect(await ask(url, '/health')).toMatchObject({ status: 'ok' })
-  const nth = openTestNth(await freshDatabase())
-  await server.serve({ nth, onFault: () => undefined })
+  return server
+}
+
+it('is not ready, but still counts, while it shuts down', async () => {
+  const { url, drain } = await openServer(openTestNth(await freshDatabase()))
   expect(await ask(url, '/ready')).toMatchObject({ status: 'ready' })
-  server.drain()
+  drain()
   expect(await ask(url, '/ready')).toMatchObject({
     status: 503,
     message: expect.stringContaining('shutting'),
   })
-  // It still counts.
   const body = JSON.stringify({ query: increment })
   const counted = await ask(url, '/graphql', {
     method: 'POST',
@@ -68,22 +64,19 @@ it('says why it is not ready while it starts and while it shuts down', async () 
 })
 
 it('ends each connection with its answer once it shuts down, so that the next request takes another one', async () => {
-  const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], version })
-  onTestFinished(server.close)
   const gate = createGate()
-  const nth = gate.around(openTestNth(await freshDatabase()))
-  await server.serve({ nth, onFault: () => undefined })
+  const { url, drain } = await openServer(gate.around(openTestNth(await freshDatabase())))
   const connectionOf = async (query: string) => {
     const body = JSON.stringify({ query })
     const headers = { 'content-type': 'application/json' }
-    const response = await fetch(`${server.url}/graphql`, { method: 'POST', body, headers })
+    const response = await fetch(`${url}/graphql`, { method: 'POST', body, headers })
     expect(response.status).toBe(200)
     return response.headers.get('connection')
   }
   expect(await connectionOf('{ __typename }')).toBe('keep-alive')
   const inFlight = connectionOf(increment)
   await gate.reached(1)
-  server.drain()
+  drain()
   expect(await connectionOf('{ __typename }')).toBe('close')
   gate.open()
   expect(await inFlight).toBe('close')

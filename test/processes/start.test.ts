@@ -1,15 +1,21 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, readdir, readFile, stat } from 'node:fs/promises'
-import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { createConnection } from 'mysql2/promise'
 import { expect, inject, it, onTestFinished } from 'vitest'
 import { isLoopback } from '../../src/http/connections/access.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import { parseTarget } from '../../src/mysql/connections/target.ts'
+import { withMigrationLock } from '../../src/mysql/startup/migrationLock.ts'
 import { untilReady } from '../../src/mysql/startup/ready.ts'
+import { clientOf } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { freePort } from '../support/freePort.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { PATIENCE } from '../support/privateServer.ts'
 
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
 
@@ -21,7 +27,7 @@ async function isServerRunning(directory: string): Promise<boolean> {
   return !/\) Z/.test(stat)
 }
 
-it('says where everything is, and with which words to try it', async () => {
+it('says where everything is', async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory })
   await nth.printed('curl ')
@@ -35,6 +41,27 @@ it('says where everything is, and with which words to try it', async () => {
     expect(output).toContain(line)
   }
   expect(Number(new URL(nth.url).port)).toBeGreaterThan(0)
+})
+
+const ADMIN_KEY = 'a-secret-of-these-tests-with-enough-characters'
+
+it.each<Record<string, string>>([{}, { NTH_ANONYMOUS: 'ADD' }, { NTH_ADMIN_KEY: ADMIN_KEY }])(
+  'says with which command to try it, and that works: %j',
+  async (environment) => {
+    const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), ...environment })
+    await nth.printed('curl ')
+    const command = /^ *(curl .*)$/m.exec(nth.output())?.[1] ?? ''
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-c', `${command} -s`], {
+      env: { PATH: process.env.PATH, ...environment },
+    })
+    expect(JSON.parse(stdout)).toEqual({ data: { increment: { value: 1 } } })
+  },
+)
+
+it('says that a key is needed to try it, where nobody may count without one', async () => {
+  const nth = await startNth({ DATABASE_URL: urlOf(await freshDatabase()), NTH_ANONYMOUS: 'READ' })
+  await nth.printed('with a key of nth keys create --label hello --allow ADD')
+  await nth.printed("-H 'authorization: Bearer nth_…'")
 })
 
 it.each(['SIGTERM', 'SIGINT'] as const)(
@@ -172,11 +199,16 @@ it('lets one of many that start at once have a directory', async () => {
   }
 })
 
-it('says that a port is taken', async () => {
-  const other = createServer().listen(0, '127.0.0.1')
+/** A port that something listens on until the test has finished: a given one, or any. */
+async function occupy(port: number): Promise<number> {
+  const other = createServer().listen(port, '127.0.0.1')
   onTestFinished(() => void other.close())
-  await new Promise((resolve) => other.once('listening', resolve))
-  const { port } = other.address() as { port: number }
+  await once(other, 'listening')
+  return Number(Object(other.address()).port)
+}
+
+it('says that a port is taken', async () => {
+  const port = await occupy(0)
   const nth = spawnNth({ NTH_DATA_DIR: await dataDirectory(), PORT: String(port) })
   expect(await nth.exited).toBe(1)
   expect(nth.output()).toContain(`127.0.0.1:${port}: the port is in use. Choose another with PORT`)
@@ -187,19 +219,61 @@ it('knows which hosts other machines may reach', () => {
   expect(['localhost', '::1', '127.0.0.1', '127.8.8.8'].filter((host) => !isLoopback(host))).toEqual([])
 })
 
-it('waits for a database that is down, answering 503 meanwhile, and ends when told', async () => {
-  const free = createHttpServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => free.once('listening', resolve))
-  const { port } = free.address() as { port: number }
-  await new Promise((resolve) => free.close(resolve))
-  const nth = spawnNth({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth', PORT: String(port) })
-  await nth.printed('Waiting for the database nth at 127.0.0.1:1, up to 30 seconds')
-  const response = await fetch(`http://127.0.0.1:${port}/graphql?query={__typename}`)
-  expect(response.status).toBe(503)
-  expect((await response.json()).errors[0].extensions.code).toBe('UNAVAILABLE')
-  nth.child.kill('SIGTERM')
-  expect(await nth.exited).toBe(0)
+it('says which port of the metrics is taken, before a database is made', async () => {
+  const port = await occupy(0)
+  const directory = await temporaryDirectory()
+  const nth = spawnNth({ NTH_DATA_DIR: join(directory, 'data'), NTH_METRICS_PORT: String(port) })
+  expect(await nth.exited).toBe(1)
+  expect(nth.errors()).toContain(
+    `127.0.0.1:${port}: the port is in use. Choose another with NTH_METRICS_PORT`,
+  )
+  expect(await readdir(join(directory, 'data'))).toEqual([])
 })
+
+/** Starts an Nth that has to wait until the lock of the migration is released, and meanwhile does something. */
+async function startBehindMigration(environment: Record<string, string>, meanwhile: () => Promise<unknown>) {
+  const target = await freshDatabase({ migrated: false })
+  const waiting = `select id from information_schema.processlist
+                    where db = '${target.database}' and info like 'select id from migration_lock%'`
+  return withMigrationLock(target, async () => {
+    const nth = spawnNth({ DATABASE_URL: urlOf(target), ...environment })
+    await expect.poll(() => query(target, waiting), PATIENCE).toHaveLength(1)
+    await meanwhile()
+    return nth
+  })
+}
+
+it.each(['1', '2'])('listens only once it can serve, with %s workers', async (WORKERS) => {
+  const port = await freePort()
+  const { send } = clientOf(`http://127.0.0.1:${port}`)
+  const attempt = () => send(INCREMENT).catch(() => 'refused')
+  const nth = await startBehindMigration({ PORT: String(port), WORKERS }, async () => {
+    expect(await attempt()).toBe('refused')
+  })
+  const ended = nth.exited.then(() => 'ended')
+  let outcome: unknown = 'refused'
+  while (outcome === 'refused') outcome = await Promise.race([attempt(), ended])
+  expect(outcome).toEqual({ data: { increment: { value: 1 } } })
+})
+
+it.each(['1', '2'])('says that its port was taken while it started, with %s workers', async (WORKERS) => {
+  const port = await freePort()
+  const nth = await startBehindMigration({ PORT: String(port), WORKERS }, () => occupy(port))
+  expect(await nth.exited).toBe(1)
+  expect(nth.errors().trim().split('\n')).toEqual([
+    expect.stringMatching(`127.0.0.1:${port}: the port is in use. Choose another with PORT`),
+  ])
+})
+
+it.each(['1', '2'])(
+  'ends when told while it waits for a database that is down, with %s workers',
+  async (WORKERS) => {
+    const nth = spawnNth({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth', WORKERS })
+    await nth.printed('Waiting for the database nth at 127.0.0.1:1, up to 30 seconds')
+    nth.child.kill('SIGTERM')
+    expect(await nth.exited).toBe(0)
+  },
+)
 
 it('gives up on a database that does not answer, or that refuses the user', async () => {
   const { signal } = new AbortController()

@@ -74,20 +74,3 @@ it('says once that its address can not be had, before a database is made', async
     expect(await readdir(join(directory, 'data'))).toEqual([])
   }
 })
-
-it('answers 503 while it waits for a database, and ends when told', async () => {
-  const free = createServer().listen(0, '127.0.0.1')
-  await once(free, 'listening')
-  const { port } = free.address() as { port: number }
-  await new Promise((resolve) => free.close(resolve))
-  const nth = spawnNth({
-    DATABASE_URL: 'mysql://root@127.0.0.1:1/nth',
-    PORT: String(port),
-    WORKERS: '2',
-  })
-  await nth.printed('Waiting for the database nth at 127.0.0.1:1')
-  const response = await fetch(`http://127.0.0.1:${port}/graphql?query={__typename}`)
-  expect(response.status).toBe(503)
-  nth.child.kill('SIGTERM')
-  expect(await nth.exited).toBe(0)
-})

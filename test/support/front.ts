@@ -7,16 +7,22 @@ import { openTestNth } from './nth.ts'
 
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
-  options: Partial<Omit<ListenOptions, 'host' | 'port'>> & {
+  options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'onFault'>> & {
     around?: (nth: Nth) => Nth
     now?: () => Date
   } = {},
 ): Promise<Client & { faults: unknown[]; close: () => Promise<void> }> {
   const { around = (nth) => nth, now, ...rest } = options
   const nth = openTestNth(await freshDatabase(), { ...(now && { now }) })
-  const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], ...rest })
-  onTestFinished(server.close)
   const faults: unknown[] = []
-  await server.serve({ nth: around(nth), onFault: (fault) => faults.push(fault) })
+  const server = await listen({
+    host: '127.0.0.1',
+    port: 0,
+    allowedOrigins: [],
+    nth: around(nth),
+    onFault: (fault) => faults.push(fault),
+    ...rest,
+  })
+  onTestFinished(server.close)
   return { ...clientOf(server.url), faults, close: server.close }
 }

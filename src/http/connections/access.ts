@@ -77,10 +77,10 @@ export function createHostCheck(
  * @param allowedOrigins origins whose pages may call; `*` is any
  * @param onLoopback whether the server is reachable from this machine only; then pages of this machine may call, too
  */
-export function createOriginCheck(allowedOrigins: readonly string[], onLoopback: () => boolean) {
+export function createOriginCheck(allowedOrigins: readonly string[], onLoopback: boolean) {
   return (origin: string): boolean => {
     if (allowedOrigins.includes('*') || allowedOrigins.includes(origin)) return true
-    const url = onLoopback() ? parsed(origin) : undefined
+    const url = onLoopback ? parsed(origin) : undefined
     return url?.protocol === 'http:' && LOOPBACK_NAMES.includes(url.hostname)
   }
 }
