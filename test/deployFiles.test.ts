@@ -1,10 +1,13 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { errorCodes } from '../src/core/errors.ts'
 import { openMetrics } from '../src/metrics/metrics.ts'
 import { readConfig } from '../src/process/config.ts'
+import { temporaryDirectory } from './support/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const read = (path: string) => readFile(join(ROOT, path), 'utf8')
@@ -95,8 +98,11 @@ it('has objects for Kubernetes that refer to one another', async () => {
   const [container] = template.spec.containers
   expect(container.envFrom[0].secretRef.name).toBe(byKind.Secret.metadata.name)
   const ports = container.ports.map(({ name }: Named) => name)
-  for (const probe of [container.readinessProbe, container.livenessProbe])
+  for (const probe of [container.startupProbe, container.readinessProbe, container.livenessProbe])
     expect(ports).toContain(probe.httpGet.port)
+  const { podSelector, ingress } = byKind.NetworkPolicy.spec
+  expect(podSelector.matchLabels).toEqual(labels)
+  expect(ingress.map((rule: { ports: { port: string }[] }) => rule.ports[0]?.port)).toEqual(ports)
   expect(ports).toContain(byKind.Service.spec.ports[0].targetPort)
   const volumes = template.spec.volumes.map(({ name }: Named) => name)
   expect(container.volumeMounts.map(({ name }: Named) => name)).toEqual(volumes)
@@ -104,6 +110,73 @@ it('has objects for Kubernetes that refer to one another', async () => {
   expect(() => readConfig({ ...byKind.Secret.stringData, HOST: '0.0.0.0' })).toThrow(
     /DATABASE_URL .*\nNTH_ADMIN_KEY /,
   )
+  // Nor with proxies that everyone can pretend to be.
+  const env = Object.fromEntries(
+    container.env.map(({ name, value }: Named & { value: string }) => [name, value]),
+  )
+  expect(() => readConfig(env)).toThrow(/^NTH_TRUST_PROXY [^\n]*$/)
+})
+
+it('backs up what the pods serve, to the claim, and is no pod of the Service', async () => {
+  const documents = await kubernetes()
+  const byKind = Object.fromEntries(documents.map((document) => [document.kind, document]))
+  const { metadata, spec } = byKind.CronJob.spec.jobTemplate.spec.template
+  const { template } = byKind.Deployment.spec
+  expect(metadata.labels.app).not.toBe(template.metadata.labels.app)
+  const [container] = spec.containers
+  expect(container.image).toBe(template.spec.containers[0].image)
+  expect(container.envFrom).toEqual(template.spec.containers[0].envFrom)
+  const volume = spec.volumes.find(
+    ({ persistentVolumeClaim: claim }: { persistentVolumeClaim?: object }) => claim,
+  )
+  expect(volume.persistentVolumeClaim.claimName).toBe(byKind.PersistentVolumeClaim.metadata.name)
+  const mount = container.volumeMounts.find(({ name }: Named) => name === volume.name)
+  expect(container.command.at(-1)).toBe(mount.mountPath)
+  for (const pod of [spec, template.spec]) expect(pod.enableServiceLinks).toBe(false)
+})
+
+it('lets a migration take an hour, and a pause of the database as long as calls wait for it', async () => {
+  const deployment = (await kubernetes()).find(({ kind }) => kind === 'Deployment')
+  const { spec } = deployment
+  const { startupProbe, readinessProbe } = spec.template.spec.containers[0]
+  const msOf = (probe: { periodSeconds: number; failureThreshold: number }) =>
+    probe.periodSeconds * probe.failureThreshold * 1000
+  expect(msOf(startupProbe)).toBeGreaterThanOrEqual(3_600_000)
+  expect(spec.progressDeadlineSeconds * 1000).toBeGreaterThan(msOf(startupProbe))
+  expect(msOf(readinessProbe)).toBeGreaterThan(readConfig({}).writeTimeoutMs)
+  const { services } = parse(await read('deploy/compose.yaml'))
+  expect(services.nth.healthcheck.start_period).toBe('1h')
+  expect(await read('deploy/Dockerfile')).toContain('--start-period=1h')
+})
+
+it('has one sandbox for the service and its backup', async () => {
+  const [service, backup] = await Promise.all(
+    ['nth', 'nth-backup'].map((name) => read(`deploy/${name}.service`)),
+  )
+  const sandboxIn = (unit = '') => /^AmbientCapabilities=[^[]*/m.exec(unit)?.[0].trim()
+  expect(sandboxIn(backup)).toMatch(/UMask=0077$/)
+  expect(sandboxIn(backup)).toBe(sandboxIn(service))
+})
+
+it('keeps the newest backups, and deletes none if a new one fails', async () => {
+  const directory = await temporaryDirectory()
+  const programs = await temporaryDirectory()
+  const backups = join(directory, 'backups')
+  const run = promisify(execFile)
+  const backUp = async (nth: string) => {
+    await writeFile(join(programs, 'nth'), `#!/bin/sh\n${nth}\n`, { mode: 0o700 })
+    const env = { PATH: `${programs}:${process.env.PATH}` }
+    return run('/bin/sh', [join(ROOT, 'deploy/backup.sh'), backups, '3'], { env })
+  }
+  const old = ['2026-01-01T02.17.00Z', '2026-01-02T02.17.00Z', '2026-01-03T02.17.00Z']
+  for (const name of [...old, 'other']) await mkdir(join(backups, name), { recursive: true })
+  await expect(backUp('mkdir "$2"; exit 1')).rejects.toMatchObject({ code: 1 })
+  expect((await readdir(backups)).toSorted()).toEqual([...old, 'other'])
+  await backUp('mkdir "$2"')
+  const [first, second, third, ...others] = (await readdir(backups)).toSorted()
+  expect([first, second, others]).toEqual([old[1], old[2], ['other']])
+  expect(third).toMatch(/^20\d\d-/)
+  await expect(readdir(join(backups, third ?? ''))).resolves.toEqual([])
 })
 
 // What a test asks for is what it finds, as in other files of it.

@@ -26,12 +26,17 @@ export async function findNginx(): Promise<string | undefined> {
   return paths.find((path) => existsSync(path))
 }
 
-/** Starts nginx with `deploy/nginx.conf` in front of processes at two ports, without TLS. Returns its URL. */
-export async function startNginx(program: string, ports: readonly number[]): Promise<string> {
+/**
+ * Starts nginx with `deploy/nginx.conf` in front of processes at two ports, without TLS. Returns its URL, and the one that
+ * stands for plain HTTP.
+ */
+export async function startNginx(program: string, ports: readonly number[]) {
   const directory = await temporaryDirectory()
   const port = await freePort()
+  const plainPort = await freePort()
   const [first, second] = ports
   const site = replaced(await readFile(join(ROOT, 'deploy/nginx.conf'), 'utf8'), [
+    [/listen 80;/, `listen 127.0.0.1:${plainPort};`],
     [/listen 443 ssl http2;/, `listen 127.0.0.1:${port};`],
     [/ssl_certificate .*\n.*ssl_certificate_key .*/, ''],
     [/127\.0\.0\.1:4000 /, `127.0.0.1:${first} `],
@@ -52,7 +57,7 @@ export async function startNginx(program: string, ports: readonly number[]): Pro
     if (child.exitCode !== null) throw new Error(await readFile(join(directory, 'error.log'), 'utf8'))
     await pause(20)
   }
-  return `http://127.0.0.1:${port}`
+  return { url: `http://127.0.0.1:${port}`, plainUrl: `http://127.0.0.1:${plainPort}` }
 }
 
 /** What Debian's `nginx.conf` has around the files of sites, with all folders of its own. */
