@@ -38,7 +38,8 @@ async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: 
       const found: ApiKey[] = []
       for await (const key of listed()) if (command.prefix.startsWith(key.prefix)) found.push(key)
       const [key, ...others] = found
-      if (!key || others.length > 0) throw new Error(`No API key begins with ${command.prefix}; see list.`)
+      if (!key || others.length > 0)
+        throw new Error(`Not exactly one API key begins with ${command.prefix}; see nth keys list.`)
       await apiKeys.revoke(key.id)
       console.log(`Revoked ${described(key)}.`)
     }

@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { parse } from 'yaml'
 import { clientOf } from '../support/client.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { openTestNth } from '../support/nth.ts'
 import { dataDirectory, temporaryDirectory } from '../support/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -12,7 +14,7 @@ const read = (path: string) => readFile(join(ROOT, path), 'utf8')
 const BUY = `mutation { increment(name: "buyers") { value } nextInSequence(name: "tickets") { value } }`
 
 /** Runs commands as documented, in a directory with the private database. */
-async function openShell() {
+async function openShell(environment: Record<string, string> = {}) {
   const directory = await temporaryDirectory()
   await symlink(await dataDirectory(), join(directory, '.nth'))
   const nth = join(directory, 'nth')
@@ -23,6 +25,7 @@ async function openShell() {
     HOME: directory,
     PORT: '0',
     NTH_DATABASE_MEMORY_MB: '64',
+    ...environment,
   }
 
   function start(commands: string) {
@@ -60,8 +63,9 @@ async function openShell() {
 
 it('documents commands that check, back up and restore', async () => {
   const blocks = [...(await read('docs/operations.md')).matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
-  const [check, backup, restore, ...others] = blocks.map(([, block = '']) => block)
-  expect(others).toEqual([])
+  const [install, check, backup, restore, copy, ...others] = blocks.map(([, block = '']) => block)
+  // `.ci/package` packs and installs, the next test copies.
+  expect([install, copy, others]).toEqual([expect.stringContaining('npm pack'), expect.anything(), []])
   const shell = await openShell()
   const before = await shell.serve('nth start\n')
   for (let n = 1; n <= 3; n++) await before.ask(BUY)
@@ -79,6 +83,42 @@ it('documents commands that check, back up and restore', async () => {
   expect(after.output()).toMatch(/^Restored as of 20/m)
   expect(after.output()).toContain('Moved on by 10000: 1 counters, 1 sequence groups.\n')
   expect(await after.ask(BUY)).toEqual({ increment: { value: 10_004 }, nextInSequence: { value: 10_004 } })
+})
+
+/** The tables of the first state of the repository, as far as all later ones before 0.2.0 have them. */
+const EARLY = [
+  'create table namespace (id bigint primary key, name varbinary(764) not null)',
+  'create table counter (id bigint primary key, namespace_id bigint not null, name varbinary(764) not null)',
+  `create table counter_value (counter_id bigint, period tinyint, starts_at datetime, slot smallint, version int,
+     value bigint not null, created_at datetime(3) null, primary key (counter_id, period, starts_at, slot))`,
+  'create table sequence (id bigint primary key, namespace_id bigint not null, name varbinary(764) not null)',
+  'create table sequence_group (id bigint primary key, sequence_id bigint not null, name varbinary(764) not null)',
+  `create table sequence_value (group_id bigint, period_label int unsigned, value bigint null,
+     created_at datetime(3) null, primary key (group_id, period_label))`,
+  "insert into namespace values (1, 'booksales'), (2, 'boards')",
+  "insert into counter values (1, 1, 'Bulldozer'), (2, 1, 'b')",
+  `insert into counter_value values (1, 0, '2026-01-01', 0, 1, 40, now()), (1, 0, '2026-01-01', 1, 1, 2, now()),
+     (1, 3, '2026-01-01', 0, 1, 7, now()), (2, 0, '2026-01-01', 0, 1, -3, now())`,
+  "insert into sequence values (1, 2, 'ticket')",
+  "insert into sequence_group values (1, 1, 'MYBOARD'), (2, 1, ''), (3, 1, 'unused')",
+  'insert into sequence_value values (1, 2025, 9, now()), (1, 2026, 4, now()), (2, 0, 12, now()), (3, 0, null, now())',
+]
+
+it('documents how the numbers of a database before 0.2.0 are copied', async () => {
+  const [early, target] = [await freshDatabase({ migrated: false }), await freshDatabase()]
+  await query(early, ...EARLY)
+  const blocks = [...(await read('docs/operations.md')).matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
+  const commands = (blocks.at(-1)?.[1] ?? '').replaceAll('mysql://root@127.0.0.1/old', `'${urlOf(early)}'`)
+  expect(commands.match(/nth import --from/g)).toHaveLength(2)
+  const shell = await openShell({ DATABASE_URL: urlOf(target) })
+  expect((await shell.run(commands)).code).toBe(0)
+  const { counters } = openTestNth(target)
+  const counted = async (name: string) => (await counters.read({ namespace: 'booksales', name })).value
+  expect([await counted('Bulldozer'), await counted('b')]).toEqual([42, -3])
+  const { output } = await shell.run('nth export --format csv')
+  expect(output).toMatch(/^sequenceGroup,boards,ticket,MYBOARD,2026,4\r$/m)
+  expect(output).toMatch(/^sequenceGroup,boards,ticket,,0,12\r$/m)
+  expect(output).not.toContain('unused')
 })
 
 it('documents every alert', async () => {

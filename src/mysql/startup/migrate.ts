@@ -87,8 +87,14 @@ async function compare(
   const files = new Set(migrations.map(({ name }) => name))
   const unknown = contractions.find((name) => !files.has(name))
   if (unknown !== undefined) {
+    // Names of files begin with their numbers. Before 0.2.0 there were others, and no command that exports.
+    const isLater = unknown > (migrations.at(-1)?.name ?? '')
+    const version = isLater ? 'a later version of Nth' : 'Nth before 0.2.0'
+    const todo = isLater
+      ? 'Start that version again, or copy everything: nth export with that version, then nth import with this one, with DATABASE_URL or NTH_DATA_DIR set to a new database.'
+      : 'To copy its numbers, set DATABASE_URL or NTH_DATA_DIR to a new database, and run nth import --from with the statements in docs/operations.md, "Before 0.2.0".'
     throw new Error(
-      `The database ${database} was created by another version of Nth: this one doesn't have its migration ${unknown}. Nothing was changed. Start that version, or set DATABASE_URL or NTH_DATA_DIR to a new database.`,
+      `The database ${database} is one of ${version}: this one doesn't have its migration ${unknown}. Nothing was changed. ${todo}`,
     )
   }
   const recorded = new Set([...contractions, ...expansions])
