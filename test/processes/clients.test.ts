@@ -36,9 +36,9 @@ it('counts a click once, also when its answer is lost', async () => {
   })
 })
 
-/** Takes the place of `fetch`, with the answers of a server that is starting. */
+/** Takes the place of `fetch`, with the answers of a server that shuts down. */
 function stubUnavailable() {
-  const errors = [{ message: 'Starting.', extensions: { code: 'UNAVAILABLE' } }]
+  const errors = [{ message: 'Nth is shutting down.', extensions: { code: 'UNAVAILABLE' } }]
   const send = vi.fn(async () => Response.json({ errors }, { status: 503 }))
   vi.stubGlobal('fetch', send)
   onTestFinished(() => void vi.unstubAllGlobals())
