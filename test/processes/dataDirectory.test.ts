@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
 import { initialise } from '../../src/mysql/privateServer/initialise.ts'
-import { dataDirectory, spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { serverProgramForTests } from '../support/privateServer.ts'
 
 async function refusal(directory: string): Promise<string> {
@@ -62,3 +62,21 @@ it('says what a server lacks that can make no new database, in its own words for
   expect(reasons.length).toBeGreaterThan(0)
   for (const line of reasons) expect(line).toContain('[ERROR]')
 })
+
+const USER = ['setpriv', '--reuid=10001', '--regid=10001', '--clear-groups']
+const HIDING = 'mount -t proc -o hidepid=invisible proc /proc && exec "$@"'
+
+// Only root can choose users, and mount. A right that the other one lacks makes the first one invisible to it.
+it.skipIf(process.getuid?.() !== 0)(
+  'is not taken over by a process from which its own is hidden',
+  async () => {
+    const directory = await dataDirectory()
+    await chown(directory, 10_001, 10_001)
+    const environment = { NTH_DATA_DIR: directory }
+    const nth = await startNth(environment, [...USER, '--inh-caps=+chown', '--ambient-caps=+chown'])
+    const other = spawnNth(environment, ['unshare', '--mount', 'sh', '-c', HIDING, 'sh', ...USER])
+    expect(await other.exited).toBe(1)
+    expect(other.errors()).toContain('is in use by another Nth')
+    expect((await nth.ask('mutation { increment(name: "c") { value } }')).increment.value).toBe(1)
+  },
+)

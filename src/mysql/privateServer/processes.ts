@@ -13,9 +13,22 @@ export async function beginning(pid: number): Promise<string> {
   return fields?.[START_TIME] ?? (await ps(pid, 'lstart')) ?? ''
 }
 
-/** Whether a process still runs: `beganAt` distinguishes it from a later one with the same id. */
+/**
+ * Whether a process of this user still runs: `beganAt` distinguishes it from a later one with the same id. If the system
+ * hides it, as from services of systemd with `ProtectProc=invisible`, it counts as running: a private database that is
+ * used twice is worse than a start that is refused.
+ */
 export async function isRunning(pid: number, beganAt: string): Promise<boolean> {
-  return (await isAlive(pid)) && (await beginning(pid)) === beganAt
+  const found = await beginning(pid)
+  return found === '' ? canBeSignalled(pid) : (await isAlive(pid)) && found === beganAt
+}
+
+function canBeSignalled(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 /** The command line of a running process, its words separated by spaces; undefined if there is none. */
