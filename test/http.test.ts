@@ -1,6 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { HttpError, rawResponse } from '../src/http/connections/httpError.ts'
-import { listen } from '../src/http/server.ts'
 import { upTo } from './support/client.ts'
 import { startProtected } from './support/keys.ts'
 import { startService } from './support/service.ts'
@@ -315,17 +314,7 @@ it('lets no cache store what has an error, however it is answered', async () => 
   expect(headers.get('cache-control')).toBeNull()
 })
 
-it('lets no cache store that it is not ready, or has too many connections', async () => {
-  const { url, close } = await listen({
-    host: '127.0.0.1',
-    port: 0,
-    allowedOrigins: [],
-  })
-  onTestFinished(close)
-  for (const path of ['/', '/graphql?query={__typename}', '/ready']) {
-    const response = await fetch(url + path)
-    expect([response.status, response.headers.get('cache-control')]).toEqual([503, 'no-store'])
-  }
+it('lets no cache store that an address has too many connections', () => {
   expect(rawResponse(new HttpError(429, 'RATE_LIMITED', 'Too many'))).toContain(
     '\r\ncache-control: no-store\r\n',
   )
