@@ -35,10 +35,10 @@ it('counts what it answered, exactly, while its database is killed three times u
 it('says on the standard error, once, that its database is out of reach, and that it is back', async () => {
   const directory = await dataDirectory()
   const database = await privateServer(directory)
-  const nth = await startNth({ DATABASE_URL: urlOf(database.target), NTH_WRITE_TIMEOUT_MS: '500' })
+  const nth = await startNth({ DATABASE_URL: urlOf(database.target), NTH_WRITE_TIMEOUT_MS: '3000' })
   await nth.ask('mutation { increment(name: "c") { value } }')
   await database.close()
-  for (const _ of upTo(3)) await nth.send('mutation { increment(name: "c") { value } }')
+  await Promise.all(upTo(3).map(() => nth.send('mutation { increment(name: "c") { value } }')))
   await privateServer(directory)
   await expect
     .poll(() => nth.send('mutation { increment(name: "c") { value } }'), PATIENCE)

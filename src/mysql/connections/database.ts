@@ -34,7 +34,8 @@ const IDLE_TRANSACTION_S = 3
 export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
   const { timeLimitMs, maxPending, isForChanges, health } = options
   const connections = isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
-  const pool = openPool(hosts, { ...options, connections, connectTimeoutMs: timeLimitMs / 3 })
+  const connectTimeoutMs = Math.max(timeLimitMs / 3, SHORTEST_ATTEMPT_MS)
+  const pool = openPool(hosts, { ...options, connections, connectTimeoutMs })
   const deadlineNow = () => performance.now() + timeLimitMs
   let pending = 0
 

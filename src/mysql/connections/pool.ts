@@ -2,13 +2,7 @@ import type { Duplex } from 'node:stream'
 import { createPool, type Pool } from 'mysql2'
 import type { PoolConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
-import {
-  isRefusal,
-  isSwitchover,
-  LostAnswerError,
-  leavesConnection,
-  UnusableDatabaseError,
-} from './errors.ts'
+import { isRefusal, isSwitchover, LostAnswerError, leavesConnection } from './errors.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import type { Host, Hosts } from './hosts/hosts.ts'
@@ -100,7 +94,6 @@ export function openPool(
       current = await withTimeout(deadline - performance.now(), currentPool())
       const connection = await acquireFrom(current, deadline)
       await prepareOnce(connection, current.host, deadline)
-      health.connecting(true)
       return connection
     } catch (error) {
       // A pool that is closed rejects those who wait for it, with an error that says nothing else.
@@ -110,12 +103,8 @@ export function openPool(
       if (error instanceof LostAnswerError && succeededAt > begunAt) throw error
       current?.host.failed()
       // The server may refuse an additional connection while the others work.
-      if (
-        error instanceof UnusableDatabaseError ||
-        !isRefusal(error) ||
-        performance.now() - succeededAt > IDLE_MS
-      )
-        health.connecting(false, error)
+      const isAdditional = isRefusal(error) && performance.now() - succeededAt <= IDLE_MS
+      if (!isAdditional) health.notConnected(begunAt, error)
       throw error
     }
   }
@@ -141,6 +130,7 @@ export function openPool(
       throw error
     }
     opened.isPrepared = true
+    health.connected()
   }
 
   async function isLive(connection: Connection, deadline: number): Promise<boolean> {
@@ -150,6 +140,7 @@ export function openPool(
     if (now - answeredAt < IDLE_MS) return true
     try {
       await withTimeout(Math.min(PING_MS, (deadline - now) / 2), connection.ping())
+      health.connected()
       return true
     } catch (error) {
       if (error instanceof LostAnswerError) failedAt = performance.now()
@@ -182,6 +173,7 @@ export function openPool(
       if (error === undefined) {
         succeededAt = performance.now()
         openedOf(connection).answeredAt = succeededAt
+        health.connected()
       } else if (error instanceof LostAnswerError || isSwitchover(error)) {
         failedAt = performance.now()
         openedOf(connection).host.failed()

@@ -23,6 +23,7 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
       // A connection of an earlier incarnation may lead to a server that was replaced.
       if (incarnation !== failover.incarnation || host?.isLeft()) latest?.drop()
       let next: Host | undefined
+      const begunAt = performance.now()
       try {
         failover.assertWhole()
         if (latest?.isOpen()) return latest
@@ -38,11 +39,11 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
         incarnation = failover.incarnation
         latest = session
         host = next
-        health.connecting(true)
+        health.connected()
         return session
       } catch (error) {
         next?.failed()
-        health.connecting(false, error)
+        health.notConnected(begunAt, error)
         throw error
       }
     },
