@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { findChromium } from './test/support/chromium.mjs'
 import { hasFirstRelease } from './test/support/firstRelease.ts'
+import { PATIENCE_MS } from './test/support/soon.ts'
 
 const chromium = findChromium()
 
@@ -52,8 +53,9 @@ export default defineConfig(({ mode }) => ({
     maxWorkers: 3,
     // Files that run after one another in a worker import the same modules once, which takes a second of a core.
     isolate: false,
-    // For a machine that has much else to do: some of them take a minute of two cores.
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    // No test has a limit of its own. These end what hangs, also on a slow machine that has much else to do.
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
+    expect: { poll: { timeout: PATIENCE_MS } },
   },
 }))

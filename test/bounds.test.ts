@@ -208,7 +208,7 @@ it('changes bounds under load of two processes without a number beyond them', as
   for (const round of upTo(20)) {
     const { definition } = (await processes[round % 2]?.define(key, { maxValue: round * 50 })) ?? {}
     expect(definition?.bounds?.maxValue).toBe(round * 50)
-    await expect.poll(() => sold.length, { timeout: 20_000 }).toBe(round * 50)
+    await expect.poll(() => sold.length).toBe(round * 50)
   }
   isOver = true
   await Promise.all(buyers)

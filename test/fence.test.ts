@@ -1,7 +1,6 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
-import { PATIENCE } from './support/privateServer.ts'
 import { collectStatements } from './support/statements.ts'
 
 const key = { namespace: 'n', name: 'c' }
@@ -22,7 +21,7 @@ it('sweeps the rows of writers that have not been touched for a week, and no oth
     'insert into fence (id, touched_at) values (1, utc_timestamp() - interval 8 day), (2, utc_timestamp() - interval 6 day)',
   )
   openTestNth(target, { runsJobs: true })
-  await expect.poll(() => query(target, 'select id from fence'), PATIENCE).toEqual([{ id: 2 }])
+  await expect.poll(() => query(target, 'select id from fence')).toEqual([{ id: 2 }])
 })
 
 it('touches its row once a day, in one text, which no flush can get in between', async () => {
@@ -34,10 +33,10 @@ it('touches its row once a day, in one text, which no flush can get in between',
   onTestFinished(() => void vi.useRealTimers())
   const statements = collectStatements('fence')
   await expect
-    .poll(() => statements, PATIENCE)
+    .poll(() => statements)
     .toEqual([expect.stringMatching(/^update fence set touched_at[^;]*;\ncommit$/)])
   const isTouched = 'select touched_at > utc_timestamp() - interval 1 minute as isTouched from fence'
-  await expect.poll(() => query(target, isTouched), PATIENCE).toEqual([{ isTouched: 1 }])
+  await expect.poll(() => query(target, isTouched)).toEqual([{ isTouched: 1 }])
 })
 
 it('goes on with a new row when its own is taken away, if lost commits are accepted', async () => {
@@ -55,9 +54,7 @@ it('waits for the row of a counter that is not to be seen, and says to an operat
   await counters.incrementBy(key, 1)
   await query(target, 'create table kept as select * from counter_value', 'delete from counter_value')
   const call = counters.incrementBy(key, 1)
-  await expect
-    .poll(() => faults.map(String), PATIENCE)
-    .toEqual([expect.stringContaining('The writer finds no row')])
+  await expect.poll(() => faults.map(String)).toEqual([expect.stringContaining('The writer finds no row')])
   await query(target, 'insert into counter_value select * from kept')
   expect((await call).value).toBe(2)
 })

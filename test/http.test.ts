@@ -1,4 +1,4 @@
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 import { HttpError, rawResponse } from '../src/http/connections/httpError.ts'
 import { upTo } from './support/client.ts'
 import { startProtected } from './support/keys.ts'

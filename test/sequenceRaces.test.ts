@@ -6,7 +6,7 @@ import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
-import { DEFINE, KEY, PATIENCE } from './support/sequenceCalls.ts'
+import { DEFINE, KEY } from './support/sequenceCalls.ts'
 import { startService } from './support/service.ts'
 import { soon } from './support/soon.ts'
 
@@ -64,12 +64,12 @@ it('has a definition wait for numbers that are being issued, so that none is num
     return Number(row?.waiting)
   }
   const issued = one.sequences.next(key, 1)
-  await expect.poll(waiting, PATIENCE).toBe(1)
+  await expect.poll(waiting).toBe(1)
   let isDefined = false
   const defined = other.sequences.define(KEY, { format: 'new {value}' }).then(() => {
     isDefined = true
   })
-  await expect.poll(async () => isDefined || (await waiting()) === 2, PATIENCE).toBe(true)
+  await expect.poll(async () => isDefined || (await waiting()) === 2).toBe(true)
   const mustBeNew = isDefined
   await holder.query('rollback')
   const numbers = await issued

@@ -176,7 +176,7 @@ it('sweeps as soon as it is opened, unless its jobs are switched off', async () 
     [],
   ])
   const { faults } = openTestNth(target, { runsJobs: true })
-  await expect.poll(left, { timeout: 20_000 }).toEqual([])
+  await expect.poll(left).toEqual([])
   expect(faults).toEqual([])
 })
 

@@ -203,7 +203,7 @@ it('has a right, or a reason for none, for each field that leads to something', 
   expect(wanted.filter((coordinate) => !rules[coordinate] && !keys.includes(coordinate))).toEqual([])
 })
 
-it.each(ways)('allows exactly what a key grants: %s', { timeout: 600_000 }, async (way) => {
+it.each(ways)('allows exactly what a key grants: %s', async (way) => {
   const { admin, createKey, post, url } = await startProtected()
   const statements = collectStatements()
   const places = [

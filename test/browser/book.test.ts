@@ -168,7 +168,7 @@ it('keeps the selected bar when the next hour begins', async () => {
   relay.cut()
   relay.restore()
   const label = () => window.locator('#hours .chart').getAttribute('aria-label')
-  await expect.poll(label, { timeout: 20_000 }).toMatch(/: 7$/)
+  await expect.poll(label).toMatch(/: 7$/)
   expect(await reading.textContent()).toMatch(/: 4 sold$/)
   expect(await window.getByRole('slider', { name: 'Hour' }).inputValue()).toBe('44')
 })

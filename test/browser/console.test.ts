@@ -97,7 +97,7 @@ it('searches counters by the beginning of their names, and sorts them by value',
     await expect.poll(() => names(window)).toHaveLength(50)
     return (await cellsOf(window, 'Counters'))[0]?.slice(0, 2)
   }
-  await expect.poll(highest, { timeout: 20_000 }).toEqual(['name 0119', '120'])
+  await expect.poll(highest).toEqual(['name 0119', '120'])
   expect(window.url()).toContain('order=VALUE_DESC')
 })
 
@@ -151,7 +151,7 @@ it('says that its numbers may be old while there is no subscription, and no long
   await window.getByRole('alert').getByText("The numbers may be old: The server can't be reached.").waitFor()
   await expect.poll(streams.count).toBeGreaterThan(1)
   streams.release()
-  await expect.poll(() => window.getByText('may be old').count(), { timeout: 20_000 }).toBe(0)
+  await expect.poll(() => window.getByText('may be old').count()).toBe(0)
   await ask(increment('visitors'))
   await window.getByRole('cell', { name: '2', exact: true }).waitFor()
 })
@@ -165,7 +165,7 @@ it('shows by itself what could not be read, once the server is there again', asy
   await window.goto(consoleUrl(url, { namespace: 'n' }))
   await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
   const before = answers.count()
-  await expect.poll(answers.count, { timeout: 20_000 }).toBeGreaterThan(before)
+  await expect.poll(answers.count).toBeGreaterThan(before)
   answers.release()
   await window.getByRole('cell', { name: '1', exact: true }).waitFor()
   await expect.poll(() => window.getByText("can't be reached").count()).toBe(0)

@@ -29,9 +29,7 @@ it('opens with prepared tabs that run one after another, without any outside add
     await window.getByRole('button', { name: /execute query/i }).click()
     const result = async () => (await window.locator('.result-window').textContent()) ?? ''
     const spaces = /\s|\u00a0/g
-    await expect
-      .poll(async () => (await result()).replace(spaces, ''), { timeout: 20_000 })
-      .toContain(answer.replace(spaces, ''))
+    await expect.poll(async () => (await result()).replace(spaces, '')).toContain(answer.replace(spaces, ''))
   }
   expect(window.outside).toEqual([])
 })

@@ -11,14 +11,10 @@ const buy = (window: Window) => window.getByRole('button', { name: 'Buy Bulldoze
 async function expectNoMessages(windows: Window[]): Promise<void> {
   // Its pause before the next attempt may have become long.
   for (const window of windows)
-    await expect
-      .poll(async () => (await window.getByRole('alert').allTextContents()).join(''), { timeout: 20_000 })
-      .toBe('')
+    await expect.poll(async () => (await window.getByRole('alert').allTextContents()).join('')).toBe('')
 }
 
-it('goes on by itself in two windows when the server is killed and started again', {
-  timeout: 90_000,
-}, async () => {
+it('goes on by itself in two windows when the server is killed and started again', async () => {
   const directory = await dataDirectory()
   const first = await startNth({ NTH_DATA_DIR: directory })
   const { openWindow } = await openBrowser()
@@ -34,9 +30,7 @@ it('goes on by itself in two windows when the server is killed and started again
   await expectNoMessages(windows)
 })
 
-it('shows what is bought at another server, also after one of them was killed', {
-  timeout: 90_000,
-}, async () => {
+it('shows what is bought at another server, also after one of them was killed', async () => {
   const { target } = await privateServer(await dataDirectory())
   const environment = { DATABASE_URL: urlOf(target) }
   const [one, two] = [await startNth(environment), await startNth(environment)]

@@ -2,7 +2,6 @@ import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { upTo } from '../support/client.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 import { startRelay } from '../support/relay.ts'
 import { type Service, startService } from '../support/service.ts'
 import { ALERTS, recordTexts } from '../support/texts.ts'
@@ -48,7 +47,7 @@ it.each(pages)(
       .getByRole('alert')
       .getByText("The numbers may be old: The server can't be reached.")
       .waitFor()
-    await expect.poll(relay.refused, PATIENCE).toBeGreaterThan(4)
+    await expect.poll(relay.refused).toBeGreaterThan(4)
     relay.restore()
     await showsAnother(window, service, path)
     await expect.poll(() => window.getByText('may be old').count()).toBe(0)
@@ -66,7 +65,7 @@ it.each(pages)(
     await window.goto(`${url}${path}`)
     await window.getByRole('alert').getByText("The server can't be reached.").waitFor()
     const announced = await recordTexts(window, ALERTS)
-    await expect.poll(reading.count, PATIENCE).toBeGreaterThan(2)
+    await expect.poll(reading.count).toBeGreaterThan(2)
     expect(await window.getByText('may be old').count()).toBe(0)
     expect(await announced()).toEqual([])
     reading.release()

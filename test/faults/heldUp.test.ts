@@ -8,7 +8,7 @@ import { hold } from '../support/hold.ts'
 import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
-import { PATIENCE, privateServer, signalServer } from '../support/privateServer.ts'
+import { privateServer, signalServer } from '../support/privateServer.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 
@@ -33,7 +33,7 @@ it('goes on with all others while somebody holds the row of one counter', async 
     expect(settled).toMatchObject({ status: 'rejected', reason: { code: 'UNAVAILABLE' } })
   }
   await holder.end()
-  await expect.poll(() => counters.incrementBy(key('held'), 0).catch(() => undefined), PATIENCE).toBeDefined()
+  await expect.poll(() => counters.incrementBy(key('held'), 0).catch(() => undefined)).toBeDefined()
   for (const other of others) expect((await counters.read(other)).value).toBe(101)
 })
 
@@ -45,10 +45,10 @@ it('counts nothing of what it refused, and everything else, while a row is held 
   for (const _ of upTo(2)) {
     const holder = await hold(target, 'held')
     const refused = load.refused.length
-    await expect.poll(() => load.refused.length, PATIENCE).toBeGreaterThan(refused)
+    await expect.poll(() => load.refused.length).toBeGreaterThan(refused)
     await holder.end()
     const answered = load.answered.length
-    await expect.poll(() => load.answered.length, PATIENCE).toBeGreaterThan(answered)
+    await expect.poll(() => load.answered.length).toBeGreaterThan(answered)
   }
   await load.end()
   // A deadline can come between a COMMIT and its answer.
@@ -81,11 +81,11 @@ it('tells everybody the truth in time while the database is frozen for longer th
       told.set(each.name, code ?? value)
     }
   })
-  await expect.poll(() => told.size, { ...PATIENCE, interval: 1 }).toBeGreaterThan(200)
+  await expect.poll(() => told.size, { interval: 1 }).toBeGreaterThan(200)
   await signalServer(directory, 'SIGSTOP')
   const frozen = told.size
   // Two rounds of callers have met the frozen database.
-  await expect.poll(() => told.size, PATIENCE).toBeGreaterThan(frozen + 128)
+  await expect.poll(() => told.size).toBeGreaterThan(frozen + 128)
   await signalServer(directory, 'SIGCONT')
   await Promise.all(callers)
   expect(slowestMs).toBeLessThan(TIMEOUT_MS + 1000)

@@ -5,7 +5,6 @@ import type { Target } from '../../src/mysql/connections/target.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 
 /** So many locks, each waited for, take longer than this deadline. */
 const HELD = 15
@@ -56,7 +55,7 @@ it('counts all others, while somebody holds the rows of many counters', async ()
   await holder.query('rollback')
   // Nobody took what was locked for what was deleted.
   const value = (name: string) => counters.incrementBy(counter(name), 1).then(({ value }) => value, codeOf)
-  for (const name of names('held')) await expect.poll(() => value(name), PATIENCE).toBe(2)
+  for (const name of names('held')) await expect.poll(() => value(name)).toBe(2)
 })
 
 it.each([

@@ -4,7 +4,7 @@ import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
-import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { privateServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
 import { collectStatements } from '../support/statements.ts'
 import { openSwitchboard } from '../support/switchboard.ts'
@@ -130,7 +130,7 @@ it('reads its rows again when the server was restarted, and goes on where it was
   await nth.counters.incrementBy(key('a'), 1)
   // Two starts within seconds can't be told apart.
   const uptime = async () => (await query(first.target, "show global status like 'Uptime'"))[0]?.Value
-  await expect.poll(async () => Number(await uptime()), PATIENCE).toBeGreaterThan(3)
+  await expect.poll(async () => Number(await uptime())).toBeGreaterThan(3)
   await first.close()
   await privateServer(directory)
   const statements = collectStatements()

@@ -133,7 +133,7 @@ it.skipIf(!OWN_MOUNTS)(
 
     await fill()
     const full = { status: 503, text: expect.stringContaining('The disk of the database is full.'), up: '0' }
-    await expect.poll(readiness, { timeout: 15_000 }).toEqual(full)
+    await expect.poll(readiness).toEqual(full)
     const seen: object[] = []
     const before = refused.length
     while (refused.length < before + 30) seen.push(await readiness())
@@ -141,7 +141,7 @@ it.skipIf(!OWN_MOUNTS)(
     for (const one of seen) expect(one).toEqual(full)
 
     await makeRoom()
-    await expect.poll(readiness, { timeout: 15_000 }).toMatchObject({ status: 200, up: '1' })
+    await expect.poll(readiness).toMatchObject({ status: 200, up: '1' })
     await Promise.all(all.map(({ afterMore }) => afterMore(10)))
     await Promise.all(all.map(({ end }) => end()))
     for (const { answered } of all) expect(answered.length).toBeGreaterThan(20)

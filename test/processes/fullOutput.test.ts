@@ -42,7 +42,7 @@ it.each<[string, [Output, Output], string]>([
   })
   const { url, post, ask } = clientOf(`http://127.0.0.1:${port}`)
   const isReady = () => fetch(`${url}/ready`).then(({ status }) => status, String)
-  await expect.poll(isReady, { timeout: 20_000 }).toBe(200)
+  await expect.poll(isReady).toBe(200)
   for (let n = 1; n <= 30; n++) {
     const { body } = await post('{"query":"{x}"}', { connection: 'close' })
     expect(body.errors?.[0]?.extensions.code).toBe('GRAPHQL_VALIDATION_FAILED')

@@ -9,7 +9,7 @@ import { createGate } from '../support/gate.ts'
 import { startProtected } from '../support/keys.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory, startNth } from '../support/nthProcess.ts'
-import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { privateServer } from '../support/privateServer.ts'
 import { startService } from '../support/service.ts'
 import { openSwitchboard } from '../support/switchboard.ts'
 
@@ -88,10 +88,10 @@ it('is not ready without its database, and again with it, without a request in b
   const { url } = await startService({ target: switchboard.target })
   const { socketPath: _, ...nowhere } = database.target
   switchboard.switchTo({ ...nowhere, host: '127.0.0.1', port: 1 })
-  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 503 })
+  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 503 })
   expect(await ask(url, '/health')).toMatchObject({ status: 'ok' })
   switchboard.switchTo(database.target)
-  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 'ready' })
+  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 'ready' })
 })
 
 it('is not ready once its database has refused a change, until that can be written again', async () => {
@@ -110,9 +110,9 @@ it('is not ready once its database has refused a change, until that can be writt
   await query(root, 'set global read_only = 1')
   expect((await send(increment)).errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
   expect((await send(increment)).errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
-  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 503 })
+  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 503 })
   await query(root, 'set global read_only = 0')
-  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 'ready' })
+  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 'ready' })
 })
 
 it('fails its check of readiness for a while before it shuts down, with all workers', async () => {
@@ -125,7 +125,7 @@ it('fails its check of readiness for a while before it shuts down, with all work
   expect(await ask(url, '/ready')).toMatchObject({ status: 'ready' })
   const began = performance.now()
   child.kill('SIGTERM')
-  await expect.poll(() => ask(url, '/ready'), PATIENCE).toMatchObject({ status: 503 })
+  await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 503 })
   expect((await send(increment)).data).toEqual({ increment: { value: 1 } })
   expect(await exited).toBe(0)
   expect(performance.now() - began).toBeGreaterThan(1400)

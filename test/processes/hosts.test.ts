@@ -11,8 +11,8 @@ import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { spawnNth, startNth } from '../support/nthProcess.ts'
 import { onFinished } from '../support/openOnce.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 import { type Fate, startProxy } from '../support/proxy.ts'
+import { PATIENCE_MS } from '../support/soon.ts'
 
 const INCREMENT = 'mutation { increment(name: "a") { value } }'
 const key = (name: string) => ({ namespace: 'n', name })
@@ -250,9 +250,7 @@ it('leaves a node that has left its cluster, with all connections, though it ans
   const nth = openTestNth([first.target, second.target])
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
   first.become(node({ wsrep_cluster_status: 'non-Primary' }))
-  await expect
-    .poll(() => nth.said, PATIENCE)
-    .toContain(`The database server ${hostOf(second.target)} is used.`)
+  await expect.poll(() => nth.said).toContain(`The database server ${hostOf(second.target)} is used.`)
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(2)
   expect((await nth.counters.read(key('a'))).value).toBe(2)
 })
@@ -282,7 +280,7 @@ it('waits for no member of a cluster that did not answer the last time, and uses
   vi.useRealTimers()
   third.become(node())
   for (const one of [first, second]) one.become(node({ wsrep_cluster_status: 'non-Primary' }))
-  await expect.poll(() => hosts.choose().catch(() => undefined), PATIENCE).toBe(third.target)
+  await expect.poll(() => hosts.choose().catch(() => undefined)).toBe(third.target)
 })
 
 it('asks ten times a second at most while no server can be used', async () => {
@@ -300,7 +298,7 @@ it('ends the wait for an answer when the server is left', async () => {
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])
   const host = await hosts.current()
-  const answer = host.answer(2 * PATIENCE.timeout, new Promise(() => undefined))
+  const answer = host.answer(2 * PATIENCE_MS, new Promise(() => undefined))
   first.become(node({ wsrep_cluster_status: 'non-Primary' }))
   expect(await hosts.choose()).toBe(second.target)
   await expect(answer).rejects.toThrow('The database server is not used any more')
@@ -324,7 +322,7 @@ it('ends the wait for an answer when the members of the cluster change', async (
   const only = await server(database, node())
   const { hosts } = hostsOf([only.target])
   const host = await hosts.current()
-  const answer = host.answer(2 * PATIENCE.timeout, new Promise(() => undefined))
+  const answer = host.answer(2 * PATIENCE_MS, new Promise(() => undefined))
   for (const _ of upTo(2)) await hosts.choose()
   expect(host.isLeft()).toBe(false)
   only.become(node({ wsrep_cluster_conf_id: '8' }))
@@ -342,7 +340,7 @@ it('asks all servers again while an answer takes half a second', async () => {
   const host = await hosts.current()
   let give: ((value: string) => void) | undefined
   const answer = host.answer(
-    PATIENCE.timeout,
+    PATIENCE_MS,
     new Promise<string>((resolve) => {
       give = resolve
     }),
@@ -466,10 +464,10 @@ it('follows the one that can be written, and uses none while several can', async
   // Another process could use the second one.
   second.become(plain)
   const reasons = async () => ((await ready()) === 503 ? nth.errors() : '')
-  await expect.poll(reasons, PATIENCE).toContain('are all writable, and not in a cluster')
+  await expect.poll(reasons).toContain('are all writable, and not in a cluster')
   expect((await nth.refusal(INCREMENT)).code).toBe('UNAVAILABLE')
   first.become(readOnly)
-  await expect.poll(ready, PATIENCE).toBe(200)
+  await expect.poll(ready).toBe(200)
   expect((await nth.ask(INCREMENT)).increment.value).toBe(2)
   expect(nth.errors()).toContain(`${hostOf(second.target)} is used."`)
 })

@@ -2,7 +2,6 @@ import { expect, it } from 'vitest'
 import { freshDatabase, urlOf } from '../support/database.ts'
 import { ADMIN_KEY, as } from '../support/keys.ts'
 import { startNth } from '../support/nthProcess.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 
 const SECRET = 'a value that is secret'
 
@@ -31,7 +30,7 @@ it('logs a line for each request that failed, without what it was sent', async (
   await admin.send(query, { name: tooLong }, headers)
   await as(nth, secret).send(query, { name: SECRET })
   await nth.send('{ counter(name: "fine") { value } }')
-  await expect.poll(lines, PATIENCE).toHaveLength(3)
+  await expect.poll(lines).toHaveLength(3)
   expect(lines()).toEqual([
     expect.objectContaining({
       level: 30,
@@ -63,7 +62,7 @@ it('returns the ID under which a failure was logged', async () => {
     await ask({ method: 'POST', headers: { ...json, 'x-request-id': 'a\tb' }, body: '{}' }),
   ]
   expect(ids[0]).toBeNull()
-  await expect.poll(lines, PATIENCE).toHaveLength(4)
+  await expect.poll(lines).toHaveLength(4)
   expect(lines().map(({ requestId }) => requestId)).toEqual(ids.slice(1))
   expect(ids[4]).toMatch(/^[0-9a-f-]{36}$/)
 })
@@ -72,7 +71,7 @@ it('logs as much as it is asked for', async () => {
   const all = await started({ NTH_LOG_LEVEL: 'debug' })
   await all.admin.send('query Fine { counter(name: "a") { value } }')
   await expect
-    .poll(all.lines, PATIENCE)
+    .poll(all.lines)
     .toEqual([
       expect.objectContaining({ level: 20, msg: 'Request answered', operationName: 'Fine', key: 'ADMIN' }),
     ])

@@ -5,7 +5,6 @@ import { freshDatabase, urlOf } from '../support/database.ts'
 import { subscribe } from '../support/events.ts'
 import { ADMIN_KEY, startProtected } from '../support/keys.ts'
 import { startNth } from '../support/nthProcess.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 import { workersOf } from '../support/processes.ts'
 import { startTwo } from '../support/workers.ts'
 
@@ -25,7 +24,7 @@ async function readMetrics(url: string, headers: Record<string, string> = {}) {
 const requestsIn = (values: Record<string, number>) =>
   Object.fromEntries(Object.entries(values).filter(([name]) => name.startsWith('nth_requests_total')))
 
-it('counts what callers counted, over all workers, also those that ended', { timeout: 90_000 }, async () => {
+it('counts what callers counted, over all workers, also those that ended', async () => {
   const nth = await startNth({
     DATABASE_URL: urlOf(await freshDatabase()),
     WORKERS: '2',
@@ -83,7 +82,7 @@ it('counts what callers counted, over all workers, also those that ended', { tim
   const [killed = 0] = await workersOf(nth)
   process.kill(killed, 'SIGKILL')
   await nth.printed('A replacement starts')
-  await expect.poll(async () => (await readMetrics(own)).values.nth_workers, PATIENCE).toBe(2)
+  await expect.poll(async () => (await readMetrics(own)).values.nth_workers).toBe(2)
   expect(requestsIn((await readMetrics(own)).values)).toEqual(expected)
   // The same from a worker.
   expect(requestsIn((await readMetrics(nth.url)).values)).toEqual(expected)
@@ -117,7 +116,7 @@ it('shows the requests and the memory of each worker, whose number its replaceme
   process.kill(workers[busiest] ?? 0, 'SIGKILL')
   await nth.printed('A replacement starts')
   const present = async () => (await readMetrics(nth.url)).values
-  await expect.poll(async () => (await present()).nth_workers, PATIENCE).toBe(2)
+  await expect.poll(async () => (await present()).nth_workers).toBe(2)
   for (let time = 0; time < 4; time++) await openCaller(nth.url)(increment)
   const now = await present()
   const sums = [1, 2].map(

@@ -10,7 +10,7 @@ import { compareMigrations, migrate } from '../../src/mysql/startup/migrate.ts'
 import { withMigrationLock } from '../../src/mysql/startup/migrationLock.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { PATIENCE, privateServerWith } from '../support/privateServer.ts'
+import { privateServerWith } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -125,7 +125,7 @@ it('refuses a database that a later version has contracted while it waited', asy
   let waiting: Promise<unknown> | undefined
   await withMigrationLock(target, async () => {
     waiting = migrate(target).catch(String)
-    await expect.poll(() => query(target, connections), PATIENCE).toHaveLength(1)
+    await expect.poll(() => query(target, connections)).toHaveLength(1)
     await query(
       target,
       'create table migration (name varbinary(255) not null primary key, applied_at datetime not null)',
@@ -163,16 +163,16 @@ it('waits for the process that migrates, and goes on when that one is killed', a
   }
   const migrating = () => count("state like 'Waiting for table metadata lock%'")
   const first = spawnMigration(target, folder)
-  await expect.poll(migrating, PATIENCE).toBe(1)
+  await expect.poll(migrating).toBe(1)
 
   const second = migrate(target, folder)
-  await expect.poll(() => count("info like 'select id from migration_lock%'"), PATIENCE).toBe(1)
+  await expect.poll(() => count("info like 'select id from migration_lock%'")).toBe(1)
   expect(await migrating()).toBe(1)
   first.child.kill('SIGKILL')
   await first.ended
   // It has the lock, and is at the first one's statement.
-  await expect.poll(() => count("info like 'select id from migration_lock%'"), PATIENCE).toBe(0)
-  await expect.poll(migrating, PATIENCE).toBeGreaterThanOrEqual(1)
+  await expect.poll(() => count("info like 'select id from migration_lock%'")).toBe(0)
+  await expect.poll(migrating).toBeGreaterThanOrEqual(1)
   await reader.rollback()
   expect(await second).toEqual(['9999_more.sql'])
 })
@@ -194,7 +194,7 @@ it('needs no setting of the server: neither autocommit nor a long patience with 
   const migrated = migrate(target, folder)
   const idle = `select max(time) as s from information_schema.processlist
                  where command = 'Sleep' and id != ${reader.threadId}`
-  await expect.poll(async () => Number((await query(target, idle))[0]?.s), PATIENCE).toBeGreaterThan(2)
+  await expect.poll(async () => Number((await query(target, idle))[0]?.s)).toBeGreaterThan(2)
   await reader.rollback()
   expect(await migrated).toEqual(['9999_more.sql'])
 })

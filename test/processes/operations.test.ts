@@ -54,7 +54,7 @@ async function openShell(environment: Record<string, string> = {}) {
         await closed
       }
       onTestFinished(stop)
-      await expect.poll(output, { timeout: 30_000 }).toContain('Nth is running')
+      await expect.poll(output).toContain('Nth is running')
       const url = /GraphQL\s+(\S+)\/graphql/.exec(output())?.[1] ?? ''
       return { ...clientOf(url), stop, output }
     },

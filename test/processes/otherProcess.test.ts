@@ -5,7 +5,7 @@ import { upTo } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { startLoad } from '../support/load.ts'
 import { startNth } from '../support/nthProcess.ts'
-import { PATIENCE, signalProcess } from '../support/privateServer.ts'
+import { signalProcess } from '../support/privateServer.ts'
 
 const CALLERS = 16
 
@@ -72,7 +72,7 @@ it('waits seconds, not hours, for the rows of a process that is frozen in the mi
       if (Number(open?.flushes) > 0) return true
       await signalProcess(pid, 'SIGCONT')
       return false
-    }, PATIENCE)
+    })
     .toBe(true)
   const waiting = performance.now()
   const other = hammer(second)

@@ -5,7 +5,7 @@ import { urlOf } from '../support/database.ts'
 import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory, startNth } from '../support/nthProcess.ts'
-import { PATIENCE, privateServer, signalServer } from '../support/privateServer.ts'
+import { privateServer, signalServer } from '../support/privateServer.ts'
 import { startService } from '../support/service.ts'
 
 function load({ ask }: Client, callers: number) {
@@ -22,7 +22,7 @@ it('counts what it answered, exactly, while its database is killed three times u
   for (const time of upTo(3)) {
     await callers.afterMore(500)
     await signalServer(directory, 'SIGKILL')
-    await expect.poll(() => nth.output().match(/exited unexpectedly/g)?.length, PATIENCE).toBe(time)
+    await expect.poll(() => nth.output().match(/exited unexpectedly/g)?.length).toBe(time)
   }
   await callers.afterMore(500)
   await callers.end()
@@ -41,7 +41,7 @@ it('says on the standard error, once, that its database is out of reach, and tha
   await Promise.all(upTo(3).map(() => nth.send('mutation { increment(name: "c") { value } }')))
   await privateServer(directory)
   await expect
-    .poll(() => nth.send('mutation { increment(name: "c") { value } }'), PATIENCE)
+    .poll(() => nth.send('mutation { increment(name: "c") { value } }'))
     .not.toHaveProperty('errors')
   expect(nth.errors().match(/unavailable|available again/g)).toEqual(['unavailable', 'available again'])
 })
@@ -101,9 +101,7 @@ it('does not let callers wait for ever on a database that is frozen', async () =
   } finally {
     await signalServer(directory, 'SIGCONT')
   }
-  await expect.poll(() => counters.read(key).catch(() => undefined), PATIENCE).toBeDefined()
+  await expect.poll(() => counters.read(key).catch(() => undefined)).toBeDefined()
   expect((await counters.read(key)).value).toBe(1)
-  await expect
-    .poll(() => counters.incrementBy(key, 1).catch(() => undefined), PATIENCE)
-    .toMatchObject({ value: 2 })
+  await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 2 })
 })

@@ -11,7 +11,7 @@ import type { Target } from '../../src/mysql/connections/target.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
-import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { privateServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const key = { namespace: 'n', name: 'c' }
@@ -74,7 +74,7 @@ it('counts on where the database does not let it end its lost connection', async
   const database = await freshDatabase()
   // A younger one is not told from the next run.
   const uptime = async () => (await query(database, "show global status like 'Uptime'"))[0]?.Value
-  await expect.poll(async () => Number(await uptime()), PATIENCE).toBeGreaterThan(5)
+  await expect.poll(async () => Number(await uptime())).toBeGreaterThan(5)
   let isCut = false
   let kills = 0
   const ER_KILL_DENIED = 1095

@@ -125,7 +125,7 @@ it('is held off a data directory by the Nth that uses it, and takes over from on
   expect((await third.ask(INCREMENT)).increment.value).toBe(3)
   third.child.kill('SIGKILL')
   await third.exited
-  await expect.poll(() => isServerRunning(directory), { timeout: 20_000 }).toBe(false)
+  await expect.poll(() => isServerRunning(directory)).toBe(false)
 })
 
 it.each([

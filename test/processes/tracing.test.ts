@@ -219,7 +219,7 @@ it('makes no spans of what a subscription reads later, nor of copies to the lead
   }
   const highest = '{ namespace(name: "default") { counters(orderBy: VALUE_DESC) { nodes { value } } } }'
   const isCopied = async () => (await nth.ask(highest)).namespace.counters.nodes
-  await expect.poll(isCopied, { timeout: 5000 }).toEqual([{ value: 6 }])
+  await expect.poll(isCopied).toEqual([{ value: 6 }])
   stream.close()
   const spans = await end()
   const names = spans.filter(({ traceId }) => traceId === TRACE).map(({ name }) => name)

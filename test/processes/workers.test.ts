@@ -5,8 +5,6 @@ import { inParallel, sorted, upTo } from '../support/client.ts'
 import { connectionsAt, workersOf } from '../support/processes.ts'
 import { increment, openConnection, reach, startTwo } from '../support/workers.ts'
 
-const PATIENCE = { timeout: 20_000 }
-
 it('shares one port among workers, each of which serves, and hands out exact numbers', async () => {
   const nth = await startTwo()
   expect(nth.output()).toContain('Workers   2 processes')
@@ -32,16 +30,16 @@ it('replaces a worker that is killed under load, while the others serve on', asy
       )
     }
   })
-  await expect.poll(() => answered.length > 100, PATIENCE).toBe(true)
+  await expect.poll(() => answered.length > 100).toBe(true)
   process.kill(victim, 'SIGKILL')
   await nth.printed(`Worker ${victim} ended (SIGKILL). A replacement starts`)
-  await expect.poll(() => workersOf(nth), PATIENCE).toEqual([other, expect.any(Number)])
+  await expect.poll(() => workersOf(nth)).toEqual([other, expect.any(Number)])
   // The new one is assigned connections as well.
   await expect
     .poll(async () => {
       await openConnection(nth)
       return Math.min(...(await connectionsAt(nth.url, await workersOf(nth))))
-    }, PATIENCE)
+    })
     .toBeGreaterThan(0)
   isOver = true
   await Promise.all(callers)
@@ -57,7 +55,7 @@ it('leaves no caller waiting whose connection was on its way to a worker that fr
   process.kill(victim, 'SIGSTOP')
   let ended = 0
   const calls = upTo(6).map(() => reach(nth).finally(() => ended++))
-  await expect.poll(() => ended, PATIENCE).toBe(5)
+  await expect.poll(() => ended).toBe(5)
   process.kill(victim, 'SIGKILL')
   const outcomes = await Promise.all(calls)
   expect(outcomes.toSorted()).toEqual([...Array(5).fill('answered'), 'refused'])
@@ -70,7 +68,7 @@ it('is back at its port also when all workers end at once', async () => {
   const nth = await startTwo()
   for (const pid of await workersOf(nth)) process.kill(pid, 'SIGKILL')
   // Many, so that one is assigned to a worker that does not yet know that it listens.
-  await inParallel(32, 32, () => expect.poll(() => reach(nth), PATIENCE).toBe('answered'))
+  await inParallel(32, 32, () => expect.poll(() => reach(nth)).toBe('answered'))
   expect(await increment(nth)).toBe(1)
 })
 
@@ -82,7 +80,7 @@ it('waits longer each time before it replaces workers that do not live', async (
     await nth.printed(`Worker ${youngest} ended (SIGKILL). A replacement starts in ${pauseMs} ms`)
     const endedAt = Date.now()
     expect(nth.output().match(/A replacement starts/g)).toHaveLength(index + 1)
-    await expect.poll(async () => (await workersOf(nth)).length, PATIENCE).toBe(2)
+    await expect.poll(async () => (await workersOf(nth)).length).toBe(2)
     // Less what it took to hear of it.
     expect(Date.now() - endedAt).toBeGreaterThan(pauseMs / 2)
   }

@@ -9,8 +9,6 @@ import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/proces
 import { soon } from '../support/soon.ts'
 import { increment, openRequest, startTwo, untilRefused } from '../support/workers.ts'
 
-const PATIENCE = { timeout: 20_000 }
-
 it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
@@ -44,7 +42,7 @@ it('ends at once, workers too, when it is told again', async () => {
     nth.child.kill('SIGTERM')
     return code
   }
-  await expect.poll(tell, { timeout: 5_000, interval: 100 }).toBe(1)
+  await expect.poll(tell, { interval: 100 }).toBe(1)
   expect(await Promise.all(workers.map(isAlive))).toEqual([false, false])
 })
 
@@ -54,7 +52,7 @@ it('leaves no process when the one that holds the workers is killed', async () =
   await increment(nth)
   const pids = [...(await workersOf(nth)), await databaseOf(directory)]
   nth.child.kill('SIGKILL')
-  await expect.poll(() => Promise.all(pids.map(isAlive)), PATIENCE).toEqual([false, false, false])
+  await expect.poll(() => Promise.all(pids.map(isAlive))).toEqual([false, false, false])
 })
 
 it('says once that its address can not be had, before a database is made', async () => {

@@ -2,6 +2,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { onTestFinished } from 'vitest'
 import { findChromium } from './chromium.mjs'
 import { onFinished, openOnce } from './openOnce.ts'
+import { PATIENCE_MS } from './soon.ts'
 
 export interface Window extends Page {
   /** Addresses outside this machine that the page asked for. */
@@ -18,6 +19,7 @@ export async function openBrowser(): Promise<{
   return {
     async openWindow(url, options = {}) {
       const context = await browser.newContext(options)
+      context.setDefaultTimeout(PATIENCE_MS)
       onTestFinished(() => context.close())
       const page = await context.newPage()
       const outside: string[] = []
@@ -41,6 +43,7 @@ async function launchChromium(): Promise<Browser> {
   if (!executablePath) throw new Error('There is no Chromium on this machine')
   const browser = await chromium.launch({
     executablePath,
+    timeout: PATIENCE_MS,
     args: [
       // Chromium's sandbox refuses to run as root.
       ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),

@@ -52,7 +52,7 @@ export function createFleet(environment: Record<string, string>): Fleet {
     async replace(leaving, directory) {
       const started = await start(directory)
       members = members.filter((member) => member !== leaving)
-      await expect.poll(() => leaving.waiting, { timeout: 20_000, interval: 5 }).toBe(0)
+      await expect.poll(() => leaving.waiting, { interval: 5 }).toBe(0)
       leaving.server.child.kill('SIGTERM')
       expect(await soon('it ends', leaving.server.exited)).toBe(0)
       expect(leaving.server.errors()).toBe('')

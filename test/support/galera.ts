@@ -14,7 +14,6 @@ import { endProcess } from '../../src/mysql/privateServer/processes.ts'
 import { query } from './database.ts'
 import { temporaryDirectory } from './nthProcess.ts'
 import { onFinished } from './openOnce.ts'
-import { PATIENCE } from './privateServer.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth')
 const { signal } = new AbortController()
@@ -137,7 +136,7 @@ async function startNode(options: NodeOptions, ...more: string[]): Promise<Targe
     const [row] = await query(target, "show status like 'wsrep_local_state_comment'")
     return row?.Value
   }
-  await expect.poll(() => state().catch(String), PATIENCE).toBe('Synced')
+  await expect.poll(() => state().catch(String)).toBe('Synced')
   return target
 }
 

@@ -12,8 +12,6 @@ import { type PrivateServer, startPrivateServer } from '../../src/mysql/privateS
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth/server')
 
-export const PATIENCE = { timeout: 30_000 }
-
 /** Starts a private database server that a test may kill, freeze and start again. */
 export async function privateServer(
   directory: string,
@@ -77,7 +75,7 @@ export async function signalServer(directory: string, signal: NodeJS.Signals): P
 export async function signalProcess(pid: number, signal: NodeJS.Signals): Promise<void> {
   process.kill(pid, signal)
   // A process is stopped thread by thread.
-  if (signal === 'SIGSTOP') await expect.poll(() => threadStates(pid), PATIENCE).toEqual(new Set(['T']))
+  if (signal === 'SIGSTOP') await expect.poll(() => threadStates(pid)).toEqual(new Set(['T']))
 }
 
 async function threadStates(pid: number): Promise<Set<string>> {

@@ -11,9 +11,6 @@ export const NEXT = `mutation($name: String! = "s", $group: String! = "", $count
   nextInSequence(name: $name, group: $group, count: $count) { value values formatted lastValue group { nextValue lastFormatted } }
 }`
 
-/** How long a database may take to be where it is waited for. */
-export const PATIENCE = { timeout: 20_000, interval: 20 }
-
 export const KEY = { namespace: 'n', name: 's' }
 
 export const define = ({ ask }: Service, definition: object, name = 's') => ask(DEFINE, { name, definition })

@@ -62,7 +62,7 @@ it('restores everything, with API keys and idempotency keys', async () => {
   const copy = await startProtected({ target: after })
   // Lists by value follow a moment later.
   const state = () => wholeState(service.admin, NAMESPACES)
-  await expect.poll(state, { timeout: 10_000 }).toEqual(await wholeState(copy.admin, NAMESPACES))
+  await expect.poll(state).toEqual(await wholeState(copy.admin, NAMESPACES))
   const keys =
     'query { apiKeys(first: 9) { nodes { id label prefix grants { scopes namespace maxDelta } origins perMinute revokedAt createdAt } } }'
   expect(await copy.admin.ask(keys)).toEqual(await service.admin.ask(keys))

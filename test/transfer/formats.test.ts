@@ -306,7 +306,7 @@ it('says what an interrupted import leaves', async () => {
   const lines = Array.from({ length: 20_000 }, (_, n) => counterLine(`c${n}`, n))
   const { child, ended } = startCommand(target, ['import', await fileOf(fileWith(lines))])
   await expect
-    .poll(async () => (await query(target, 'select count(*) as n from counter'))[0]?.n, { timeout: 20_000 })
+    .poll(async () => (await query(target, 'select count(*) as n from counter'))[0]?.n)
     .toBeGreaterThan(0)
   child.kill('SIGINT')
   expect(await ended).toMatchObject({

@@ -2,7 +2,6 @@ import { expect, it } from 'vitest'
 import { encodeId } from '../../src/graphql/arguments/ids.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
 import { freshDatabase } from '../support/database.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 import { createRandom } from '../support/random.ts'
 import { startService } from '../support/service.ts'
 import { entriesIn, exported, imported } from '../support/transfer.ts'
@@ -26,7 +25,7 @@ it.each([1, 2, 3])(
     const state = await wholeState(other, ALL, ids)
     expect(JSON.stringify(state).length).toBeGreaterThan(50_000)
     // What sorts its counters by value may follow their changes by seconds.
-    await expect.poll(() => wholeState(one, ALL, ids), PATIENCE).toEqual(state)
+    await expect.poll(() => wholeState(one, ALL, ids)).toEqual(state)
 
     // So do changes: numbers go on where they were, and what was refused still is.
     const changes = `mutation {
