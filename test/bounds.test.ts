@@ -174,8 +174,9 @@ it('holds bounds right after they were changed in another process', async () => 
 
 it('says that a definition was not changed when somebody holds it locked', async () => {
   const target = await freshDatabase()
+  const maker = openTestNth(target).counters
+  await maker.incrementBy(key, 1)
   const { counters } = openTestNth(target, { timeoutMs: 2500 })
-  await counters.incrementBy(key, 1)
   const holder = await createConnection(target)
   onTestFinished(() => holder.destroy())
   await holder.query('begin')
@@ -184,11 +185,11 @@ it('says that a definition was not changed when somebody holds it locked', async
   await expect(counters.define(key, { maxValue: 5 })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(counters.delete(key)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await holder.query('rollback')
-  expect(await counters.define(key, { maxValue: 5 })).toMatchObject({
+  expect(await maker.define(key, { maxValue: 5 })).toMatchObject({
     value: 1,
     definition: { bounds: { maxValue: 5 } },
   })
-  expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 1 })
+  expect(await maker.incrementBy(other, 1)).toMatchObject({ value: 1 })
 })
 
 it('changes bounds under load of two processes without a number beyond them', async () => {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { openNth } from '../src/core/nth.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
-import { openTestNth, openTestStore } from './support/nth.ts'
+import { AMPLE_MS, openTestNth, openTestStore } from './support/nth.ts'
 import { startProxy } from './support/proxy.ts'
 import { createRandom } from './support/random.ts'
 import { startService } from './support/service.ts'
@@ -87,7 +87,7 @@ it('says how far it came when the database fails it', async () => {
     isReset = /= 7\b/.test(statement)
     return 'passes'
   })
-  const { counters } = openTestNth(proxied, { timeoutMs: 1000 })
+  const { counters } = openTestNth(proxied, { timeoutMs: 4000 })
   await expect(counters.resetAll('n', '', 7)).rejects.toMatchObject({
     code: 'UNAVAILABLE',
     message: expect.stringContaining('500 counters were reset'),
@@ -111,7 +111,7 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
   const nth = openNth(
     { ...store, counters: { ...store.counters, list } },
     {
-      timeoutMs: 10_000,
+      timeoutMs: AMPLE_MS,
       maxPending: 100,
       keyTtlMs: 1000,
       random: createRandom().fraction,

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { claimOf } from '../../src/core/idempotency.ts'
 import { CLASSES } from '../../src/mysql/connections/errorNumbers.ts'
 import { freshDatabase, query } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
+import { AMPLE_MS, openTestNth } from '../support/nth.ts'
 import { type Fate, startProxy } from '../support/proxy.ts'
 import { sums } from '../support/totals.ts'
 
@@ -17,7 +17,7 @@ const NEW_SESSION = /^set session\s+sql_mode/
 type Stroke = readonly [pattern: RegExp, fate: Fate]
 
 /** A counter that stands at 0, reached through a proxy that lets each fate befall one statement. */
-async function counterWith(strokes: readonly Stroke[], timeoutMs = 20_000) {
+async function counterWith(strokes: readonly Stroke[], timeoutMs = AMPLE_MS) {
   const due: Stroke[] = []
   const database = await freshDatabase()
   const target = await startProxy(database, (statement) => {

@@ -32,7 +32,7 @@ async function losable(timeoutMs: number) {
 }
 
 it('answers readers in time when all connections lead nowhere, of which one at most is met', async () => {
-  const { counters, lose, vanished } = await losable(3000)
+  const { counters, lose, vanished } = await losable(6000)
   await counters.incrementBy(key, 1)
   const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
   await Promise.all(upTo(50).map(list))
@@ -42,7 +42,7 @@ it('answers readers in time when all connections lead nowhere, of which one at m
 })
 
 it('answers many readers in time who meet connections that lead nowhere at once', async () => {
-  const { counters, lose } = await losable(4000)
+  const { counters, lose } = await losable(6000)
   await counters.incrementBy(key, 1)
   const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
   await Promise.all(upTo(50).map(list))
@@ -79,7 +79,7 @@ it.each([
 })
 
 it('has the system ask on each connection, after seconds of silence, whether the other end is there', async () => {
-  const { counters, target } = await losable(3000)
+  const { counters, target } = await losable(6000)
   await counters.incrementBy(key, 1)
   await counters.read(key)
   const peer = `0100007F:${(target.port ?? 0).toString(16).toUpperCase().padStart(4, '0')}`

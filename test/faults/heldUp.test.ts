@@ -6,34 +6,33 @@ import { inParallel, upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { hold } from '../support/hold.ts'
 import { startLoad } from '../support/load.ts'
-import { openTestNth } from '../support/nth.ts'
+import { AMPLE_MS, openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
 import { privateServer, signalServer } from '../support/privateServer.ts'
+import { soon } from '../support/soon.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 
 it('goes on with all others while somebody holds the row of one counter', async () => {
   const target = await freshDatabase()
-  const { counters } = openTestNth(target, { timeoutMs: 4000 })
+  const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
   const others = upTo(20).map((index) => key(`c${index}`))
   for (const each of [key('held'), ...others]) await counters.incrementBy(each, 1)
   const holder = await hold(target, 'held')
   let isPending = true
-  const held = Promise.allSettled(upTo(5).map(() => counters.incrementBy(key('held'), 1))).then((settled) => {
+  const held = Promise.all(upTo(5).map(() => counters.incrementBy(key('held'), 1))).finally(() => {
     isPending = false
-    return settled
   })
+  held.catch(() => undefined)
   for (const _ of upTo(100)) {
     await Promise.all(others.map((other) => counters.incrementBy(other, 1)))
     // A newcomer for the held row does not hold them up again.
     counters.incrementBy(key('held'), 1).catch(() => undefined)
   }
+  // If each round waited for the lock, a second at a time, the deadline would have been over before.
   expect(isPending).toBe(true)
-  for (const settled of await held) {
-    expect(settled).toMatchObject({ status: 'rejected', reason: { code: 'UNAVAILABLE' } })
-  }
   await holder.end()
-  await expect.poll(() => counters.incrementBy(key('held'), 0).catch(() => undefined)).toBeDefined()
+  expect((await held).map(({ value }) => value)).toEqual([2, 3, 4, 5, 6])
   for (const other of others) expect((await counters.read(other)).value).toBe(101)
 })
 
@@ -71,13 +70,11 @@ it('tells everybody the truth in time while the database is frozen for longer th
   const keys = upTo(2000).map((index) => key(`c${index}`))
   await inParallel(20, keys.length, (index) => counters.incrementBy(keys[index] ?? key(''), 0))
   const told = new Map<string, string | number>()
-  let slowestMs = 0
   let next = 0
   const callers = upTo(64).map(async () => {
     for (let each = keys[next++]; each; each = keys[next++]) {
-      const startedAt = performance.now()
-      const { value, code } = await counters.incrementBy(each, 1).catch((error) => error)
-      slowestMs = Math.max(slowestMs, performance.now() - startedAt)
+      const answer = counters.incrementBy(each, 1).catch((error) => error)
+      const { value, code } = await soon('an answer', answer, TIMEOUT_MS + 1000)
       told.set(each.name, code ?? value)
     }
   })
@@ -88,7 +85,6 @@ it('tells everybody the truth in time while the database is frozen for longer th
   await expect.poll(() => told.size).toBeGreaterThan(frozen + 128)
   await signalServer(directory, 'SIGCONT')
   await Promise.all(callers)
-  expect(slowestMs).toBeLessThan(TIMEOUT_MS + 1000)
   const refused = [...told].filter(([, answer]) => answer !== 1)
   expect(refused.length).toBeGreaterThanOrEqual(128)
   const states = await Promise.all([...told.keys()].map((name) => counters.read(key(name))))

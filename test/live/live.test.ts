@@ -43,12 +43,13 @@ it('reads what is changed at once, at most ten times a second, and all of it now
   const { live, reads, notified, watched } = openCounters(['a', 'b'])
   await watched
   const began = performance.now()
-  while (performance.now() - began < 1000) {
+  const elapsedMs = () => performance.now() - began
+  while (elapsedMs() < 1000 || !notified.some((names) => names.length === 2)) {
     live.mark([{ kind: 'counter', name: keyOf('a') } as never])
     await pause(5)
   }
   // One that began before, and one that is due at the end.
-  expect(notified.length).toBeLessThanOrEqual(12)
+  expect(notified.length).toBeLessThanOrEqual(elapsedMs() / 100 + 2)
   expect(reads).toContainEqual(['a'])
   expect(notified).toContainEqual(['a'])
   expect(notified).toContainEqual(['a', 'b'])

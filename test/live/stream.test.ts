@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { Stream } from '../../src/http/live/stream.ts'
+import { PATIENCE_MS } from '../support/soon.ts'
 
 /** The caller plays no part here. */
 const caller = {} as Stream['caller']
@@ -21,6 +22,6 @@ it.each([
     server.close()
   })
   const { port } = server.address() as AddressInfo
-  const answer = fetch(`http://127.0.0.1:${port}`, { signal: AbortSignal.timeout(5000) })
+  const answer = fetch(`http://127.0.0.1:${port}`, { signal: AbortSignal.timeout(PATIENCE_MS) })
   await expect(answer).rejects.toThrow('fetch failed')
 })

@@ -77,13 +77,18 @@ it('ends the streams of a key that is revoked, in every process, and of one that
   const [first, second] = [await startProtected({ target }), await startProtected({ target })]
   const rights = [{ scopes: ['READ'], namespace: 'shop' }]
   const { secret, id } = await first.createKey(rights)
-  const expiresAt = new Date(Date.now() + 1500)
-  const { secret: expiring } = await first.createKey(rights, { expiresAt })
   const { secret: other } = await first.createKey(rights)
+  /** The stream of a key that lives as short as this machine lets it be used. */
+  const openExpiring = async (lifetimeMs = 1500): ReturnType<typeof subscribe> => {
+    const expiresAt = new Date(Date.now() + lifetimeMs)
+    const { secret: expiring } = await first.createKey(rights, { expiresAt })
+    const stream = await subscribe(first.url, VALUES, { ...a, ...bearer(expiring) })
+    return stream.status === 200 ? stream : openExpiring(4 * lifetimeMs)
+  }
   const streams = [
     await subscribe(first.url, VALUES, { ...a, ...bearer(secret) }),
     await subscribe(second.url, VALUES, { ...a, ...bearer(secret) }),
-    await subscribe(first.url, VALUES, { ...a, ...bearer(expiring) }),
+    await openExpiring(),
   ]
   const kept = await subscribe(first.url, VALUES, { ...a, ...bearer(other) })
   for (const stream of [...streams, kept]) await stream.data()
@@ -293,12 +298,10 @@ it('breaks its streams without an end when it stops, so that their clients come 
   const { url, close } = await startFront()
   const streams = await Promise.all(Array.from({ length: 5 }, () => subscribe(url, VALUES, a)))
   for (const stream of streams) await stream.data()
-  const began = performance.now()
-  const closed = close()
+  // By itself: what is still open after ten seconds is broken in any case.
+  const closed = soon('the end', close(), 9000)
   for (const stream of streams) expect(await stream.next()).toBe('broken')
   await closed
-  // By itself: what is still open after ten seconds is broken in any case.
-  expect(performance.now() - began).toBeLessThan(9000)
 })
 
 it('goes on after its database was away, and says so to new subscribers', async () => {
@@ -368,11 +371,9 @@ it('reads nothing while nobody watches, and one statement a tick for all that is
   for (const stream of streams) await stream.data()
   const statements = collectStatements()
   const began = performance.now()
-  await expect.poll(() => performance.now() - began).toBeGreaterThan(1500)
-  const polls = statements.length
   // One poll each 300 ms, of all names.
-  expect(polls).toBeGreaterThanOrEqual(2)
-  expect(polls).toBeLessThanOrEqual((performance.now() - began) / 300 + 1)
+  await expect.poll(() => statements.length).toBeGreaterThanOrEqual(5)
+  expect(statements.length).toBeLessThanOrEqual((performance.now() - began) / 300 + 1)
   for (const stream of streams) stream.close()
   await expect
     .poll(async () => {

@@ -74,15 +74,12 @@ it('waits seconds, not hours, for the rows of a process that is frozen in the mi
       return false
     })
     .toBe(true)
-  const waiting = performance.now()
   const other = hammer(second)
   await other.afterMore(1000)
-  const waitedMs = performance.now() - waiting
   await signalProcess(pid, 'SIGCONT')
   await frozen.afterMore(100)
   await Promise.all([frozen.end(), other.end()])
-  // Far from the 8 hours of a server's default.
-  expect(waitedMs).toBeLessThan(60_000)
+  // By a server's default it would have been 8 hours, and each deadline would have been over.
   expect(other.refused).toEqual([])
   const told = [...frozen.answered, ...other.answered].toSorted((a, b) => a - b)
   expect(told).toEqual(upTo(told.length))

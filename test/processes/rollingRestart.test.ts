@@ -8,7 +8,7 @@ import { subscribe } from '../support/events.ts'
 import { freePort } from '../support/freePort.ts'
 import { findNginx, startNginx } from '../support/nginx.ts'
 import { type NthProcess, startNth } from '../support/nthProcess.ts'
-import { soon } from '../support/soon.ts'
+import { PATIENCE_MS, soon } from '../support/soon.ts'
 
 const nginx = await findNginx()
 
@@ -28,7 +28,7 @@ const INCREMENT = '{"query":"mutation { increment(name: \\"c\\") { value } }"}'
 /** Two processes on one database, behind nginx as `deploy/nginx.conf` has it. */
 async function startPair() {
   const DATABASE_URL = urlOf(await freshDatabase())
-  const ports = [await freePort(), await freePort()]
+  const ports = await Promise.all([freePort(), freePort()])
   const start = (port: number): Promise<NthProcess> =>
     startNth({ DATABASE_URL, PORT: String(port), NTH_TRUST_PROXY: '127.0.0.1', NTH_ANONYMOUS: 'READ,WRITE' })
   const processes = await Promise.all(ports.map(start))
@@ -75,7 +75,7 @@ it.skipIf(!nginx)(
     let isOver = false
     const clients = upTo(CLIENTS).map(async (client) => {
       for (let call = 0; !isOver; call++) {
-        const deadline = performance.now() + 30_000
+        const deadline = performance.now() + PATIENCE_MS
         let value = await send(url, `${client} ${call}`)
         while (value === undefined) {
           if (performance.now() > deadline) throw new Error(`Client ${client} got no number`)

@@ -9,7 +9,7 @@ import {
 import { openSession } from '../../src/mysql/connections/session.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { freshDatabase, query } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
+import { AMPLE_MS, openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -52,7 +52,7 @@ it('takes two servers that tell nothing of themselves for two, and two nodes of 
 
 async function identityOf(target: Target): Promise<SessionIdentity> {
   const hosts = openHosts([target])
-  const session = await openSession(await hosts.current(), { timeLimitMs: 5000, idleLimitS: 10 })
+  const session = await openSession(await hosts.current(), { timeLimitMs: AMPLE_MS, idleLimitS: 10 })
   await session.close()
   return session.identity
 }

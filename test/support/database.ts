@@ -7,6 +7,7 @@ import { silentHealth } from '../../src/mysql/connections/health.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { AMPLE_MS } from './nth.ts'
 import { onFinished } from './openOnce.ts'
 
 /** What the server answers when the connection to be killed has ended. */
@@ -44,7 +45,7 @@ export async function freshDatabase(
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
   const failover = createFailoverDetector(() => undefined)
   const database = openDatabase(openHosts([target]), {
-    timeLimitMs: 10_000,
+    timeLimitMs: AMPLE_MS,
     maxPending: 100,
     health: silentHealth(),
     failover,

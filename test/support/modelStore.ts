@@ -8,6 +8,7 @@ import { type GroupCommitOptions, openGroupCommit } from '../../src/core/groupCo
 import type { Flush, Outcome, Writer } from '../../src/core/groupCommit/writer.ts'
 import type { StoredResults } from '../../src/core/idempotency.ts'
 import type { CounterRow } from '../../src/core/rows.ts'
+import { AMPLE_MS } from './nth.ts'
 import { PLAIN } from './plain.ts'
 
 /** How a flush goes: what its writer meets, in the order of its trips. */
@@ -232,7 +233,7 @@ export function openModel(
 ) {
   const groupCommit = openGroupCommit({
     openWriter,
-    timeoutMs: 10_000,
+    timeoutMs: AMPLE_MS,
     maxPending: 1000,
     keyTtlMs: 1,
     onFault: () => undefined,
@@ -241,7 +242,7 @@ export function openModel(
     random: () => 0,
     ...options,
   })
-  const deadline = () => performance.now() + 10_000
+  const deadline = () => performance.now() + AMPLE_MS
   return openCounters({
     store,
     groupCommit,

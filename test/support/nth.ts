@@ -7,7 +7,11 @@ import { createRandom } from './random.ts'
 
 const DAY_MS = 86_400_000
 
+/** The deadline of calls that must succeed, also on a slow machine, in milliseconds. */
+export const AMPLE_MS = 60_000
+
 export interface TestNthOptions {
+  /** Default: ample. A test of what is refused at its deadline sets another one, and expects nothing else to be fast. */
   timeoutMs: number
   maxPending: number
   keyTtlMs: number
@@ -19,7 +23,7 @@ export interface TestNthOptions {
 }
 
 /** A store alone, which the test closes. */
-export function openTestStore(target: Target, timeLimitMs = 10_000) {
+export function openTestStore(target: Target, timeLimitMs = AMPLE_MS) {
   return openStore([target], {
     timeLimitMs,
     maxPending: 100,
@@ -36,7 +40,7 @@ let opened = 0
 /** The core on a database, without HTTP, closed when the test has finished. */
 export function openTestNth(database: Target | Targets, options: Partial<TestNthOptions> = {}) {
   const {
-    timeoutMs = 10_000,
+    timeoutMs = AMPLE_MS,
     maxPending = 10_000,
     keyTtlMs = DAY_MS,
     runsJobs = false,

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Client, clientOf } from './client.ts'
+import { AMPLE_MS } from './nth.ts'
 import { onFinished } from './openOnce.ts'
 import { makeTemporaryDirectory } from './temporary.ts'
 
@@ -39,6 +40,7 @@ export function spawnNth(
       HOME: process.env.HOME,
       PORT: '0',
       NTH_DATABASE_MEMORY_MB: '128',
+      NTH_WRITE_TIMEOUT_MS: String(AMPLE_MS),
       ...environment,
     },
     stdio: ['ignore', 'pipe', 'pipe'],

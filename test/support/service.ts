@@ -4,6 +4,7 @@ import type { Target } from '../../src/mysql/connections/target.ts'
 import type { Config } from '../../src/process/config.ts'
 import { type Client, clientOf } from './client.ts'
 import { freshDatabase } from './database.ts'
+import { AMPLE_MS } from './nth.ts'
 
 export interface Service extends Client {
   target: Target
@@ -36,7 +37,7 @@ export async function startService(
       access: {},
       maxConnectionsPerAddress: 1000,
       maxStreams: 100,
-      writeTimeoutMs: 10_000,
+      writeTimeoutMs: AMPLE_MS,
       maxPending: 10_000,
       keyTtlMs: 86_400_000,
       logLevel: 'silent',

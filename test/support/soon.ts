@@ -6,11 +6,20 @@ import { setTimeout as pause } from 'node:timers/promises'
  */
 export const PATIENCE_MS = 300_000
 
-/** What is promised, or an error that says what did not come: for a test that waits for several things. */
-export async function soon<Value>(what: string, promised: Promise<Value>): Promise<Value> {
+/**
+ * What is promised, or an error that says what did not come: for a test that waits for several things.
+ *
+ * @param limitMs for what must end by a timer of this process. A busy process is late for all of its timers, in order:
+ *   it comes before the timer that is set here, whatever a clock shows
+ */
+export async function soon<Value>(
+  what: string,
+  promised: Promise<Value>,
+  limitMs = PATIENCE_MS,
+): Promise<Value> {
   const timer = new AbortController()
-  const late = pause(PATIENCE_MS, undefined, timer).then(() => {
-    throw new Error(`${what}: not within ${PATIENCE_MS} ms`)
+  const late = pause(limitMs, undefined, timer).then(() => {
+    throw new Error(`${what}: not within ${limitMs} ms`)
   })
   late.catch(() => undefined)
   try {
