@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
 import { upTo } from './support/client.ts'
 import { startService } from './support/service.ts'
-import { startMeasuredNth } from './support/turns.ts'
+import { SHORT_MS, startMeasuredNth } from './support/turns.ts'
 
 const EVERYTHING = {
   descriptions: true,
@@ -72,5 +72,5 @@ it.each([
       code: 'GRAPHQL_VALIDATION_FAILED',
     })
   })
-  expect(longest).toBeLessThan(50)
+  expect(longest).toBeLessThan(SHORT_MS)
 })

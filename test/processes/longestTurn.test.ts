@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client.ts'
-import { type MeasuredNth, startMeasuredNth } from '../support/turns.ts'
+import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/turns.ts'
 
 const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 
@@ -82,7 +82,7 @@ it.each([
     ...(query.includes('$id:') && { id: 'Q'.repeat(900_000) }),
   }
   const longest = await nth.longestTurn(() => nth.send(query, variables))
-  expect(longest).toBeLessThan(50)
+  expect(longest).toBeLessThan(SHORT_MS)
   expect(nth.output()).not.toContain('"level":50')
 })
 
@@ -112,7 +112,7 @@ it.each([
     expect(body.errors?.[0]?.extensions.code).toMatch(/^GRAPHQL_(PARSE|VALIDATION)_FAILED$/)
     expect(body.errors?.length).toBeLessThan(12)
   })
-  expect(longest).toBeLessThan(50)
+  expect(longest).toBeLessThan(SHORT_MS)
 })
 
 it.each([

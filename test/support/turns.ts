@@ -10,7 +10,12 @@ const PRELOADED = join(import.meta.dirname, 'turns.mjs')
  * as a document is known the second time, and no more often than it takes for a turn that is short.
  */
 const [FEWEST_ROUNDS, MOST_ROUNDS] = [2, 7]
-const SHORT_MS = 50
+
+/** How long a fixed piece of work took where a turn may take 50 ms, in milliseconds of the processor. */
+const REFERENCE_MS = 2
+
+/** How long one request may hold up all others, in milliseconds: 50, and on a slower machine accordingly more. */
+export const SHORT_MS = 50 * Math.max(1, referenceMs() / REFERENCE_MS)
 
 export interface MeasuredNth extends NthProcess {
   /**
@@ -58,4 +63,16 @@ async function start(): Promise<MeasuredNth> {
       return longest
     },
   }
+}
+
+/** The best of several rounds, as the first ones compile. */
+function referenceMs(): number {
+  const text = JSON.stringify(Array.from({ length: 5000 }, (_, value) => ({ name: `name ${value}`, value })))
+  const rounds = Array.from({ length: 15 }, () => {
+    const from = process.cpuUsage()
+    JSON.stringify(JSON.parse(text)).replaceAll('name', 'x')
+    const { user, system } = process.cpuUsage(from)
+    return (user + system) / 1000
+  })
+  return Math.min(...rounds)
 }
