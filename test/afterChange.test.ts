@@ -3,7 +3,7 @@ import { freshDatabase } from './support/database.ts'
 import { startProxy } from './support/proxy.ts'
 import { startService } from './support/service.ts'
 
-/** A service whose reads fail, while it writes: their statements are cut off, and they wait for a second. */
+/** A service whose reads fail, while it writes: their statements are cut off, and they wait for three seconds. */
 async function startWithoutReads() {
   let isReading = true
   const target = await startProxy(await freshDatabase(), (statement) =>
@@ -15,7 +15,7 @@ async function startWithoutReads() {
       ? 'is cut off'
       : 'passes',
   )
-  const service = await startService({ target, writeTimeoutMs: 1000 })
+  const service = await startService({ target, writeTimeoutMs: 3000 })
   await service.ask(
     `mutation {
       increment(name: "c") { value }

@@ -11,7 +11,7 @@ import { startService } from './support/service.ts'
 import { soon } from './support/soon.ts'
 
 it('keeps no reader waiting while many definitions wait for one that is locked', async () => {
-  const { ask, send, target } = await startService({ writeTimeoutMs: 3000 })
+  const { ask, send, target } = await startService()
   await ask('mutation { nextInSequence(name: "locked") { value } }')
   const holder = await createConnection(target)
   onTestFinished(() => holder.end())
@@ -24,14 +24,14 @@ it('keeps no reader waiting while many definitions wait for one that is locked',
   const all = Promise.all(definitions).finally(() => {
     isOver = true
   })
+  all.catch(() => undefined)
   await soon(
     'reads',
     inParallel(4, 200, () => ask('{ counter(name: "c") { value } }')),
   )
   expect(isOver).toBe(false)
-  const codes = (await all).map(({ errors }) => errors?.[0]?.extensions.code)
-  expect(new Set(codes)).toEqual(new Set(['UNAVAILABLE']))
   await holder.query('rollback')
+  for (const { errors } of await all) expect(errors).toBeUndefined()
 })
 
 it('issues by a new definition in another process from its answer on', async () => {

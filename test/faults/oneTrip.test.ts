@@ -4,7 +4,7 @@ import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { hold } from '../support/hold.ts'
 import { openTestNth } from '../support/nth.ts'
-import { told, turnedClock } from '../support/periods.ts'
+import { standingClock, told, turnedClock } from '../support/periods.ts'
 import { type Fate, farAway } from '../support/proxy.ts'
 import { runSize } from '../support/random.ts'
 import { collectStatements } from '../support/statements.ts'
@@ -20,7 +20,10 @@ const HOUR_MS = 3_600_000
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name })) as [Key, Key, Key]
 type Key = { namespace: string; name: string }
 
-/** Three counters at 0 that this process has changed, far away. `strike`: the fates of the next such statements. */
+/**
+ * Three counters at 0 that this process has changed, far away, while no hour begins. `strike`: the fates of the next such
+ * statements.
+ */
 async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
   const due: [RegExp, Fate][] = []
   let sessions = 0
@@ -30,7 +33,7 @@ async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
     const index = due.findIndex(([pattern]) => pattern.test(statement))
     return index < 0 ? 'passes' : (due.splice(index, 1)[0]?.[1] ?? 'passes')
   })
-  const { counters, faults } = openTestNth(target, options)
+  const { counters, faults } = openTestNth(target, { ...standingClock(), ...options })
   for (const key of [a, b, c]) await counters.reset(key, 0)
   return {
     counters,
@@ -183,7 +186,7 @@ it('looks whether COMMIT took effect when it is answered with an error', async (
     isDue = false
     return { instead: statement.replace(/commit$/, "signal sqlstate '45000'") }
   })
-  const { counters } = openTestNth(target)
+  const { counters } = openTestNth(target, standingClock())
   await counters.reset(a, 0)
   isDue = true
   const statements = collectStatements()

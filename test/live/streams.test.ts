@@ -308,7 +308,7 @@ it('goes on after its database was away, and says so to new subscribers', async 
   const directory = await dataDirectory()
   const database = await privateServer(directory)
   const switchboard = await openSwitchboard(database.target)
-  const { url, ask, faults } = await startService({ target: switchboard.target, writeTimeoutMs: 500 })
+  const { url, ask, faults } = await startService({ target: switchboard.target, writeTimeoutMs: 2000 })
   await ask(increment('a'))
   const stream = await subscribe(url, VALUES, a)
   await stream.data()

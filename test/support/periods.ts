@@ -10,6 +10,11 @@ export function turnedClock(at: string) {
   return clock
 }
 
+/** A clock on which it is always the time at which the test began: no hour, day, month or year begins. */
+export function standingClock() {
+  return turnedClock(new Date().toISOString())
+}
+
 /** A clock on which an hour lasts 20 ms. */
 export function racingClock(): () => Date {
   const begun = performance.now()
