@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
 import { freshDatabase } from './support/database.ts'
+import { stopClock } from './support/periods.ts'
 import { startProxy } from './support/proxy.ts'
 import { startService } from './support/service.ts'
+
+stopClock()
 
 /** A service whose reads fail, while it writes: their statements are cut off, and they wait for three seconds. */
 async function startWithoutReads() {

@@ -2,8 +2,11 @@ import { expect, it } from 'vitest'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
+import { stopClock } from './support/periods.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
+
+stopClock()
 
 const increment =
   'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'

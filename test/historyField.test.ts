@@ -1,8 +1,11 @@
 import { expect, it } from 'vitest'
 import { upTo } from './support/client.ts'
 import { query } from './support/database.ts'
+import { stopClock } from './support/periods.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
+
+stopClock()
 
 const HOUR_MS = 3_600_000
 

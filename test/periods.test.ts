@@ -6,11 +6,13 @@ import type { Target } from '../src/mysql/connections/target.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
-import { key, never, told, turnedClock, valueIn } from './support/periods.ts'
+import { key, never, stopClock, told, turnedClock, valueIn } from './support/periods.ts'
 import { farAway } from './support/proxy.ts'
 import { runSize } from './support/random.ts'
 import { startService } from './support/service.ts'
 import { sums } from './support/totals.ts'
+
+stopClock()
 
 const HOUR_MS = 3_600_000
 it('tells each caller their number in the hour, the day and the month', async () => {

@@ -4,7 +4,10 @@ import { LONGEST_MS, PERIODS } from '../src/core/time/calendar.ts'
 import { freshDatabase } from './support/database.ts'
 import { known } from './support/known.ts'
 import { openTestNth } from './support/nth.ts'
+import { stopClock } from './support/periods.ts'
 import { runSize } from './support/random.ts'
+
+stopClock()
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

@@ -3,9 +3,12 @@ import { claimOf } from '../src/core/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
+import { stopClock } from './support/periods.ts'
 import { asked, counter, group, MICROSECONDS_A_DAY, revisionOf, riseOf } from './support/revisions.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
+
+stopClock()
 
 it('is raised by what changes a group, and by nothing else', async () => {
   const clock = { at: Date.UTC(2025, 11, 31, 12) }

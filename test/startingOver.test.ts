@@ -3,10 +3,13 @@ import { openNth } from '../src/core/nth.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { AMPLE_MS, openTestNth, openTestStore } from './support/nth.ts'
+import { stopClock } from './support/periods.ts'
 import { startProxy } from './support/proxy.ts'
 import { createRandom } from './support/random.ts'
 import { startService } from './support/service.ts'
 import { collectStatements } from './support/statements.ts'
+
+stopClock()
 
 const key = { namespace: 'n', name: 'c' }
 

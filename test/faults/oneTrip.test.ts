@@ -4,11 +4,13 @@ import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { hold } from '../support/hold.ts'
 import { openTestNth } from '../support/nth.ts'
-import { standingClock, told, turnedClock } from '../support/periods.ts'
+import { stopClock, told, turnedClock } from '../support/periods.ts'
 import { type Fate, farAway } from '../support/proxy.ts'
 import { runSize } from '../support/random.ts'
 import { collectStatements } from '../support/statements.ts'
 import { sums } from '../support/totals.ts'
+
+stopClock()
 
 const IN_ONE_TRIP = /^start transaction;[\s\S]*group_concat[\s\S]*;\ncommit$/
 const FIRST_OF_TWO = /^start transaction;(?![\s\S]*group_concat)/
@@ -20,10 +22,7 @@ const HOUR_MS = 3_600_000
 const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name })) as [Key, Key, Key]
 type Key = { namespace: string; name: string }
 
-/**
- * Three counters at 0 that this process has changed, far away, while no hour begins. `strike`: the fates of the next such
- * statements.
- */
+/** Three counters at 0 that this process has changed, far away. `strike`: the fates of the next such statements. */
 async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
   const due: [RegExp, Fate][] = []
   let sessions = 0
@@ -33,7 +32,7 @@ async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
     const index = due.findIndex(([pattern]) => pattern.test(statement))
     return index < 0 ? 'passes' : (due.splice(index, 1)[0]?.[1] ?? 'passes')
   })
-  const { counters, faults } = openTestNth(target, { ...standingClock(), ...options })
+  const { counters, faults } = openTestNth(target, options)
   for (const key of [a, b, c]) await counters.reset(key, 0)
   return {
     counters,
@@ -186,7 +185,7 @@ it('looks whether COMMIT took effect when it is answered with an error', async (
     isDue = false
     return { instead: statement.replace(/commit$/, "signal sqlstate '45000'") }
   })
-  const { counters } = openTestNth(target, standingClock())
+  const { counters } = openTestNth(target)
   await counters.reset(a, 0)
   isDue = true
   const statements = collectStatements()

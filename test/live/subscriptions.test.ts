@@ -2,9 +2,11 @@ import { expect, it, onTestFinished } from 'vitest'
 import { freshDatabase, query as queryDatabase } from '../support/database.ts'
 import { subscribe } from '../support/events.ts'
 import { startFront } from '../support/front.ts'
-import { turnedClock } from '../support/periods.ts'
+import { stopClock, turnedClock } from '../support/periods.ts'
 import { startService } from '../support/service.ts'
 import { soon } from '../support/soon.ts'
+
+stopClock()
 
 type Row = { name: string; value: number }
 

@@ -1,3 +1,4 @@
+import { afterEach, beforeEach, vi } from 'vitest'
 import type { Counters } from '../../src/core/counters/counters.ts'
 import { known } from './known.ts'
 
@@ -10,9 +11,10 @@ export function turnedClock(at: string) {
   return clock
 }
 
-/** A clock on which it is always the time at which the test began: no hour, day, month or year begins. */
-export function standingClock() {
-  return turnedClock(new Date().toISOString())
+/** Stops the clock of this process during each test of a file: no hour, day, month or year begins meanwhile. */
+export function stopClock(): void {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
+  afterEach(() => void vi.useRealTimers())
 }
 
 /** A clock on which an hour lasts 20 ms. */
