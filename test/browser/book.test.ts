@@ -2,9 +2,12 @@ import { expect, it } from 'vitest'
 import { openBrowser } from '../support/browser.ts'
 import { upTo } from '../support/client.ts'
 import { query } from '../support/database.ts'
+import { stopClock } from '../support/periods.ts'
 import { startRelay } from '../support/relay.ts'
 import { startService } from '../support/service.ts'
 import { recordTexts } from '../support/texts.ts'
+
+stopClock()
 
 const HOUR_MS = 3_600_000
 

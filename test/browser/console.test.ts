@@ -2,7 +2,10 @@ import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { cellsOf, consoleUrl, createCounters } from '../support/console.ts'
+import { stopClock } from '../support/periods.ts'
 import { startService } from '../support/service.ts'
+
+stopClock()
 
 const names = async (window: Window) => (await cellsOf(window, 'Counters')).map(([name]) => name)
 

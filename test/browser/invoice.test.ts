@@ -3,13 +3,14 @@ import { loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { query } from '../support/database.ts'
 import { expireAll, numbersIn } from '../support/invoices.ts'
+import { stopClock } from '../support/periods.ts'
 import { startService } from '../support/service.ts'
 
-const YEAR = new Date().getUTCFullYear()
+stopClock()
 
 const button = (window: Window, name: string) => window.getByRole('button', { name })
 const shows = (window: Window, number: string) =>
-  window.getByRole('status').getByText(`INV-${YEAR}-${number}`).waitFor()
+  window.getByRole('status').getByText(`INV-${new Date().getUTCFullYear()}-${number}`).waitFor()
 
 const begin = (window: Window) => button(window, 'Begin an invoice').click()
 

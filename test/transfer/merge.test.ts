@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
+import { stopClock } from '../support/periods.ts'
 import { counterLine, exported, fileWith, imported, type Line } from '../support/transfer.ts'
+
+stopClock()
 
 const a = { namespace: 'default', name: 'a' }
 const start = '2026-10-01T00:00:00Z'

@@ -3,8 +3,11 @@ import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
+import { stopClock } from '../support/periods.ts'
 import { startService } from '../support/service.ts'
 import { counterLine, entriesIn, exported, fileWith, imported } from '../support/transfer.ts'
+
+stopClock()
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
