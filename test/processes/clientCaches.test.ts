@@ -12,6 +12,9 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { CACHING, type CachingExample, startExamples, TITLE } from '../support/clientExamples.ts'
 import type { Files } from '../support/clientsPage.ts'
 import { holdAnswers } from '../support/heldAnswers.ts'
+import { stopClock } from '../support/periods.ts'
+
+stopClock()
 
 /** What the cache of a client has for the counter. */
 async function openCache(name: string, load: <T>(name: string) => Promise<T>): Promise<() => unknown> {

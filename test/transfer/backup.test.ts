@@ -8,9 +8,12 @@ import { freshDatabase, query } from '../support/database.ts'
 import { startProtected } from '../support/keys.ts'
 import { openTestNth } from '../support/nth.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
+import { stopClock } from '../support/periods.ts'
 import { createRandom } from '../support/random.ts'
 import { fileWith, type Line, runCommand, startCommand } from '../support/transfer.ts'
 import { wholeState } from '../support/wholeState.ts'
+
+stopClock()
 
 type Target = Awaited<ReturnType<typeof freshDatabase>>
 

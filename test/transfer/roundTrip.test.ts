@@ -2,10 +2,13 @@ import { expect, it } from 'vitest'
 import { encodeId } from '../../src/graphql/arguments/ids.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
 import { freshDatabase } from '../support/database.ts'
+import { stopClock } from '../support/periods.ts'
 import { createRandom } from '../support/random.ts'
 import { startService } from '../support/service.ts'
 import { entriesIn, exported, imported } from '../support/transfer.ts'
 import { wholeState } from '../support/wholeState.ts'
+
+stopClock()
 
 const ALL = [...NAMESPACES, 'empty']
 
