@@ -173,7 +173,7 @@ it.each(Object.entries(attacks))('an honest client notices nothing of %s', async
   expect(honest.failures).toEqual([])
   const { counter } = await admin.ask('{ counter(name: "honest", namespace: "shop") { value } }')
   expect(counter.value).toBe(honest.counted())
-  await expect.poll(async () => (await memoryOf(server)).streams, { timeout: 60_000 }).toBe(0)
+  await expect.poll(async () => (await memoryOf(server)).streams).toBe(0)
 })
 
 /** What the process reports of itself. */

@@ -15,7 +15,6 @@ import { clientOf } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { freePort } from '../support/freePort.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { PATIENCE } from '../support/privateServer.ts'
 
 const INCREMENT = 'mutation { increment(name: "c") { value } }'
 
@@ -237,7 +236,7 @@ async function startBehindMigration(environment: Record<string, string>, meanwhi
                     where db = '${target.database}' and info like 'select id from migration_lock%'`
   return withMigrationLock(target, async () => {
     const nth = spawnNth({ DATABASE_URL: urlOf(target), ...environment })
-    await expect.poll(() => query(target, waiting), PATIENCE).toHaveLength(1)
+    await expect.poll(() => query(target, waiting)).toHaveLength(1)
     await meanwhile()
     return nth
   })
