@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import type { Finding } from '../../src/mysql/startup/finding.ts'
 import { inspectAssumptions } from '../../src/mysql/startup/inspectAssumptions.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { dataDirectory, startNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
 import { startProxy } from '../support/proxy.ts'
 import { copyWithMigration } from '../support/releases.ts'
@@ -39,6 +39,7 @@ const SOUND = {
   configuration: 'ok: all variables are valid',
   database: expect.stringMatching(/^ok: .* answers$/),
   engine: expect.stringMatching(/^ok: all \d+ assumptions of Nth about its statements hold$/),
+  settings: 'ok: sessions have those that Nth needs',
   rights: 'ok: the user may create, change and read tables',
   clock: expect.stringMatching(/^ok: the database is \d+ ms /),
   connections: expect.stringMatching(/^ok: /),
@@ -149,4 +150,55 @@ it('says that a database does not answer, and which variable is wrong', async ()
   ])
   const { code, stderr } = await check({ PORT: 'x' })
   expect([code, stderr]).toEqual([1, expect.stringContaining('PORT must be')])
+})
+
+it('finds nothing wrong with a server whose defaults would make statements mean something else', async () => {
+  const { target } = await privateServer(await temporaryDirectory())
+  await query(target, 'set global sql_safe_updates = 1', 'set global sql_select_limit = 1')
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  expect([code, findings]).toMatchObject([0, SOUND])
+})
+
+it('names the settings that a session ignores', async () => {
+  const target = await startProxy(await freshDatabase(), (statement) =>
+    statement.includes("sql_safe_updates = 'OFF'")
+      ? { instead: statement.replace("sql_safe_updates = 'OFF'", 'sql_safe_updates = 1') }
+      : 'passes',
+  )
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  expect([code, findings.settings]).toEqual([
+    1,
+    expect.stringMatching(/^error: a session ignores sql_safe_updates = OFF \(it is ON\)\. /),
+  ])
+  // What fails for another reason is not a missing right.
+  expect(findings.rights).toMatch(/^error: .*safe update mode/)
+  expect(findings.rights).not.toContain('Grant')
+})
+
+it.each([
+  ['+ 183784000', '2 days 3 hours ahead of'],
+  ['- 3690000', '1 hour 1 minute behind'],
+])('says how far apart the clocks are: %s ms', async (skewMs, text) => {
+  const target = await startProxy(await freshDatabase(), (statement) =>
+    statement.includes('utc_timestamp(6)) as now')
+      ? { instead: statement.replace(' as now', `${skewMs}000 as now`) }
+      : 'passes',
+  )
+  const { findings } = await check({ DATABASE_URL: urlOf(target) })
+  expect(findings.clock).toMatch(new RegExp(`^warning: the database is ${text} this machine`))
+})
+
+it('says at the start which right is missing, as the check does', async () => {
+  const { target } = await privateServer(await temporaryDirectory())
+  await query(
+    target,
+    "create user app@localhost identified by 'secret'",
+    `grant select, insert, update, delete on ${target.database}.* to app@localhost`,
+  )
+  const environment = { DATABASE_URL: urlOf({ ...target, user: 'app', password: 'secret' }) }
+  const sentence = 'Grant create on the database: migrations need'
+  expect((await check(environment)).findings.rights).toContain(sentence)
+  const { exited, errors } = spawnNth(environment)
+  expect(await exited).toBe(1)
+  expect(errors()).toContain(sentence)
 })

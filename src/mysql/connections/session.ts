@@ -71,13 +71,15 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   }
 
   try {
-    host.check(await readStanding(async (statement) => rowsOf((await send([statement]))[0])))
-    const answers = await send([
-      ...sessionSettings({ lockWaitS: 1 }),
-      `set session wait_timeout = ${integer(idleLimitS)}`,
-      ...READ_IDENTITY,
-    ])
-    const [own, ...variables] = answers.slice(-READ_IDENTITY.length)
+    // They are sent with the first question.
+    let settings = [...sessionSettings({ lockWaitS: 1 }), `set session wait_timeout = ${integer(idleLimitS)}`]
+    const ask = async (statement: string) => {
+      const answers = await send([...settings, statement])
+      settings = []
+      return rowsOf(answers.at(-1))
+    }
+    host.check(await readStanding(ask))
+    const [own, ...variables] = await send(READ_IDENTITY)
     const values = valuesOf(variables.flatMap(rowsOf<Variable>))
     const identity = identityIn(firstRow(own), values)
     const isGalera = values.get('wsrep_on') === 'ON'

@@ -1,24 +1,77 @@
 import type { ConnectionOptions } from 'mysql2'
+import { type Connection, createConnection } from 'mysql2/promise'
 import { integer } from '../literals.ts'
 import type { Target } from './target.ts'
 import type { Values } from './variables.ts'
 
 /**
- * Settings of every session, whatever the server's defaults. MariaDB would read a list of 1 000 ids or more as a table,
- * and scan all history of each.
+ * Session variables that change what a statement, a COMMIT or a comparison means, with the values that Nth needs: a server
+ * may have others as its defaults, or set them for each new connection. Names and values are those of MySQL and of MariaDB,
+ * as `show variables` has them.
+ */
+export const SETTINGS = {
+  sql_mode: 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
+  time_zone: '+00:00',
+  character_set_client: 'utf8mb4',
+  character_set_results: 'utf8mb4',
+  collation_connection: 'utf8mb4_unicode_ci',
+  autocommit: 'ON',
+  // Another value begins a transaction after each COMMIT, or ends the connection.
+  completion_type: 'NO_CHAIN',
+  // No limit: it is the largest value, beyond the integers of JavaScript.
+  sql_select_limit: '18446744073709551615',
+  // Otherwise `max_join_size` refuses reads of many rows.
+  sql_big_selects: 'ON',
+  sql_safe_updates: 'OFF',
+  // Otherwise `id is null` finds the row that was inserted last.
+  sql_auto_is_null: 'OFF',
+  // Otherwise InnoDB may skip the check that a name is unique.
+  unique_checks: 'ON',
+  // By so many bytes rows are sorted: a name has up to 764.
+  max_sort_length: 1024,
+  group_concat_max_len: 1_000_000,
+} as const satisfies Record<string, string | number>
+
+/** Not a variable: its names differ between MySQL and MariaDB. */
+export const SET_TRANSACTION = 'set session transaction isolation level read committed, read write'
+
+/**
+ * The statements that give a session its settings, whatever the server's defaults. They come first on each connection: with
+ * another `sql_select_limit`, even `show variables` leaves variables out. MariaDB would read a list of 1 000 ids or more as
+ * a table, and scan all history of each.
  */
 export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
+  const assignments = Object.entries(SETTINGS).map(([name, value]) => assignment(name, value))
   return [
     `set session
-       sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',
-       time_zone = '+00:00',
-       innodb_lock_wait_timeout = ${integer(lockWaitS)},
-       autocommit = 1,
-       group_concat_max_len = 1000000
+       ${assignments.join(',\n       ')},
+       innodb_lock_wait_timeout = ${integer(lockWaitS)}
        /*M! , in_predicate_conversion_threshold = 0 */`,
-    // Not in the statement above: the variable's name differs between MySQL and MariaDB.
-    'set session transaction isolation level read committed',
+    SET_TRANSACTION,
   ]
+}
+
+export async function sendSettings(connection: Connection, lockWaitS = 2): Promise<void> {
+  for (const statement of sessionSettings({ lockWaitS })) await connection.query(statement)
+}
+
+/** Opens a single connection with its settings. */
+export async function openConnection(options: ConnectionOptions, lockWaitS?: number): Promise<Connection> {
+  const connection = await createConnection(options)
+  // Without a listener, the loss of a connection would end the process.
+  connection.on('error', () => undefined)
+  try {
+    await sendSettings(connection, lockWaitS)
+    return connection
+  } catch (error) {
+    connection.destroy()
+    throw error
+  }
+}
+
+/** An assignment of a setting, in a statement that begins with `set session`. */
+export function assignment(name: string, value: string | number): string {
+  return `${name} = ${typeof value === 'number' || /^\d+$/.test(value) ? value : `'${value}'`}`
 }
 
 /** Variables of clusters, for `show variables`: those that the server lacks are not in its answer. */

@@ -1,11 +1,12 @@
 import type { Connection } from 'mysql2/promise'
-import { reasonOf } from '../connections/errors.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
+import { SETTINGS } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
+import { type Variable, valuesOf } from '../connections/variables.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
 import { deadlineRisks } from './deadlines.ts'
-import type { Finding } from './finding.ts'
+import { explained, type Finding } from './finding.ts'
 import { inspectAssumptions } from './inspectAssumptions.ts'
 import { compareMigrations } from './migrate.ts'
 import { openMigrationSession } from './migrationLock.ts'
@@ -20,15 +21,15 @@ const CONNECTIONS = 15
 
 /** A table that exists only during a check. Statements that need each right that Nth needs; the last one removes it. */
 const TRIAL = 'nth_check'
-const TRIALS: readonly (readonly [right: string, statement: string])[] = [
-  ['create', `create table ${TRIAL} (id int not null, primary key (id)) engine = InnoDB`],
-  ['alter', `alter table ${TRIAL} add value bigint not null default 0`],
-  ['index', `create index ${TRIAL}_value on ${TRIAL} (value)`],
-  ['insert', `insert into ${TRIAL} (id) values (1)`],
-  ['update', `update ${TRIAL} set value = last_insert_id(value + 1) where id = 1`],
-  ['select', `select value from ${TRIAL} for update`],
-  ['delete', `delete from ${TRIAL}`],
-  ['drop', `drop table ${TRIAL}`],
+const TRIALS = [
+  `create table ${TRIAL} (id int not null, primary key (id)) engine = InnoDB`,
+  `alter table ${TRIAL} add value bigint not null default 0`,
+  `create index ${TRIAL}_value on ${TRIAL} (value)`,
+  `insert into ${TRIAL} (id) values (1)`,
+  `update ${TRIAL} set value = last_insert_id(value + 1) where id = 1`,
+  `select value from ${TRIAL} for update`,
+  `delete from ${TRIAL}`,
+  `drop table ${TRIAL}`,
 ]
 
 /** Inspects a database for an operator, a finding at a time. Like the start, it creates a missing database. */
@@ -58,6 +59,7 @@ export async function* inspect(
       const message = 'a change is on disk before its result is returned'
       yield { subject: 'durability', level: 'ok', message }
     }
+    yield await inspectSettings(connection)
     const rights = await inspectRights(connection)
     yield rights
     if (rights.level === 'ok') yield* inspectAssumptions(target)
@@ -71,17 +73,34 @@ export async function* inspect(
   }
 }
 
+/** Names of one variable: MySQL's, and MariaDB's before 11.1. */
+const ISOLATION = ['transaction_isolation', 'tx_isolation']
+
+/** A proxy, or a server that only resembles MySQL, may accept a setting and ignore it. */
+async function inspectSettings(connection: Connection): Promise<Finding> {
+  const subject = 'settings'
+  const names = [...Object.keys(SETTINGS), ...ISOLATION].map((name) => `'${name}'`)
+  const statement = `show session variables where variable_name in (${names.join(', ')})`
+  const values = valuesOf(await select<Variable>(connection, statement))
+  const isolation = ISOLATION.find((name) => values.has(name)) ?? ''
+  const ignored = Object.entries({ ...SETTINGS, [isolation]: 'READ-COMMITTED' }).flatMap(([name, value]) =>
+    values.get(name) === String(value) ? [] : [`${name} = ${value} (it is ${values.get(name)})`],
+  )
+  if (ignored.length === 0) return { subject, level: 'ok', message: 'sessions have those that Nth needs' }
+  const message = `a session ignores ${ignored.join(', ')}. Statements would mean something else: connect Nth without what stands between, or to another server.`
+  return { subject, level: 'error', message }
+}
+
 async function inspectRights(connection: Connection): Promise<Finding> {
   const subject = 'rights'
   // From a check that was interrupted.
   await connection.query(`drop table if exists ${TRIAL}`).catch(() => undefined)
-  for (const [right, statement] of TRIALS) {
+  for (const statement of TRIALS) {
     try {
       await connection.query(statement)
     } catch (error) {
       await connection.query(`drop table if exists ${TRIAL}`).catch(() => undefined)
-      const advice = `Grant ${right} on the database: migrations need create, alter, index and drop, everything else select, insert, update and delete.`
-      return { subject, level: 'error', message: `${reasonOf(error)}. ${advice}` }
+      return { subject, level: 'error', message: explained(error) }
     }
   }
   return { subject, level: 'ok', message: 'the user may create, change and read tables' }
@@ -114,9 +133,29 @@ async function inspectClock(connection: Connection): Promise<Finding> {
   // The database read its clock between these two.
   const ahead = (row?.now ?? 0) / 1000 - (before + Date.now()) / 2
   const differenceMs = Math.round(Math.abs(ahead))
-  const message = `the database is ${differenceMs} ms ${ahead > 0 ? 'ahead of' : 'behind'} this machine`
+  const message = `the database is ${durationText(differenceMs)} ${ahead > 0 ? 'ahead of' : 'behind'} this machine`
   if (differenceMs <= MAX_CLOCK_DIFFERENCE_MS) return { subject: 'clock', level: 'ok', message }
   return { subject: 'clock', level: 'warning', message: `${message}. Synchronise both, such as with chrony.` }
+}
+
+const UNITS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1000],
+] as const
+
+/** A duration in its two largest units, such as `3 days 4 hours`; a short one in milliseconds. */
+function durationText(durationMs: number): string {
+  const first = UNITS.findIndex(([, unitMs]) => durationMs >= unitMs)
+  if (first < 0 || durationMs < 10_000) return `${durationMs} ms`
+  let restMs = durationMs
+  const parts = UNITS.slice(first, first + 2).flatMap(([unit, unitMs]) => {
+    const count = Math.floor(restMs / unitMs)
+    restMs -= count * unitMs
+    return count === 0 ? [] : [`${count} ${unit}${count === 1 ? '' : 's'}`]
+  })
+  return parts.join(' ')
 }
 
 async function inspectConnections(connection: Connection, workers: number): Promise<Finding> {

@@ -3,6 +3,7 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Target } from '../connections/target.ts'
 import { bytes } from '../literals.ts'
 import { select } from '../select.ts'
+import { explain } from './finding.ts'
 import { type Migration, readMigrations } from './migrationFiles.ts'
 import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
 
@@ -34,16 +35,19 @@ export interface Comparison {
  * its file. That also helps on a cluster, where the lock holds on one node only.
  *
  * @returns the names of the files that were applied
- * @throws {Error} before anything is changed, if the database has a contraction that is not among the files
+ * @throws {Error} before anything is changed, if the database has a contraction that is not among the files; or if the
+ *   database refuses a statement, with what to do
  */
 export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
   const migrations = await readMigrations(folder)
-  const connection = await openMigrationSession(target)
+  const connection = await openMigrationSession(target).catch(explain)
   try {
     const { missing } = await compare(connection, migrations, target)
     // Then the user needs no right to create tables.
     if (missing.length === 0) return []
     return await withMigrationLock(target, () => applyMissing(connection, migrations, target))
+  } catch (error) {
+    return explain(error)
   } finally {
     await connection.end()
   }

@@ -1,6 +1,6 @@
-import { type Connection, createConnection } from 'mysql2/promise'
+import type { Connection } from 'mysql2/promise'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
-import { sessionSettings } from '../connections/settings.ts'
+import { openConnection } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
 import { integer } from '../literals.ts'
 import { select } from '../select.ts'
@@ -21,8 +21,7 @@ const IDLE_LIMIT_S = 7 * 86_400
  */
 export async function withMigrationLock<T>(target: Target, work: () => Promise<T>): Promise<T> {
   const holder = await openMigrationSession(target)
-  // A lost lock doesn't stop the work, which may then overlap with another's. Without a listener it ends the process.
-  holder.on('error', () => undefined)
+  // A lost lock doesn't stop the work, which may then overlap with another's.
   try {
     await lock(holder)
     return await work()
@@ -34,14 +33,13 @@ export async function withMigrationLock<T>(target: Target, work: () => Promise<T
 
 /** A session that doesn't depend on the server's settings. */
 export async function openMigrationSession(target: Target): Promise<Connection> {
-  const connection = await createConnection(target)
+  const connection = await openConnection(target, LOCK_WAIT_S)
   try {
-    for (const statement of sessionSettings({ lockWaitS: LOCK_WAIT_S })) await connection.query(statement)
     await connection.query(
       // Only MariaDB reads what follows M!, and only it has these limits.
       `set session
          wait_timeout = ${integer(IDLE_LIMIT_S)}
-         /*M! , idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */`,
+         /*M! , max_statement_time = 0, idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */`,
     )
     return connection
   } catch (error) {

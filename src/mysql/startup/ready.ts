@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { escapeId } from 'mysql2'
-import { type Connection, createConnection } from 'mysql2/promise'
+import type { Connection } from 'mysql2/promise'
 import {
   ER,
   failureOf,
@@ -10,10 +10,12 @@ import {
   UnusableDatabaseError,
 } from '../connections/errors.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
+import { openConnection } from '../connections/settings.ts'
 import { describeTargets, type Target } from '../connections/target.ts'
 import { select } from '../select.ts'
 import { deadlineRisks } from './deadlines.ts'
 import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
+import { explain, explained } from './finding.ts'
 
 export interface ReadyOptions {
   say: (message: string) => void
@@ -50,6 +52,8 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
     const { writeTimeoutMs } = options
     if (writeTimeoutMs) for (const risk of await deadlineRisks(connection, writeTimeoutMs)) options.say(risk)
     return target
+  } catch (error) {
+    return explain(error)
   } finally {
     await connection.end()
   }
@@ -65,7 +69,7 @@ async function connect(hosts: Hosts, { say, signal, timeoutMs = TIMEOUT_MS }: Re
     try {
       const target = await hosts.choose()
       const { database: _, ...server } = target
-      return { target, connection: await createConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS }) }
+      return { target, connection: await openConnection({ ...server, connectTimeout: CONNECT_TIMEOUT_MS }) }
     } catch (error) {
       if (error instanceof UnusableDatabaseError && error.isFinal) throw error
       if (failureOf(error) === 'fault' || isLockout(error)) {
@@ -90,7 +94,7 @@ async function makeDatabase(connection: Connection, name: string): Promise<void>
   } catch (error) {
     if (!hasErrorNumber(error, ER.BAD_DB)) throw error
     await connection.query(`create database if not exists ${identifier}`).catch((cause) => {
-      const text = `The database ${name} does not exist on the server and can't be created: ${reasonOf(cause)}.`
+      const text = `The database ${name} does not exist on the server and can't be created: ${explained(cause)}`
       throw new Error(text, { cause })
     })
   }

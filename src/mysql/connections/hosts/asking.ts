@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { select } from '../../select.ts'
 import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from '../errors.ts'
-import { connectionOptions } from '../settings.ts'
+import { connectionOptions, sendSettings } from '../settings.ts'
 import { hostOf, type Target, type Targets } from '../target.ts'
 import { withTimeout } from '../timeout.ts'
 import { type Asked, type ChoiceRules, problemOf } from './choice.ts'
@@ -97,7 +97,9 @@ async function ask(target: Target): Promise<Asked> {
   // Without a listener, the loss of a connection would end the process.
   connection.on('error', () => undefined)
   try {
-    const reading = readStanding((statement) => select(connection, statement))
+    const reading = sendSettings(connection).then(() =>
+      readStanding((statement) => select(connection, statement)),
+    )
     return { target, standing: await withTimeout(ASK_LIMIT_MS, reading) }
   } finally {
     // In order, and not awaited: a server logs those that are only cut off.

@@ -1,6 +1,5 @@
-import { createConnection } from 'mysql2/promise'
 import type { Entry, EntryType } from '../../../core/transfer/entries.ts'
-import { connectionOptions, sessionSettings } from '../../connections/settings.ts'
+import { connectionOptions, openConnection } from '../../connections/settings.ts'
 import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
 import { exportApiKeys } from './exportApiKeys.ts'
@@ -21,10 +20,9 @@ const IDLE_LIMIT_S = 86_400
  * are changed meanwhile, until it is closed.
  */
 export async function openSnapshot(target: Target) {
-  const connection = await createConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
   try {
     const statements = [
-      ...sessionSettings({ lockWaitS: 2 }),
       `set session wait_timeout = ${IDLE_LIMIT_S}`,
       'set session transaction isolation level repeatable read',
     ]

@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2'
 import { reasonOf } from '../../connections/errors.ts'
-import { connectionOptions } from '../../connections/settings.ts'
+import { assignment, connectionOptions, SETTINGS } from '../../connections/settings.ts'
 import type { Target } from '../../connections/target.ts'
 
 /** A cell of a foreign row, as text; null stays null. */
@@ -9,6 +9,11 @@ export type ForeignRow = Record<string, string | null>
 const CONNECT_TIMEOUT_MS = 10_000
 /** Rows that are read ahead. */
 const AHEAD = 1000
+
+/** By which that server would leave rows out, or refuse to read them. Its other settings are what the select expects. */
+const NO_LIMITS = (['sql_select_limit', 'sql_big_selects'] as const)
+  .map((name) => assignment(name, SETTINGS[name]))
+  .join(', ')
 
 /** A transaction that is read-only still lets other statements define tables and users, and a select write files. */
 const SELECT = /^[\s(]*(select|with)\b/i
@@ -31,6 +36,7 @@ export async function* foreignRows(target: Target, statement: string): AsyncGene
   })
   connection.on('error', () => undefined)
   try {
+    await connection.promise().query(`set session ${NO_LIMITS}`)
     await connection.promise().query('start transaction read only')
     const rows = connection.query(statement).stream({ highWaterMark: AHEAD })
     for await (const row of rows) yield textsIn(row)

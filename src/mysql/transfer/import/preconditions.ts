@@ -1,5 +1,4 @@
-import { createConnection } from 'mysql2/promise'
-import { connectionOptions } from '../../connections/settings.ts'
+import { connectionOptions, openConnection } from '../../connections/settings.ts'
 import type { Target } from '../../connections/target.ts'
 import { select } from '../../select.ts'
 
@@ -14,7 +13,7 @@ export interface Preconditions {
 }
 
 export async function readPreconditions(target: Target): Promise<Preconditions> {
-  const connection = await createConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
   try {
     const [row] = await select<{ sessions: number; has_rows: number }>(
       connection,
