@@ -17,7 +17,7 @@ export const errorCodes = {
   OUTCOME_UNKNOWN: { description: 'May have counted; with a key, send it again.' },
   INTERNAL_SERVER_ERROR: { description: 'Our fault; logged.' },
   BAD_REQUEST: { description: 'Malformed request.' },
-  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large.' },
+  REQUEST_ENTITY_TOO_LARGE: { description: 'Request too large: `limit`.' },
   GRAPHQL_PARSE_FAILED: { description: 'Not GraphQL.' },
   PERSISTED_QUERY_NOT_FOUND: { description: 'The hash is not known: send the text with it.' },
   PERSISTED_QUERY_MISMATCH: { description: "The hash is not the text's SHA-256." },
@@ -75,6 +75,11 @@ export class NthError extends Error {
 /** The error of a request that was certainly not applied. */
 export function unavailable(message: string, cause?: unknown): NthError {
   return new NthError('UNAVAILABLE', message, { retryAfterMs: 1000 }, { cause })
+}
+
+/** Whether storage can't take so much at once, and did nothing. A part of it may fit. */
+export function isTooLarge(error: unknown): boolean {
+  return error instanceof NthError && error.code === 'REQUEST_ENTITY_TOO_LARGE'
 }
 
 export function errorOf(cause: unknown): Error {

@@ -6,8 +6,8 @@ import { isOwnFault } from './connections/errors.ts'
 const BATCH = 250
 
 /**
- * Works on all keys requested in one tick together, in the order of their texts, in batches. If an exception of our own
- * fails a batch, its keys are retried one by one, so that only those at fault fail.
+ * Works on all keys requested in one tick together, in the order of their texts, in batches. A batch that is too
+ * large for one statement, or is failed by an exception of our own, is bisected, so that only the keys at fault fail.
  *
  * @param work returns what it found, by the text of its key
  */
@@ -19,8 +19,11 @@ export function loadInBatches<Key, Value>(
     try {
       for (const [text, value] of await work(batch)) results.set(text, value)
     } catch (error) {
-      if (batch.length > 1 && isOwnFault(error)) for (const key of batch) await workOn([key], results)
-      else for (const key of batch) results.set(textOf(key), errorOf(error))
+      if (batch.length > 1 && isOwnFault(error)) {
+        const half = Math.ceil(batch.length / 2)
+        await workOn(batch.slice(0, half), results)
+        await workOn(batch.slice(half), results)
+      } else for (const key of batch) results.set(textOf(key), errorOf(error))
     }
   }
 

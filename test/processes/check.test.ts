@@ -43,6 +43,7 @@ const SOUND = {
   rights: 'ok: the user may create, change and read tables',
   clock: expect.stringMatching(/^ok: the database is \d+ ms /),
   connections: expect.stringMatching(/^ok: /),
+  packets: expect.stringMatching(/^ok: /),
 }
 
 it('finds nothing wrong with a sound database, and leaves nothing in it', async () => {
@@ -201,4 +202,18 @@ it('says at the start which right is missing, as the check does', async () => {
   const { exited, errors } = spawnNth(environment)
   expect(await exited).toBe(1)
   expect(errors()).toContain(sentence)
+})
+
+it.each([
+  [
+    40_000,
+    1,
+    'error: the server takes statements of up to 39936 bytes, Nth needs 65536. Set max_allowed_packet',
+  ],
+  [65_536, 0, 'warning: the server takes statements of up to 65536 bytes: large requests are refused. Set'],
+])('says that a server takes only short statements: %i', async (bytes, expected, message) => {
+  const { target } = await privateServer(await temporaryDirectory())
+  await query(target, `set global max_allowed_packet = ${bytes}`)
+  const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
+  expect([code, findings.packets]).toEqual([expected, expect.stringContaining(message)])
 })

@@ -1,4 +1,4 @@
-import { NthError } from '../errors.ts'
+import { isTooLarge, NthError } from '../errors.ts'
 import { loadPerTick } from './loadPerTick.ts'
 import { untilRoom } from './ticks.ts'
 
@@ -14,7 +14,7 @@ const MAX_BATCH = 1000
 /**
  * Batches reads: the keys requested within one tick, by any number of requests, go to `readFound` together, each once.
  * `unwritten` gives the state of keys that it doesn't find, if it may miss any. An error fails all reads of the tick; but
- * if a row can't be parsed, only the reads of its key fail.
+ * if a row can't be parsed, or a key alone is too large to be read, only the reads of its key fail.
  *
  * What is loaded is a whole list of keys: a promise for each key costs more than everything else in a request that reads
  * a hundred.
@@ -30,7 +30,7 @@ export function batchReads<Key, State extends Key, Missing = never>(
     try {
       return await readLists(lists)
     } catch (error) {
-      if (error instanceof NthError || lists.length === 1) throw error
+      if ((error instanceof NthError && !isTooLarge(error)) || lists.length === 1) throw error
       const readAlone = async (list: readonly Key[]) => (await readLists([list]))[0] ?? []
       return Promise.all(lists.map((list) => readAlone(list).catch((own: Error) => own)))
     }
@@ -55,12 +55,23 @@ export function batchReads<Key, State extends Key, Missing = never>(
 
   async function readUnique(keys: readonly Key[]): Promise<Map<string, State>> {
     const batches = Array.from({ length: Math.ceil(keys.length / MAX_BATCH) }, (_, index) =>
-      readFound(keys.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH)),
+      readBatch(keys.slice(index * MAX_BATCH, (index + 1) * MAX_BATCH)),
     )
     const found = new Map<string, State>()
     for (const states of await Promise.all(batches))
       for (const state of states) found.set(textOf(state), state)
     return found
+  }
+
+  /** Reads keys with one statement, or with several if that would be too large. */
+  async function readBatch(keys: readonly Key[]): Promise<readonly State[]> {
+    try {
+      return await readFound(keys)
+    } catch (error) {
+      if (keys.length <= 1 || !isTooLarge(error)) throw error
+      const half = Math.ceil(keys.length / 2)
+      return [...(await readBatch(keys.slice(0, half))), ...(await readBatch(keys.slice(half)))]
+    }
   }
 
   return {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, CONFLICT, RETRY } from '../backoff.ts'
-import { errorOf, NthError } from '../errors.ts'
+import { errorOf, isTooLarge, NthError } from '../errors.ts'
 import { flushMeasure, retryMeasure } from '../measures.ts'
 import { flushTrace, traced } from '../traces.ts'
 import { applyBatch } from './applyBatch.ts'
@@ -154,7 +154,10 @@ async function attempt(
   }
 }
 
-/** Bisects the calls to find the one that causes an exception. Fails it, and quarantines its row: it would delay others. */
+/**
+ * Bisects calls that are too large for one flush, or of which one causes an exception. Fails the single one, and
+ * quarantines a row that caused an exception: it would delay others.
+ */
 async function flushApart(
   writer: Writer,
   calls: readonly Call[],
@@ -164,6 +167,7 @@ async function flushApart(
   const [call, ...others] = calls
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
+    if (isTooLarge(cause)) return false
     // The definition that was cached may be the cause.
     for (const named of call.request.operations) named.rows.forget(named.name)
     const [first, ...more] = call.operations

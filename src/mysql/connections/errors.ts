@@ -1,3 +1,4 @@
+import { isTooLarge } from '../../core/errors.ts'
 import { CLASSES } from './errorNumbers.ts'
 
 export { ER } from './errorNumbers.ts'
@@ -55,9 +56,9 @@ export function isRefusal(error: unknown): boolean {
   return isServerError(error) && failureOf(error) !== 'lost'
 }
 
-/** Whether it is an exception of our own, not caused by the server or the connection. */
+/** Whether it is an exception of our own, not caused by the server or the connection: also a statement that is too long. */
 export function isOwnFault(error: unknown): boolean {
-  return failureOf(error) === 'fault' && !isServerError(error)
+  return isTooLarge(error) || (failureOf(error) === 'fault' && !isServerError(error))
 }
 
 /**

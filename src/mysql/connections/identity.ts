@@ -1,4 +1,4 @@
-import { CLUSTER_VARIABLES } from './settings.ts'
+import { KNOWN_VARIABLES } from './settings.ts'
 import type { Values } from './variables.ts'
 
 /** Identifies a session: its connection, its server, and the run of that server. */
@@ -20,7 +20,7 @@ const SERVER_VARIABLES = ['server_uuid', 'server_uid', 'hostname', 'port', 'data
 /** Statements that identify a session. `show`, as it skips variables that the server lacks. */
 export const READ_IDENTITY = [
   'select connection_id() as id, 1000 * unix_timestamp(now(3)) as now',
-  `show variables where variable_name in (${[...CLUSTER_VARIABLES, ...SERVER_VARIABLES].map((name) => `'${name}'`).join(', ')})`,
+  `show variables where variable_name in (${[...KNOWN_VARIABLES, ...SERVER_VARIABLES].map((name) => `'${name}'`).join(', ')})`,
   "show global status where variable_name in ('Uptime', 'wsrep_gcomm_uuid', 'wsrep_cluster_state_uuid')",
 ]
 

@@ -7,7 +7,7 @@ import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import type { Host, Hosts } from './hosts/hosts.ts'
 import { prepare } from './prepare.ts'
-import { connectionOptions } from './settings.ts'
+import { assertFits, connectionOptions } from './settings.ts'
 import { withTimeout } from './timeout.ts'
 
 export type Connection = PoolConnection
@@ -33,8 +33,8 @@ interface Opened {
   /** One of an earlier incarnation may lead to a replaced server. */
   incarnation: number
   answeredAt: number
-  /** Whether it has its settings. */
-  isPrepared: boolean
+  /** The most bytes of a statement; undefined: it doesn't have its settings yet. */
+  maxStatement: number | undefined
 }
 
 /** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
@@ -75,11 +75,14 @@ export function openPool(
         open -= 1
       })
       const { incarnation } = failover
-      known.set(connection, {
-        host,
-        incarnation,
-        answeredAt: performance.now(),
-        isPrepared: false,
+      const opened: Opened = { host, incarnation, answeredAt: performance.now(), maxStatement: undefined }
+      known.set(connection, opened)
+      connection.query = new Proxy(connection.query, {
+        apply(query, self, args) {
+          const [statement] = args
+          if (opened.maxStatement !== undefined) assertFits(String(statement), opened.maxStatement)
+          return Reflect.apply(query, self, args)
+        },
       })
     })
     used = { pool, host }
@@ -122,14 +125,16 @@ export function openPool(
 
   async function prepareOnce(connection: Connection, host: Host, deadline: number): Promise<void> {
     const opened = openedOf(connection)
-    if (opened.isPrepared) return
+    if (opened.maxStatement !== undefined) return
     try {
-      await host.answer(deadline - performance.now(), prepare(connection, host, isCausal))
+      opened.maxStatement = await host.answer(
+        deadline - performance.now(),
+        prepare(connection, host, isCausal),
+      )
     } catch (error) {
       connection.destroy()
       throw error
     }
-    opened.isPrepared = true
     health.connected()
   }
 

@@ -4,7 +4,7 @@ import { isRefusal, leavesConnection } from './errors.ts'
 import type { Host } from './hosts/hosts.ts'
 import { readStanding } from './hosts/standing.ts'
 import { identityIn, READ_IDENTITY } from './identity.ts'
-import { causalSettings, connectionOptions, sessionSettings } from './settings.ts'
+import { assertFits, causalSettings, connectionOptions, maxStatementIn, sessionSettings } from './settings.ts'
 import { withTimeout } from './timeout.ts'
 import { type Variable, valuesOf } from './variables.ts'
 
@@ -42,6 +42,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   const options = connectionOptions(host.target, timeLimitMs)
   const connection = createConnection({ ...options, multipleStatements: true })
   let isOpen = true
+  let maxStatement = Number.POSITIVE_INFINITY
   const markClosed = () => {
     isOpen = false
   }
@@ -59,11 +60,14 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
    *
    * @throws {FailedStatement} if a statement fails: those before it were executed, those after it were not. The session
    *   is closed if the server accepts no more writes
+   * @throws {NthError} REQUEST_ENTITY_TOO_LARGE: it was not sent
    * @throws {LostAnswerError} or a socket error: it is not known what was executed, and the session is closed
    */
   async function send(statements: readonly string[]): Promise<Answer[]> {
+    const text = statements.join(';\n')
+    assertFits(text, maxStatement)
     try {
-      return await host.answer(timeLimitMs, query(connection, statements))
+      return await host.answer(timeLimitMs, query(connection, text, statements.length))
     } catch (error) {
       if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
       throw error
@@ -82,6 +86,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
     const [own, ...variables] = await send(READ_IDENTITY)
     const values = valuesOf(variables.flatMap(rowsOf<Variable>))
     const identity = identityIn(firstRow(own), values)
+    maxStatement = maxStatementIn(values)
     const isGalera = values.get('wsrep_on') === 'ON'
     const isFar = await isEveryTripLong(send)
     // There a flush ends its transactions itself, and the server must not retry their statements.
@@ -134,13 +139,14 @@ export function firstRow<Row = RowDataPacket>(answer: Answer | undefined): Row |
   return rowsOf<Row>(answer)[0]
 }
 
-function query(connection: Connection, statements: readonly string[]): Promise<Answer[]> {
+/** @param count of the statements in the text */
+function query(connection: Connection, text: string, count: number): Promise<Answer[]> {
   return new Promise((resolve, reject) => {
     let begun = 0
     let hasRows = false
-    const sent = connection.query(statements.join(';\n'), (error, answers) => {
+    const sent = connection.query(text, (error, answers) => {
       // The driver returns a list of answers for several statements, and the answer itself for one.
-      if (!error) return resolve((statements.length === 1 ? [answers] : answers) as Answer[])
+      if (!error) return resolve((count === 1 ? [answers] : answers) as Answer[])
       // A statement that returns rows may fail after its answer has begun; others fail without an answer.
       reject(isRefusal(error) ? new FailedStatement(hasRows ? begun - 1 : begun, error) : error)
     })

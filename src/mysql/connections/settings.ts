@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from 'mysql2'
 import { type Connection, createConnection } from 'mysql2/promise'
+import { NthError } from '../../core/errors.ts'
 import { integer } from '../literals.ts'
 import type { Target } from './target.ts'
 import type { Values } from './variables.ts'
@@ -74,8 +75,13 @@ export function assignment(name: string, value: string | number): string {
   return `${name} = ${typeof value === 'number' || /^\d+$/.test(value) ? value : `'${value}'`}`
 }
 
-/** Variables of clusters, for `show variables`: those that the server lacks are not in its answer. */
-export const CLUSTER_VARIABLES = ['wsrep_on', 'group_replication_group_name', 'group_replication_consistency']
+/** What a session must know, for `show variables`: variables that the server lacks are not in its answer. */
+export const KNOWN_VARIABLES = [
+  'wsrep_on',
+  'group_replication_group_name',
+  'group_replication_consistency',
+  'max_allowed_packet',
+]
 
 /** What `group_replication_consistency` becomes. */
 const CAUSAL = { EVENTUAL: 'BEFORE', BEFORE_ON_PRIMARY_FAILOVER: 'BEFORE', AFTER: 'BEFORE_AND_AFTER' }
@@ -87,12 +93,32 @@ const CAUSAL = { EVENTUAL: 'BEFORE', BEFORE_ON_PRIMARY_FAILOVER: 'BEFORE', AFTER
  * On Group Replication `BEFORE_ON_PRIMARY_FAILOVER` would not do: for seconds, a primary that is shut down answers reads,
  * and takes itself for the primary, though another one has taken over.
  *
- * @param values of `CLUSTER_VARIABLES`, by name
+ * @param values of `KNOWN_VARIABLES`, by name
  */
 export function causalSettings(values: Values): string[] {
   if (values.get('wsrep_on') === 'ON') return ['set session wsrep_sync_wait = @@session.wsrep_sync_wait | 7']
   const consistency = CAUSAL[values.get('group_replication_consistency') as keyof typeof CAUSAL]
   return consistency ? [`set session group_replication_consistency = '${consistency}'`] : []
+}
+
+/** A packet has more than its statement: MariaDB 10.11 and 11.8 count two bytes, MySQL 9.7 four. */
+const PACKET_OVERHEAD = 8
+
+/** The most bytes of a statement, by `KNOWN_VARIABLES`: at a longer one, the server would end the connection. */
+export function maxStatementIn(values: Values): number {
+  return Number(values.get('max_allowed_packet') ?? Number.POSITIVE_INFINITY) - PACKET_OVERHEAD
+}
+
+/**
+ * Called before a statement is sent, which has only ASCII characters. Whoever sends for many callers at once divides them
+ * where it throws: so nobody counts bytes while composing.
+ *
+ * @throws {NthError} REQUEST_ENTITY_TOO_LARGE
+ */
+export function assertFits(statement: string, maxBytes: number): void {
+  if (statement.length <= maxBytes) return
+  const message = `The database takes statements of at most ${maxBytes} bytes (max_allowed_packet), and this needs ${statement.length}; nothing was done. Send less at a time, or raise that limit.`
+  throw new NthError('REQUEST_ENTITY_TOO_LARGE', message, { limit: maxBytes })
 }
 
 export function connectionOptions(target: Target, connectTimeoutMs: number) {

@@ -1,3 +1,4 @@
+import { isTooLarge } from '../../core/errors.ts'
 import type { Decision, Flush, Outcome, Writer } from '../../core/groupCommit/writer.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
@@ -155,6 +156,8 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
     try {
       kept = keptIn(await send(session, [...writes, ...end(fenced)]))
     } catch (error) {
+      // It was not sent.
+      if (isTooLarge(error)) return failed(session, error, flush, writes)
       // After a statement that failed, the server runs no other.
       const isBeforeCommit = error instanceof FailedStatement && error.index < writes.length
       if (isBeforeCommit) return failed(session, error, flush, writes)

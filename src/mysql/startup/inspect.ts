@@ -16,6 +16,10 @@ import { untilReady } from './ready.ts'
 const MAX_CLOCK_DIFFERENCE_MS = 1000
 /** A server that starts at the moment is waited for this long. */
 const ANSWERS_WITHIN_MS = 3000
+/** Values of `max_allowed_packet`: every single change and every job fits; so does every request; the default. */
+const SMALLEST_PACKET = 2 ** 16
+const ROOMY_PACKET = 2 ** 20
+const DEFAULT_PACKET = 2 ** 24
 /** Connections of one process. */
 const CONNECTIONS = 15
 
@@ -66,6 +70,7 @@ export async function* inspect(
     yield await inspectMigrations(target)
     yield await inspectClock(connection)
     yield await inspectConnections(connection, workers)
+    yield await inspectPackets(connection)
     for (const message of await deadlineRisks(connection, writeTimeoutMs))
       yield { subject: 'deadline', level: 'warning', message }
   } finally {
@@ -169,4 +174,16 @@ async function inspectConnections(connection: Connection, workers: number): Prom
     level: 'warning',
     message: `${message}. Raise max_connections, or lower WORKERS.`,
   }
+}
+
+async function inspectPackets(connection: Connection): Promise<Finding> {
+  const subject = 'packets'
+  const [row] = await select<{ most: number }>(connection, 'select @@global.max_allowed_packet as most')
+  const most = row?.most ?? 0
+  const message = `the server takes statements of up to ${integer(most)} bytes`
+  if (most >= ROOMY_PACKET) return { subject, level: 'ok', message }
+  const advice = `Set max_allowed_packet = ${DEFAULT_PACKET}`
+  return most < SMALLEST_PACKET
+    ? { subject, level: 'error', message: `${message}, Nth needs ${SMALLEST_PACKET}. ${advice}.` }
+    : { subject, level: 'warning', message: `${message}: large requests are refused. ${advice}.` }
 }

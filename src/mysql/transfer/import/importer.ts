@@ -1,4 +1,4 @@
-import { NthError } from '../../../core/errors.ts'
+import { isTooLarge, NthError } from '../../../core/errors.ts'
 import type { Entry } from '../../../core/transfer/entries.ts'
 import type { Options, Result } from '../../../core/transfer/outcome.ts'
 import { type Connection, inTransaction, openDatabase } from '../../connections/database.ts'
@@ -57,7 +57,7 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
 
   /**
    * On a cluster, each change at another node aborts a transaction that holds the same row. One with a counter that is
-   * changed all the time gets through only if it is short.
+   * changed all the time gets through only if it is short. What is too large for one statement is divided as well.
    */
   async function apply(entries: readonly Entry[]): Promise<Result[]> {
     const work = (connection: Connection) => attempt(connection, entries)
@@ -66,7 +66,7 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
       return await database.withRetry(work, performance.now() + DIVIDE_AFTER_MS)
     } catch (error) {
       if (!(error instanceof NthError)) throw error
-      if (failureOf(error.cause) !== 'conflict') return database.withRetry(work)
+      if (!isTooLarge(error) && failureOf(error.cause) !== 'conflict') return database.withRetry(work)
       const half = Math.ceil(entries.length / 2)
       return [...(await apply(entries.slice(0, half))), ...(await apply(entries.slice(half)))]
     }

@@ -11,8 +11,8 @@ import type { ImportContext } from '../context.ts'
 import type { MergedCounter } from './counterRows.ts'
 import { historyRows, type Located, otherSlots, writeValues } from './valueRows.ts'
 
-/** History rows per statement. */
-const HISTORY_ROWS = 5000
+/** History rows per statement: at most 60 kB, as one counter's can't be divided otherwise. */
+const HISTORY_ROWS = 1000
 
 /** Writes counters, whose rows are locked. */
 export async function writeCounters(context: ImportContext, merged: readonly MergedCounter[]): Promise<void> {
