@@ -10,6 +10,7 @@ import { openMetrics } from './metrics/metrics.ts'
 import { reasonOf } from './mysql/connections/errors.ts'
 import { openHosts } from './mysql/connections/hosts/hosts.ts'
 import { describeTargets, type Targets } from './mysql/connections/target.ts'
+import { assertNothingLost } from './mysql/lostCommits.ts'
 import { holdDirectory } from './mysql/privateServer/dataDirectory.ts'
 import { openPrivateDatabase } from './mysql/privateServer/open.ts'
 import { hasRoom } from './mysql/privateServer/room.ts'
@@ -66,6 +67,7 @@ export async function startApp(options: AppOptions) {
     const { targets, target, data } = await openTarget(options, closers)
     signal.throwIfAborted()
     await migrate(target)
+    if (!options.config.acceptsLostCommits) await assertNothingLost(target)
     signal.throwIfAborted()
 
     // By the address that was checked: a name can stand for several.
@@ -117,6 +119,8 @@ export async function openServer({ config, targets, warn, onFault, runsJobs, rea
   /** Accepts no more requests, and waits until those in flight are answered. */
   const close = () => closeAll(closers)
   try {
+    // A worker may replace another one long after the start.
+    await store.lookForLosses().catch(() => undefined)
     const server = await listen({
       ...config,
       nth,

@@ -96,6 +96,8 @@ function openOperations(target: Target) {
     ...options,
     timeLimitMs: TIME_LIMIT_MS,
     runsJobs: false,
+    // Where commits were lost, this is what makes up for it.
+    acceptsLostCommits: true,
     onReachable: () => undefined,
   })
   const nth = openNth(store, { ...options, timeoutMs: TIME_LIMIT_MS, random: Math.random })

@@ -5,16 +5,22 @@ import { ignoredVariables, readConfig } from '../process/config.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
 import { withHosts } from './database.ts'
 
-const USAGE = `Usage: nth check [--help]
+const USAGE = `Usage: nth check [--accept-lost-commits] [--help]
 
 Checks the configuration, this machine and the database that nth start would use, also while Nth runs: prints what is
 right and what is wrong, with what to do. Ends with 1 if Nth could not start, or could not work. In the database it
 creates the table nth_check and drops it again.
+
+  --accept-lost-commits  a database that was found to lack changes that it had committed is used again, by all processes.
+                         Numbers that were lost are issued again, unless nth restore --advance has moved them on.
 `
 
 /** `nth check`. */
 export async function run(args: string[]): Promise<void> {
-  const { values } = parseArgs({ args, options: { help: { type: 'boolean', short: 'h' } } })
+  const { values } = parseArgs({
+    args,
+    options: { 'accept-lost-commits': { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+  })
   if (values.help) return void process.stdout.write(USAGE)
   // Throws an error with a line for each invalid variable.
   const config = readConfig()
@@ -27,7 +33,7 @@ export async function run(args: string[]): Promise<void> {
   await withHosts(async (hosts) => {
     for await (const finding of inspect(
       hosts,
-      { workers, writeTimeoutMs },
+      { workers, writeTimeoutMs, acceptsLosses: values['accept-lost-commits'] ?? false },
       AbortSignal.timeout(CHECKED_WITHIN_MS),
     ))
       report(finding)

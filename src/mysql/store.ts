@@ -12,6 +12,7 @@ import { writeFence } from './flush/fence.ts'
 import { openWriter } from './flush/writer.ts'
 import { openJobs, scheduledJobs } from './jobs.ts'
 import { openLeaderboardSync } from './leaderboard/leaderboardSync.ts'
+import { openLossWatch } from './lostCommits.ts'
 import { openSequenceStore } from './sequences/store.ts'
 
 /** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
@@ -43,6 +44,13 @@ export interface DatabaseState {
   busy: number
 }
 
+export interface MySqlStore extends Store {
+  /** Learns, before the first request, whether commits were lost. Otherwise within a second. */
+  lookForLosses(): Promise<void>
+  state(): DatabaseState
+  close(): Promise<void>
+}
+
 /** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(
   targets: Targets,
@@ -57,7 +65,7 @@ export function openStore(
     say,
     ...limits
   }: StoreOptions,
-): Store & { close(): Promise<void>; state(): DatabaseState } {
+): MySqlStore {
   const health = createHealth({ onChange: onReachable, hasRoom })
   const failover = createFailoverDetector(onFault, acceptsLostCommits)
   const hosts = openHosts(targets, { acceptsLostCommits, say })
@@ -66,6 +74,7 @@ export function openStore(
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
   const leaderboardSync = openLeaderboardSync(database, onFault)
+  const lossWatch = openLossWatch(database, failover, onFault)
   const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), onFault) : undefined
 
   return {
@@ -83,6 +92,7 @@ export function openStore(
         onFault,
       }),
     async check() {
+      if (failover.obstacle) throw unavailable(failover.obstacle)
       if (health.isFull()) throw unavailable('The disk of the database is full.')
       const deadline = performance.now() + CHECK_LIMIT_MS
       // A database that could be read all the time, such as a read-only one, must be written to.
@@ -90,14 +100,20 @@ export function openStore(
       return database.withRetry(async (connection) => void (await connection.query('do 0')), deadline)
     },
 
+    lookForLosses: lossWatch.look,
+
     state() {
       const pools = [database.state(), definitions.state()]
       const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)
-      return { isAvailable: !health.isFailing(), open: sum('open'), busy: sum('busy') }
+      return {
+        isAvailable: !health.isFailing() && failover.obstacle === undefined,
+        open: sum('open'),
+        busy: sum('busy'),
+      }
     },
 
     async close() {
-      await jobs?.close()
+      await Promise.all([jobs?.close(), lossWatch.close()])
       await leaderboardSync.close()
       await Promise.all([database.close(), definitions.close()])
       hosts.close()

@@ -1,13 +1,15 @@
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
-import { freshDatabase, query } from '../support/database.ts'
+import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
-import { dataDirectory } from '../support/nthProcess.ts'
+import { dataDirectory, spawnNth, startNth } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
+import { workersOf } from '../support/processes.ts'
 import { startProxy } from '../support/proxy.ts'
 import { collectStatements } from '../support/statements.ts'
 import { openSwitchboard } from '../support/switchboard.ts'
+import { runCommand } from '../support/transfer.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 const group = (name: string) => ({ namespace: 'n', sequence: 's', group: name })
@@ -41,7 +43,7 @@ async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnT
   expect((await counters.incrementBy(key('a'), 1)).value).toBe(1)
   expect((await sequences.next(group('A'), 1)).issued.value).toBe(1)
   expect((await counters.read(key('b'))).value).toBe(100)
-  const other = openTestNth(target)
+  const other = openTestNth(target, { acceptsLostCommits: true })
   expect((await other.counters.incrementBy(key('b'), 1)).value).toBe(101)
   expect((await other.sequences.next(group('B'), 1)).issued.value).toBe(4)
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(2)
@@ -138,3 +140,129 @@ it('reads its rows again when the server was restarted, and goes on where it was
   expect(statements).toContainEqual(expect.stringMatching(/select n.name as namespace, c.name, c.id/))
   expect(nth.faults).toEqual([])
 })
+
+/** What a database does that goes back by two transactions of each writer. */
+const GO_BACK = ['update fence set seq = seq - 2', 'update counter_value set value = 1']
+
+it('stops all processes once one of them notices that commits were lost, until that is accepted', async () => {
+  const target = await freshDatabase()
+  const [witness, other, accepting] = [
+    openTestNth(target, { timeoutMs: 1000 }),
+    openTestNth(target, { timeoutMs: 1000 }),
+    openTestNth(target, { acceptsLostCommits: true }),
+  ]
+  for (let value = 1; value <= 3; value++) await witness.counters.incrementBy(key('a'), 1)
+  await query(target, ...GO_BACK)
+  await expect(witness.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  // It has committed nothing itself, so nothing else tells it.
+  const obstacle = () =>
+    other.checkDatabase().then(
+      () => undefined,
+      ({ message }) => message,
+    )
+  await expect
+    .poll(obstacle)
+    .toBe('The database lacks changes that it had committed: it has 1 of the 3 transactions of a writer.')
+  await expect(other.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(other.counters.read(key('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(other.faults.map(String)).toEqual([expect.stringContaining('Another process noticed this')])
+  expect((await accepting.counters.incrementBy(key('a'), 1)).value).toBe(2)
+
+  // A mark that is gone is not accepted: somebody may be restoring the database.
+  const [mark] = await query(target, 'select id, what from lost_commits')
+  await query(target, 'rename table lost_commits to lost_commits_away')
+  const looks = collectStatements('lost_commits')
+  await expect.poll(() => looks.length).toBeGreaterThan(5)
+  expect(await obstacle()).toBeDefined()
+  await query(target, 'rename table lost_commits_away to lost_commits')
+
+  await query(target, `update lost_commits set accepted_at = utc_timestamp(3) where id = ${mark?.id}`)
+  await expect.poll(obstacle).toBeUndefined()
+  expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(3)
+  await expect.poll(() => witness.checkDatabase().catch(() => 'stopped')).toBeUndefined()
+  expect((await witness.counters.incrementBy(key('a'), 1)).value).toBe(4)
+})
+
+it('notes a loss as soon as the database can be written', async () => {
+  const database = await freshDatabase()
+  let isRefusing = true
+  const target = await startProxy(database, (statement) =>
+    isRefusing && statement.includes('insert ignore into lost_commits') ? { errno: 1290 } : 'passes',
+  )
+  const witness = openTestNth(target, { timeoutMs: 1000 })
+  for (let value = 1; value <= 3; value++) await witness.counters.incrementBy(key('a'), 1)
+  const statements = collectStatements('into lost_commits')
+  await query(database, ...GO_BACK)
+  await expect(witness.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect.poll(() => statements.length).toBeGreaterThan(1)
+  isRefusing = false
+  await expect.poll(() => query(database, 'select 1 from lost_commits')).toHaveLength(1)
+  expect(await witness.checkDatabase().catch(() => 'stopped')).toBe('stopped')
+})
+
+it('refuses to start on a database that lost commits, and says how that is accepted', async () => {
+  const target = await freshDatabase()
+  const environment = { DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '500' }
+  const running = await startNth(environment)
+  const increment = 'mutation { increment(name: "a") { value } }'
+  for (let value = 1; value <= 3; value++) await running.ask(increment)
+  await query(target, ...GO_BACK)
+  expect((await running.refusal(increment)).code).toBe('UNAVAILABLE')
+  await expect.poll(() => query(target, 'select 1 from lost_commits')).toHaveLength(1)
+
+  const refused = spawnNth(environment)
+  expect(await refused.exited).toBe(1)
+  expect(refused.errors()).toContain('it has 1 of the 3 transactions of a writer')
+  expect(refused.errors()).toContain('nth check --accept-lost-commits')
+  const check = await runCommand(target, ['check'])
+  expect(check.code).toBe(1)
+  expect(check.output).toMatch(
+    /error +lost commits +the database lacks changes .* nth check --accept-lost-commits/,
+  )
+  // Accepted for one process.
+  const accepting = await startNth({ ...environment, NTH_ACCEPT_LOST_COMMITS: '1' })
+  expect((await accepting.ask(increment)).increment.value).toBe(2)
+  expect((await fetch(`${running.url}/ready`)).status).toBe(503)
+
+  // Moved on, and accepted for all.
+  expect((await runCommand(target, ['restore', '--advance', '100'])).code).toBe(0)
+  const accepted = await runCommand(target, ['check', '--accept-lost-commits'])
+  expect([accepted.code, accepted.output]).toEqual([
+    0,
+    expect.stringMatching(/ok +lost commits .* was accepted/),
+  ])
+  await expect.poll(async () => (await fetch(`${running.url}/ready`)).status).toBe(200)
+  expect((await running.ask(increment)).increment.value).toBe(103)
+  await startNth(environment)
+})
+
+it('issues nothing through a worker that replaces another one after a loss', async () => {
+  const target = await freshDatabase()
+  const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '300', WORKERS: '2' })
+  const increment = 'mutation { increment(name: "a") { value } }'
+  await nth.ask(increment)
+  await query(
+    target,
+    "insert into lost_commits (id, noticed_at, what) values (1, utc_timestamp(3), 'all of it')",
+  )
+  await expect
+    .poll(async () => (await nth.send(increment)).errors?.[0]?.extensions?.code)
+    .toBe('UNAVAILABLE')
+  const ended = await workersOf(nth)
+  const count = async () => Number((await query(target, 'select value from counter_value'))[0]?.value)
+  for (const pid of ended) process.kill(pid, 'SIGKILL')
+  const before = await count()
+  const replaced = async () => {
+    await nth.send(increment).catch(() => undefined)
+    const now = await workersOf(nth)
+    return now.length === 2 && !now.some((pid) => ended.includes(pid)) && obstacleOf(nth.url)
+  }
+  await expect.poll(replaced).toBe('The database lacks changes that it had committed: all of it.')
+  expect(await count()).toBe(before)
+})
+
+/** Why a process isn't ready. */
+async function obstacleOf(url: string): Promise<string | undefined> {
+  const { errors } = await (await fetch(`${url}/ready`)).json()
+  return errors?.[0]?.message
+}

@@ -15,8 +15,12 @@ export function collectStatements(about?: string): string[] {
       return
     }
     // What a new connection sends before its first statement, what keeps an idle one, and what goes on in the
-    // background: lists by value are kept up to date, and API keys checked.
-    if (!/^\s*set session|^show (variables|global status)|^do 0$|leaderboard|api_key/.test(query))
+    // background: lists by value are kept up to date, API keys checked, and losses of commits.
+    if (
+      !/^\s*set session|^select connection_id|^show (variables|global status)|^do 0$|leaderboard|api_key|lost_commits/.test(
+        query,
+      )
+    )
       statements.push(query)
   }
   const channel = tracingChannel('mysql2:query')

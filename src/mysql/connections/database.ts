@@ -32,7 +32,7 @@ const IDLE_TRANSACTION_S = 3
 
 /** Runs work on pooled connections, and translates its errors. */
 export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
-  const { timeLimitMs, maxPending, isForChanges, health } = options
+  const { timeLimitMs, maxPending, isForChanges, health, failover } = options
   const connections = isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS
   const connectTimeoutMs = Math.max(timeLimitMs / 3, SHORTEST_ATTEMPT_MS)
   const pool = openPool(hosts, { ...options, connections, connectTimeoutMs })
@@ -44,6 +44,7 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
     const reportWriting = afterSwitchover(health.writing)
     for (let failures = 0; ; ) {
       try {
+        failover.assertWhole()
         return await attempt(work, deadline, failures === 0)
       } catch (error) {
         // Thrown by the work itself.
@@ -96,6 +97,8 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions) {
       pending++
       return run(work, deadline).finally(() => pending--)
     },
+    /** Runs work once, also while the database is not used because it has lost commits. */
+    evenIfLossy: <T>(work: Work<T>): Promise<T> => attempt(work, deadlineNow(), true),
     deadline: deadlineNow,
     state: pool.state,
     close: pool.close,

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { UnusableDatabaseError } from './errors.ts'
 import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
 
@@ -7,10 +8,19 @@ import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
  *
  * Invariant: a flush only uses rows that were read in the current incarnation.
  *
- * Numbers that were lost would be reissued. So nothing is sent to a database that has lost some, until an operator has
- * started this process again, or has accepted that from the beginning.
+ * Numbers that were lost would be reissued. So a database that has lost some is not used, by any process, until an
+ * operator accepts that, or has accepted it from the beginning. States: whole; lossy, noticed by this process, which has
+ * yet to note it in the database; lossy, as noted there, by this process or by another.
  */
 export type FailoverDetector = ReturnType<typeof createFailoverDetector>
+
+/** What a database lacks of what it had committed. */
+export interface Loss {
+  /** Chosen at random by whoever notices it. */
+  id: number
+  /** How much, as the end of a sentence. */
+  what: string
+}
 
 /**
  * @param report called with errors about numbers that were lost, or may be
@@ -18,7 +28,7 @@ export type FailoverDetector = ReturnType<typeof createFailoverDetector>
  */
 export function createFailoverDetector(report: (error: Error) => void, acceptsLostCommits = false) {
   let incarnation = 0
-  let loss: string | undefined
+  let loss: (Loss & { isNoted: boolean }) | undefined
   let latest: SessionIdentity | undefined
 
   function invalidate(notice?: string): void {
@@ -49,19 +59,52 @@ export function createFailoverDetector(report: (error: Error) => void, acceptsLo
      * @param what how much, as the end of a sentence
      */
     lost(what: string) {
-      loss = `The database lacks changes that it had committed: ${what}.`
-      invalidate(`${loss} ${acceptsLostCommits ? REISSUED : STOPPED}`)
+      loss = { id: randomInt(1, 2 ** 48 - 1), what, isNoted: false }
+      invalidate(`${textOf(loss)} ${acceptsLostCommits ? REISSUED : STOPPED}`)
+    },
+
+    /** The loss that this process still has to note in the database. */
+    get unnoted(): Loss | undefined {
+      return loss?.isNoted ? undefined : loss
+    },
+
+    /**
+     * Called with all losses as the database has them.
+     *
+     * @param noted what this process has just noted
+     */
+    learn(losses: readonly (Loss & { isAccepted: boolean })[], noted: Loss | undefined) {
+      if (loss && loss === noted) loss.isNoted = true
+      // A row that is missing is not accepted: the database may have gone back in time, or be in the middle of a restore.
+      const isOver = losses.some(({ id, isAccepted }) => id === loss?.id && isAccepted)
+      if (loss && !isOver) return
+      const wasLossy = loss !== undefined
+      const open = losses.find(({ isAccepted }) => !isAccepted)
+      loss = open && { ...open, isNoted: true }
+      if (acceptsLostCommits) return
+      if (loss) invalidate(`${textOf(loss)} Another process noticed this. ${STOPPED}`)
+      else if (wasLossy) invalidate(ACCEPTED)
+    },
+
+    /** Why the database must not be used; undefined: it may. */
+    get obstacle(): string | undefined {
+      return loss && !acceptsLostCommits ? textOf(loss) : undefined
     },
 
     /** @throws {UnusableDatabaseError} if the database has lost changes, unless that is accepted */
     assertWhole() {
-      if (loss !== undefined && !acceptsLostCommits) throw new UnusableDatabaseError(loss)
+      if (loss && !acceptsLostCommits) throw new UnusableDatabaseError(textOf(loss))
     },
   }
+}
+
+function textOf({ what }: Loss): string {
+  return `The database lacks changes that it had committed: ${what}.`
 }
 
 const ANOTHER_SERVER =
   'The connection reached another database server. All rows and definitions are read again.'
 const REISSUED = 'Their numbers will be reissued, as NTH_ACCEPT_LOST_COMMITS allows.'
 const STOPPED =
-  'It is not used any more, as their numbers would be reissued: restore it, or move the numbers on with nth restore --advance; then start Nth again.'
+  'Nth does not use it any more, in any process, as their numbers would be reissued: nth check says what to do.'
+const ACCEPTED = 'An operator has accepted that the database lost changes. It is used again.'

@@ -61,7 +61,6 @@ export function openPool(
 
   /** The pool of the current server. Connections to another one are closed, idle ones at once. */
   async function currentPool() {
-    failover.assertWhole()
     const host = await hosts.current()
     if (used?.host.target === host.target && !used.host.isLeft()) return used
     used?.pool.end(() => undefined)

@@ -22,10 +22,10 @@ export function openReconnectingSession(hosts: Hosts, options: ReconnectingSessi
     async session(): Promise<Session> {
       // A connection of an earlier incarnation may lead to a server that was replaced.
       if (incarnation !== failover.incarnation || host?.isLeft()) latest?.drop()
+      failover.assertWhole()
       let next: Host | undefined
       const begunAt = performance.now()
       try {
-        failover.assertWhole()
         if (latest?.isOpen()) return latest
         next = await hosts.current()
         const session = await openSession(next, options)

@@ -58,7 +58,7 @@ export async function sendSettings(connection: Connection, lockWaitS = 2): Promi
 
 /** Opens a single connection with its settings. */
 export async function openConnection(options: ConnectionOptions, lockWaitS?: number): Promise<Connection> {
-  const connection = await createConnection(options)
+  const connection = await createConnection({ timezone: 'Z', ...options })
   // Without a listener, the loss of a connection would end the process.
   connection.on('error', () => undefined)
   try {

@@ -124,6 +124,6 @@ export function openFencedConnection(
 }
 
 function lackOf({ seq }: Fence, found: number | undefined): string {
-  if (found === undefined) return 'a writer of this process had committed there, and its row is missing'
-  return `it has ${found} of the ${seq} transactions of a writer of this process`
+  if (found === undefined) return 'the row of a writer that had committed is missing'
+  return `it has ${found} of the ${seq} transactions of a writer`
 }

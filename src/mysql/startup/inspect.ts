@@ -4,6 +4,7 @@ import { SETTINGS } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
 import { type Variable, valuesOf } from '../connections/variables.ts'
 import { integer } from '../literals.ts'
+import { ADVICE, acceptLosses, readLosses } from '../lostCommits.ts'
 import { select } from '../select.ts'
 import { deadlineRisks } from './deadlines.ts'
 import { explained, type Finding } from './finding.ts'
@@ -36,10 +37,17 @@ const TRIALS = [
   `drop table ${TRIAL}`,
 ]
 
+interface InspectOptions {
+  workers: number
+  writeTimeoutMs: number
+  /** Whether the operator accepts the commits that the database has lost. */
+  acceptsLosses: boolean
+}
+
 /** Inspects a database for an operator, a finding at a time. Like the start, it creates a missing database. */
 export async function* inspect(
   hosts: Hosts,
-  { workers, writeTimeoutMs }: { workers: number; writeTimeoutMs: number },
+  { workers, writeTimeoutMs, acceptsLosses }: InspectOptions,
   signal: AbortSignal,
 ): AsyncGenerator<Finding> {
   const risks: string[] = []
@@ -68,6 +76,8 @@ export async function* inspect(
     yield rights
     if (rights.level === 'ok') yield* inspectAssumptions(target)
     yield await inspectMigrations(target)
+    if (acceptsLosses) await acceptLosses(connection)
+    yield* await inspectLosses(connection)
     yield await inspectClock(connection)
     yield await inspectConnections(connection, workers)
     yield await inspectPackets(connection)
@@ -128,6 +138,18 @@ async function inspectMigrations(target: Target): Promise<Finding> {
   } catch (error) {
     return { subject, level: 'error', message: (error as Error).message }
   }
+}
+
+async function inspectLosses(connection: Connection): Promise<Finding[]> {
+  const subject = 'lost commits'
+  const losses = await readLosses(connection)
+  const findings = losses.map(({ what, noticedAt, isAccepted }): Finding => {
+    const message = `the database lacks changes that it had committed: ${what}, as was noticed at ${noticedAt.toISOString()}`
+    return isAccepted
+      ? { subject, level: 'ok', message: `${message}. That was accepted.` }
+      : { subject, level: 'error', message: `${message}. Nth doesn't use it. ${ADVICE}` }
+  })
+  return findings.length > 0 ? findings : [{ subject, level: 'ok', message: 'none were noticed' }]
 }
 
 async function inspectClock(connection: Connection): Promise<Finding> {

@@ -1,0 +1,114 @@
+import type { Connection } from 'mysql2/promise'
+import type { Database } from './connections/database.ts'
+import { ER, failureOf, hasErrorNumber } from './connections/errors.ts'
+import type { FailoverDetector, Loss } from './connections/failover.ts'
+import { openConnection } from './connections/settings.ts'
+import type { Target } from './connections/target.ts'
+import { withTimeout } from './connections/timeout.ts'
+import { bytes, integer } from './literals.ts'
+import { select } from './select.ts'
+
+/** A loss of commits that is noted in the database. */
+export interface NotedLoss extends Loss {
+  noticedAt: Date
+  /** Whether an operator has accepted it. */
+  isAccepted: boolean
+}
+
+/** What an operator does about a loss, once it can't be undone. */
+export const ADVICE =
+  'Restore the database as it was; or move the numbers on with nth restore --advance, and accept the loss with nth check --accept-lost-commits.'
+
+/** Pause between two looks, in milliseconds: a loss stops all processes within two seconds. */
+const LOOK_EVERY_MS = 1000
+/** Maximum wait for one, on closing. */
+const CLOSE_TIMEOUT_MS = 1000
+
+/** All that were noted; none in a database that is not migrated. */
+export async function readLosses(connection: Connection): Promise<NotedLoss[]> {
+  const statement = 'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at'
+  const rows = await select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
+    connection,
+    statement,
+  ).catch((error) => {
+    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
+    throw error
+  })
+  return rows.map(({ id, noticed_at, what, accepted_at }) => ({
+    id,
+    what: what.toString(),
+    noticedAt: noticed_at,
+    isAccepted: accepted_at !== null,
+  }))
+}
+
+export async function acceptLosses(connection: Connection): Promise<void> {
+  await connection.query('update lost_commits set accepted_at = utc_timestamp(3) where accepted_at is null')
+}
+
+/** @throws {Error} for an operator, if numbers would be issued twice */
+export async function assertNothingLost(target: Target): Promise<void> {
+  const connection = await openConnection(target)
+  try {
+    const loss = (await readLosses(connection)).find(({ isAccepted }) => !isAccepted)
+    if (loss) throw new Error(`The database lacks changes that it had committed: ${loss.what}. ${ADVICE}`)
+  } finally {
+    await connection.end()
+  }
+}
+
+/**
+ * Tells other processes of a loss that this one has noticed, by a row in the database, and learns of those that others
+ * noticed: a look each second, not a statement of each flush.
+ */
+export function openLossWatch(
+  database: Database,
+  failover: FailoverDetector,
+  onFault: (error: unknown) => void,
+) {
+  let isClosed = false
+  let looking: Promise<void> | undefined
+  let timer = lookLater()
+
+  function lookLater(): NodeJS.Timeout {
+    return setTimeout(() => {
+      looking = look()
+        .catch((error) => {
+          // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
+          const isFault = failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)
+          if (!isClosed && isFault) onFault(error)
+        })
+        .then(() => {
+          if (!isClosed) timer = lookLater()
+        })
+    }, LOOK_EVERY_MS).unref()
+  }
+
+  async function look(): Promise<void> {
+    const own = failover.unnoted
+    const losses = await database.evenIfLossy(async (connection) => {
+      if (own) await note(connection, own)
+      return readLosses(connection)
+    })
+    failover.learn(losses, own)
+  }
+
+  return {
+    /** @throws the reason why the database can't be read */
+    look,
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearTimeout(timer)
+      await withTimeout(CLOSE_TIMEOUT_MS, Promise.resolve(looking)).catch(() => undefined)
+    },
+  }
+}
+
+/** Repeatable. */
+async function note(connection: Connection, { id, what }: Loss): Promise<void> {
+  await connection.query(
+    `insert ignore into lost_commits (id, noticed_at, what)
+     values (${integer(id)}, utc_timestamp(3), ${bytes(what)})`,
+  )
+}
