@@ -19,7 +19,7 @@ const MAX_CLOCK_DIFFERENCE_MS = 1000
 const ANSWERS_WITHIN_MS = 3000
 /** Values of `max_allowed_packet`: every single change and every job fits; so does every request; the default. */
 const SMALLEST_PACKET = 2 ** 16
-const ROOMY_PACKET = 2 ** 20
+const ROOMY_PACKET = 2 ** 22
 const DEFAULT_PACKET = 2 ** 24
 /** Connections of one process. */
 const CONNECTIONS = 15
