@@ -245,9 +245,7 @@ it('issues nothing through a worker that replaces another one after a loss', asy
     target,
     "insert into lost_commits (id, noticed_at, what) values (1, utc_timestamp(3), 'all of it')",
   )
-  await expect
-    .poll(async () => (await nth.send(increment)).errors?.[0]?.extensions?.code)
-    .toBe('UNAVAILABLE')
+  await expect.poll(async () => (await nth.send(increment)).errors?.[0]?.extensions?.code).toBe('UNAVAILABLE')
   const ended = await workersOf(nth)
   const count = async () => Number((await query(target, 'select value from counter_value'))[0]?.value)
   for (const pid of ended) process.kill(pid, 'SIGKILL')

@@ -5,7 +5,7 @@ import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
-import { PATIENCE, privateServer } from '../support/privateServer.ts'
+import { privateServer } from '../support/privateServer.ts'
 import { createRandom } from '../support/random.ts'
 import { startService } from '../support/service.ts'
 import { entriesIn, exported, runCommand } from '../support/transfer.ts'
@@ -99,7 +99,7 @@ it.each(FOREVER)(
     await migrate(root)
     await fillWithAnything(root, createRandom(1))
     // What sorts counters by value follows their changes.
-    await expect.poll(() => query(root, NOT_COPIED), PATIENCE).toEqual([])
+    await expect.poll(() => query(root, NOT_COPIED)).toEqual([])
     const read = async () => [
       await wholeState(await startService({ target: app }), NAMESPACES),
       entriesIn(await exported(app)),
