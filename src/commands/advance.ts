@@ -6,6 +6,7 @@ import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../core
 import type { Target } from '../mysql/connections/target.ts'
 import { openStore } from '../mysql/store.ts'
 import { readDatabaseConfig } from '../process/config.ts'
+import { withNotice } from './transfer/interrupted.ts'
 import { withSnapshot } from './transfer/snapshot.ts'
 import { described } from './transfer/summary.ts'
 
@@ -27,6 +28,12 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
   let { nth, close } = openOperations(target)
   const gapless = new Set<string>()
   const moved = { counters: 0, groups: 0 }
+
+  const movedOn = () => `Moved on by ${by}: ${moved.counters} counters, ${moved.groups} sequence groups`
+  const advice = backupAt
+    ? 'Repeat the command with --continue: while idempotency keys are kept, it moves nothing twice.'
+    : 'A repeat moves them once more.'
+  const standing = () => `${movedOn()}, and perhaps up to ${AT_ONCE} more of both. ${advice}`
 
   const claimFor = (namespace: string, ...names: string[]) =>
     backupAt && claimOf(namespace, JSON.stringify([backupAt, by, ...names]), [by], 'nth restore')
@@ -63,7 +70,7 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
     }
   }
 
-  try {
+  async function advanceAll(): Promise<void> {
     await withSnapshot(target, async (snapshot, shown) => {
       let entries = 0
       let batch: Entry[] = []
@@ -83,10 +90,16 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
       }
       await apply()
     })
+  }
+
+  try {
+    await withNotice(standing, advanceAll)
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\n${standing()}`, { cause: error })
   } finally {
     await close()
   }
-  console.log(`Moved on by ${by}: ${moved.counters} counters, ${moved.groups} sequence groups.`)
+  console.log(`${movedOn()}.`)
 }
 
 function openOperations(target: Target) {

@@ -4,17 +4,23 @@ import { writeFile, writeToStdout } from './transfer/output.ts'
 import { withSnapshot } from './transfer/snapshot.ts'
 import { csvTexts, EXPORTED, jsonlTexts } from './transfer/texts.ts'
 
-const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv]
+const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 
 Writes all counters, sequences and namespaces as of one instant: from the database of DATABASE_URL, or else the private
 one of NTH_DATA_DIR, also while Nth runs.
 
-  --output <file>  where to write it (the standard output)
+  --output <file>  where to write it (the standard output): a new file, a pipe or a device
   --format <name>  jsonl: everything, to be imported again; csv: values of counters, last numbers of sequence groups
                    (that of the file's name, or else jsonl)
+  --spreadsheet    escape names in CSV that a spreadsheet would take for formulas; an import reads them right
 
 Left out: API keys, and results under idempotency keys.
 `
+
+const LEFT_OUT = {
+  jsonl: 'Left out: API keys, and results under idempotency keys.',
+  csv: 'Left out: all but the values of counters and the last numbers of sequence groups in their latest periods.',
+}
 
 /** `nth export`. */
 export async function run(args: string[]): Promise<void> {
@@ -23,19 +29,22 @@ export async function run(args: string[]): Promise<void> {
     options: {
       output: { type: 'string' },
       format: { type: 'string' },
+      spreadsheet: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h' },
     },
   })
   if (values.help) return void process.stdout.write(USAGE)
-  const { output } = values
+  const { output, spreadsheet } = values
   const format = values.format ?? (output?.endsWith('.csv') ? 'csv' : 'jsonl')
   if (format !== 'jsonl' && format !== 'csv')
     throw new Error(`--format must be jsonl or csv; it is "${format}".`)
+  if (spreadsheet && format !== 'csv') throw new Error('--spreadsheet also needs --format csv.')
   await withDatabase(async (target) => {
     const isWhole = await withSnapshot(target, (snapshot, shown) => {
-      const texts = format === 'csv' ? csvTexts(snapshot, shown) : jsonlTexts(snapshot, EXPORTED, shown)
+      const texts =
+        format === 'csv' ? csvTexts(snapshot, spreadsheet, shown) : jsonlTexts(snapshot, EXPORTED, shown)
       return output === undefined ? writeToStdout(texts) : writeFile(output, texts).then(() => true)
     })
-    if (isWhole) console.error('Left out: API keys, and results under idempotency keys.')
+    if (isWhole) console.error(LEFT_OUT[format])
   })
 }

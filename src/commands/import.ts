@@ -1,23 +1,25 @@
 import { withDatabase } from './database.ts'
 import { parseImportCommand, USAGE } from './importArguments.ts'
-import { importAll } from './transfer/importAll.ts'
-import { withNotice } from './transfer/interrupted.ts'
+import { checkAll, importAll } from './transfer/importAll.ts'
 import { openFile, openForeign } from './transfer/source.ts'
-
-const INTERRUPTED = 'Interrupted. What was imported stays; repeat the command to go on.'
 
 /** `nth import`. */
 export async function run(args: string[]): Promise<void> {
   const command = parseImportCommand(args)
   if (command.name === 'help') return void process.stdout.write(USAGE)
-  await withDatabase(async (target) => {
-    const { isDryRun, overwrite, namespace } = command
-    const source =
-      'file' in command
-        ? await openFile(command.file, namespace)
-        : openForeign(command.from, command.select, namespace)
-    const options = { isDryRun, overwrite, takesKeys: false }
-    const refusals = await withNotice(INTERRUPTED, () => importAll(target, source, options))
-    if (refusals > 0) process.exitCode = 1
-  })
+  const { isDryRun, overwrite, namespace } = command
+  const source =
+    'file' in command
+      ? await openFile(command.file, namespace)
+      : await openForeign(command.from, command.select, namespace)
+  try {
+    await checkAll(source, false)
+    await withDatabase(async (target) => {
+      const advice = 'Repeat the command to go on.'
+      const refusals = await importAll(target, source, { isDryRun, overwrite, advice })
+      if (refusals > 0) process.exitCode = 1
+    })
+  } finally {
+    await source.close()
+  }
 }

@@ -4,10 +4,9 @@ import type { Target } from '../mysql/connections/target.ts'
 import { readPreconditions } from '../mysql/transfer/import/preconditions.ts'
 import { advance } from './advance.ts'
 import { withDatabase } from './database.ts'
-import { parseRestoreCommand, type RestoreCommand, USAGE } from './restoreArguments.ts'
+import { parseRestoreCommand, USAGE } from './restoreArguments.ts'
 import { BACKUP_FILE, backupInstant } from './transfer/backupFile.ts'
-import { importAll } from './transfer/importAll.ts'
-import { withNotice } from './transfer/interrupted.ts'
+import { checkAll, importAll } from './transfer/importAll.ts'
 import { openFile } from './transfer/source.ts'
 
 /** How long sessions that are about to end are waited for, in milliseconds. */
@@ -18,30 +17,31 @@ const LOOK_EVERY_MS = 100
 export async function run(args: string[]): Promise<void> {
   const command = parseRestoreCommand(args)
   if (command.name === 'help') return void process.stdout.write(USAGE)
-  const { directory, advanceBy } = command
-  // A wrong directory is reported before a database is started.
-  const at = directory === undefined ? undefined : await backupInstant(join(directory, BACKUP_FILE))
-  await withDatabase(async (target) => {
-    await withNotice(at ? INTERRUPTED : INTERRUPTED_ADVANCE, async () => {
-      if (directory !== undefined && at) await restore(target, directory, at, command)
-      if (advanceBy !== undefined) await advance(target, advanceBy, at)
-    })
-  })
+  const { directory, advanceBy, continues } = command
+  if (directory !== undefined) return restore(directory, advanceBy, continues)
+  if (advanceBy !== undefined) await withDatabase((target) => advance(target, advanceBy))
 }
 
-async function restore(
-  target: Target,
-  directory: string,
-  at: Date,
-  { continues, advanceBy }: Pick<RestoreCommand, 'continues' | 'advanceBy'>,
-): Promise<void> {
-  await assertUnused(target, continues)
-  const source = await openFile(join(directory, BACKUP_FILE), 'default')
-  const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, takesKeys: true })
-  if (refusals > 0) process.exitCode = 1
-  console.log(`Restored as of ${at.toISOString()}.`)
-  console.error(LATER)
-  if (advanceBy === undefined) console.error(NOT_ADVANCED)
+async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
+  // A wrong file is reported before a database is started.
+  const path = join(directory, BACKUP_FILE)
+  const at = await backupInstant(path)
+  const source = await openFile(path, 'default')
+  try {
+    await checkAll(source, true)
+    await withDatabase(async (target) => {
+      await assertUnused(target, continues)
+      const refusals = await importAll(target, source, { isDryRun: false, overwrite: false, advice: ADVICE })
+      if (refusals > 0) process.exitCode = 1
+      const except = refusals > 0 ? `, except for what was refused: ${refusals}` : ''
+      console.log(`Restored as of ${at.toISOString()}${except}.`)
+      console.error(LATER)
+      if (advanceBy === undefined) console.error(NOT_ADVANCED)
+      else await advance(target, advanceBy, at)
+    })
+  } finally {
+    await source.close()
+  }
 }
 
 const LATER = `What happened later is missing: names first used, definitions, deletions, and revocations of API keys (see nth keys
@@ -50,8 +50,7 @@ list). Names first used later start again.`
 const NOT_ADVANCED = `Numbers issued later will be issued again: nth restore --advance <n> moves all on by n, which must be more than any of
 them has issued since.`
 
-const INTERRUPTED = 'Interrupted. Repeat the command with --continue.'
-const INTERRUPTED_ADVANCE = 'Interrupted: some numbers were moved on. A repeat moves these on once more.'
+const ADVICE = 'Repeat the command with --continue.'
 
 /** Numbers that are issued while a restore runs could come twice. */
 async function assertUnused(target: Target, continues: boolean): Promise<void> {

@@ -15,10 +15,14 @@ export interface Ended {
 }
 
 /** Starts the built command on a database. */
-export function startCommand(target: Target, args: string[]): { child: ChildProcess; ended: Promise<Ended> } {
+export function startCommand(
+  target: Target,
+  args: string[],
+  environment: Record<string, string> = {},
+): { child: ChildProcess; ended: Promise<Ended> } {
   const child = spawn(process.execPath, ['dist/main.js', ...args], {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: urlOf(target) },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: urlOf(target), ...environment },
   })
   const parts = { output: [] as Buffer[], errors: [] as Buffer[] }
   child.stdout.on('data', (chunk) => parts.output.push(chunk))

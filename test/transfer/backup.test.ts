@@ -243,7 +243,7 @@ it.each([
 
 it.each([
   ['', 'The file is empty.'],
-  ['name,value\na,1\n', 'Line 1 is not JSON.'],
+  ['name,value\na,1\n', 'Line 1 is not that of an export of Nth.'],
   ['{"type":"counter"}\n', 'Line 1 is not that of an export of Nth.'],
 ])('says what is wrong with a file: %j', async (text, message) => {
   const directory = await temporaryDirectory()

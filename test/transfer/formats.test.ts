@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { lstat, readdir, stat, symlink, writeFile } from 'node:fs/promises'
+import { readdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createProgress } from '../../src/commands/transfer/progress.ts'
@@ -50,10 +50,56 @@ it('writes names and values as CSV, and reads them again', async () => {
   })
 })
 
+it('escapes names that a spreadsheet would take for formulas, and reads them again', async () => {
+  const [one, other] = [await freshDatabase(), await freshDatabase()]
+  const { counters, sequences } = openTestNth(one)
+  const names = [
+    '=HYPERLINK("http://evil.example")',
+    '+1+1',
+    '-1',
+    '@SUM(1)',
+    '＝1',
+    "'",
+    "'=1",
+    "''a",
+    'a;=1+1',
+    "a;'b;",
+    'plain',
+  ]
+  for (const [index, name] of names.entries()) await counters.reset(inDefault(name), index)
+  await sequences.next({ namespace: '=n', sequence: '+s', group: '@g' }, 4)
+  const csv = await exported(one, '--format', 'csv', '--spreadsheet')
+  expect(csv.split('\r\n')).toEqual([
+    "\ufefftype,'namespace,'name,'group,period,value",
+    `counter,default,"'=HYPERLINK(""http://evil.example"")",,,0`,
+    "counter,default,'+1+1,,,1",
+    "counter,default,'-1,,,2",
+    "counter,default,'@SUM(1),,,3",
+    "counter,default,'＝1,,,4",
+    "counter,default,'',,,5",
+    "counter,default,''=1,,,6",
+    "counter,default,'''a,,,7",
+    "counter,default,a;'=1+1,,,8",
+    "counter,default,a;''b;',,,9",
+    'counter,default,plain,,,10',
+    "sequenceGroup,'=n,'+s,'@g,0,4",
+    '',
+  ])
+  expect((await imported(other, csv)).errors).toBe('Counters: 11 created.\nSequence groups: 1 created.\n')
+  const sorted = async (target: typeof one) =>
+    (await exported(target, '--format', 'csv')).split('\r\n').toSorted()
+  expect(await sorted(other)).toEqual(await sorted(one))
+  // Where the header doesn't say so, an apostrophe is part of a name.
+  await imported(other, "name,value\n'=1,70\n")
+  expect((await openTestNth(other).counters.read(inDefault("'=1"))).value).toBe(70)
+})
+
 it.each([
   ['name,value\nhome,12\n"a,b",3\n', 'default'],
   ['\ufeffname,value\r\nhome,12\r\n\r\n"a,b",3\r\n', 'default'],
   ['Value,Name\n12,home\n3,"a,b"', 'default'],
+  ['name;value\nhome;12\na,b;3\n', 'default'],
+  ['\ufeffname\tvalue\r\nhome\t12\r\na,b\t3\r\n', 'default'],
   ['namespace,name,value\nhits,home,12\nhits,"a,b",3\n', 'hits'],
 ])('reads the CSV of a hit counter: %j', async (csv, namespace) => {
   const target = await freshDatabase()
@@ -63,65 +109,6 @@ it.each([
   expect((await counters.read({ namespace, name: 'a,b' })).value).toBe(3)
   const change = await counters.incrementBy({ namespace, name: 'home' }, 1, { wantsPeriodValues: true })
   expect([change.value, change.valuesIn?.DAY]).toEqual([13, 1])
-})
-
-it.each([
-  ['', 'The file is empty; its first line must name its columns.'],
-  ['name\na', 'Line 1: the column value is missing.'],
-  [
-    'name,value,color\na,1,red',
-    'Line 1: unknown column "color"; supported: type, namespace, name, group, period, value.',
-  ],
-  ['name,value\na,1\nb', 'Line 3: 1 cells, but 2 columns.'],
-  ['name,value\na,one', 'Line 2: value must be an integer from -(2^53-1) to 2^53-1; it is "one".'],
-  [
-    'name,value\na,9007199254740992',
-    'Line 2: value must be an integer from -(2^53-1) to 2^53-1; it is "9007199254740992".',
-  ],
-  ['name,value\na,1\n"b\nc",2', 'Line 3: name must not contain control characters.'],
-  ['name,value\na,1\n"b,2', 'Line 3: a quote is not closed.'],
-  ['name,value\n,1', 'Line 2: name must not be empty.'],
-  [
-    fileWith([]).replace('"formatVersion":1', '"formatVersion":2'),
-    'Line 1: this file has format 2, and this version of Nth reads up to 1. Use a later one.',
-  ],
-  ['{"a":1}\n', 'Line 1 is not that of an export of Nth.'],
-  [
-    fileWith([counterLine('a', 1)]).replace('"value":1', '"value":1.5'),
-    'Line 2: value: Invalid input: expected int, received number.',
-  ],
-  [
-    fileWith([counterLine('a', 1)]).replace('"value":1', '"value":9007199254740990.6'),
-    'Line 2: 9007199254740990.6 is not an integer.',
-  ],
-  [
-    fileWith([counterLine('a', 1), counterLine('b', 1)]).replace('"name":"b"', '"name":""'),
-    'Line 3: name: must not be empty.',
-  ],
-  [fileWith([{ type: 'cat' }]), 'Line 2: it has no known type.'],
-  [
-    fileWith([counterLine('a', 1)]).replace('UTC', 'Nowhere'),
-    'Line 2: definition.timeZone: must be the name of an IANA time zone, such as Europe/Berlin.',
-  ],
-  [`${fileWith([]).split('\n')[0]}\n{"type":`, 'Line 2 is not JSON.'],
-])('says what is wrong with a file: %#', async (text, message) => {
-  const target = await freshDatabase()
-  const { code, errors } = await imported(target, text)
-  expect([code, errors]).toEqual([1, `${message}\n`])
-  expect(await query(target, 'select * from counter')).toEqual([])
-})
-
-it('says that a file is incomplete, or not UTF-8', async () => {
-  const target = await freshDatabase()
-  const file = fileWith([counterLine('a', 1), counterLine('b', 1)])
-  const cut = file.split('\n').slice(0, 3).join('\n')
-  expect(await imported(target, cut)).toMatchObject({
-    code: 1,
-    errors: expect.stringContaining('The file is incomplete: its last line is missing.'),
-  })
-  const bytes = Buffer.from(file)
-  bytes[bytes.indexOf('"name":"a"') + 8] = 0xff
-  expect(await imported(target, bytes)).toMatchObject({ code: 1, errors: 'Line 2 is not UTF-8.\n' })
 })
 
 it('changes nothing in a dry run, and says the same', async () => {
@@ -168,7 +155,9 @@ it('imports the rows of another system, and refuses those that are wrong', async
   expect((await from("select title as name, 'x' as value from booksales")).errors).toMatch(
     /^Row 1: value must be/,
   )
-  expect((await from('select null as name, 1 as value')).errors).toBe('Row 1: name is null.\n')
+  expect((await from('select null as name, 1 as value')).errors).toBe(
+    'Row 1: name is null.\nNothing was applied. Faults: 1.\n',
+  )
   expect((await from('delete from booksales')).errors).toMatch(/--select must be a select/)
   expect((await from('select nothing')).errors).toMatch(/^The database of --from: Unknown column/)
   expect(await query(foreign, 'select count(*) as count from booksales')).toEqual([{ count: 3 }])
@@ -180,7 +169,10 @@ it('writes a file whole or not at all, and ends quietly when its reader does', a
   await counters.incrementBy(inDefault('a'), 1)
   const path = join(await temporaryDirectory(), 'nth.csv')
   const { code, errors } = await runCommand(target, ['export', '--output', path])
-  expect([code, errors]).toEqual([0, 'Left out: API keys, and results under idempotency keys.\n'])
+  expect([code, errors]).toEqual([
+    0,
+    'Left out: all but the values of counters and the last numbers of sequence groups in their latest periods.\n',
+  ])
   expect(await readText(path)).toContain('counter,default,a,,,1')
   expect(await readdir(dirname(path))).toEqual(['nth.csv'])
   const failed = await runCommand(target, ['export', '--output', join(path, 'x')])
@@ -232,6 +224,7 @@ it('shows a bar on a terminal, and nothing elsewhere', () => {
 
 it.each([
   [['export', '--format', 'xml'], '--format must be jsonl or csv; it is "xml".'],
+  [['export', '--spreadsheet'], '--spreadsheet also needs --format csv.'],
   [['import'], 'Give the file to import; see --help.'],
   [['import', 'a', 'b'], 'Unexpected argument "b".'],
   [['import', 'a', '--select', 'select 1'], 'Give a file, or --from and --select.'],
@@ -263,14 +256,12 @@ it('reads a long history in parts', async () => {
   expect(lines(await exported(other))).toEqual(lines(text))
 })
 
-it('writes to a pipe, and through a link', async () => {
+it('writes to a pipe, and to nothing else that is there', async () => {
   const target = await freshDatabase()
   const directory = await temporaryDirectory()
-  const [pipe, file, link] = ['pipe', 'file', 'link'].map((name) => join(directory, name)) as [
-    string,
-    string,
-    string,
-  ]
+  const [pipe = '', file = '', link = '', dangling = ''] = ['pipe', 'file', 'link', 'dangling'].map((name) =>
+    join(directory, name),
+  )
   execFileSync('mkfifo', [pipe])
   const reader = readText(pipe)
   expect((await runCommand(target, ['export', '--output', pipe])).code).toBe(0)
@@ -278,9 +269,18 @@ it('writes to a pipe, and through a link', async () => {
   expect((await stat(pipe)).isFIFO()).toBe(true)
   await writeFile(file, 'old')
   await symlink('file', link)
-  expect((await runCommand(target, ['export', '--output', link])).code).toBe(0)
-  expect((await lstat(link)).isSymbolicLink()).toBe(true)
-  expect(await readText(file)).toContain('"type":"end"')
+  await symlink('nowhere', dangling)
+  for (const [path, why] of [
+    [file, 'exists'],
+    [link, 'is a symbolic link'],
+    [dangling, 'is a symbolic link'],
+  ] as const)
+    expect(await runCommand(target, ['export', '--output', path])).toMatchObject({
+      code: 1,
+      errors: `${path} ${why}; remove it, or give another name.\n`,
+    })
+  expect(await readText(file)).toBe('old')
+  expect((await readdir(directory)).toSorted()).toEqual(['dangling', 'file', 'link', 'pipe'])
 })
 
 it.each([
@@ -299,18 +299,4 @@ it.each([
   ])
   expect([code, errors]).toEqual([1, expect.stringContaining('--select must be a select')])
   expect(await query(foreign, 'show tables')).toEqual([])
-})
-
-it('says what an interrupted import leaves', async () => {
-  const target = await freshDatabase()
-  const lines = Array.from({ length: 20_000 }, (_, n) => counterLine(`c${n}`, n))
-  const { child, ended } = startCommand(target, ['import', await fileOf(fileWith(lines))])
-  await expect
-    .poll(async () => (await query(target, 'select count(*) as n from counter'))[0]?.n)
-    .toBeGreaterThan(0)
-  child.kill('SIGINT')
-  expect(await ended).toMatchObject({
-    code: 'SIGINT',
-    errors: 'Interrupted. What was imported stays; repeat the command to go on.\n',
-  })
 })

@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import { instantOf } from './jsonl/entries.ts'
+import { instantOf } from './jsonl.ts'
 import { linesOf } from './lines.ts'
 
 /** The file in the directory of a backup. */

@@ -27,7 +27,8 @@ export async function* batchesOf(entries: AsyncIterable<Placed>): AsyncGenerator
   if (batch.length > 0) yield batch
 }
 
-function keyOf(entry: Entry): string {
+/** What identifies an entry among those of its type; several lines may continue the same one. */
+export function keyOf(entry: Entry): string {
   switch (entry.type) {
     case 'namespace':
       return entry.name

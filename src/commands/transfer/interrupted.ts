@@ -1,9 +1,9 @@
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** Runs work. If a signal ends the process meanwhile, it says first what that leaves. */
-export async function withNotice<T>(notice: string, work: () => Promise<T>): Promise<T> {
+export async function withNotice<T>(noticeOf: () => string, work: () => Promise<T>): Promise<T> {
   const onSignal = (signal: NodeJS.Signals) => {
-    console.error(notice)
+    console.error(`Interrupted. ${noticeOf()}`)
     // Without this listener it ends the process.
     stop()
     process.kill(process.pid, signal)

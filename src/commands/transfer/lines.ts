@@ -1,29 +1,32 @@
+/** A line of a file, from 1. */
+export interface TextLine {
+  line: number
+  text: string
+}
+
+/** What is wrong with a line, as the end of a sentence that begins with its number. */
+export interface LineFault {
+  line: number
+  fault: string
+}
+
 /** Maximum length of a line, in bytes: many times that of a counter with a thousand totals. */
 const MAX_LINE = 16 * 2 ** 20
 const NEWLINE = 0x0a
 
-/** The text of a stream of bytes. A byte order mark at its beginning is skipped. */
-export async function* textOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  for await (const chunk of chunks) yield decoder.decode(chunk, { stream: true })
-  yield decoder.decode()
-}
-
 /**
- * Lines of a stream of bytes, with their numbers from 1. Only a newline ends a line: names may contain other separators
- * that `node:readline` knows.
+ * Lines of a stream of bytes, without the byte order mark at its beginning. Only a newline ends a line: names may contain
+ * other separators that `node:readline` knows.
  *
- * @throws {Error} naming the line, if it is too long or not UTF-8
+ * @throws {Error} naming the line that is too long
  */
-export async function* linesOf(
-  chunks: AsyncIterable<Buffer>,
-): AsyncGenerator<{ line: number; text: string }> {
+export async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<TextLine | LineFault> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let line = 0
   let parts: Buffer[] = []
   let length = 0
 
-  function take(): { line: number; text: string } {
+  function take(): TextLine | LineFault {
     line++
     const whole = parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts)
     parts = []
@@ -32,7 +35,10 @@ export async function* linesOf(
       const text = decoder.decode(whole)
       return { line, text: line === 1 && text.startsWith('\ufeff') ? text.slice(1) : text }
     } catch {
-      throw new Error(`Line ${line} is not UTF-8.`)
+      return {
+        line,
+        fault: 'it is not UTF-8; save the file as UTF-8, or convert it, as with iconv -f latin1 -t utf-8',
+      }
     }
   }
 
@@ -45,7 +51,7 @@ export async function* linesOf(
     }
     if (from < chunk.length) parts.push(chunk.subarray(from))
     length += chunk.length - from
-    if (length > MAX_LINE) throw new Error(`Line ${line + 1} is longer than ${MAX_LINE} bytes.`)
+    if (length > MAX_LINE) throw new Error(`Line ${line + 1}: it is longer than ${MAX_LINE} bytes.`)
   }
   if (parts.length > 0) yield take()
 }

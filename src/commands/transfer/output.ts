@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { open, realpath, rename, rm, stat } from 'node:fs/promises'
+import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -7,22 +7,36 @@ import { pipeline } from 'node:stream/promises'
 /** Length of the texts that are written at once, in characters. */
 const CHUNK = 2 ** 16
 
-/** Writes texts to a file, which appears when it is complete and on the disk; or to a device or a pipe. */
+/**
+ * Writes texts to a new file, which appears when it is complete and on the disk; or to a device or a pipe.
+ *
+ * @throws {Error} if a file or a link to one is there
+ */
 export async function writeFile(path: string, texts: AsyncIterable<string>, mode = 0o666): Promise<void> {
   const source = Readable.from(chunksOf(texts))
-  const found = await stat(path).catch(() => undefined)
-  if (found && !found.isFile()) return pipeline(source, createWriteStream(path))
-  const file = found ? await realpath(path) : path
-  const temporary = `${file}.${process.pid}.tmp`
+  const target = await stat(path).catch(() => undefined)
+  if (target && !target.isFile()) return pipeline(source, createWriteStream(path))
+  await assertFree(path)
+  const temporary = `${path}.${process.pid}.tmp`
   try {
     await pipeline(source, createWriteStream(temporary, { flags: 'wx', mode }))
     await synchronise(temporary)
-    await rename(temporary, file)
-    await synchronise(dirname(file))
+    await assertFree(path)
+    await rename(temporary, path)
+    await synchronise(dirname(path))
   } catch (error) {
     await rm(temporary, { force: true })
     throw error
   }
+}
+
+/** A link that leads nowhere is not free, either. */
+async function assertFree(path: string): Promise<void> {
+  const present = await lstat(path).catch(() => undefined)
+  if (present)
+    throw new Error(
+      `${path} ${present.isSymbolicLink() ? 'is a symbolic link' : 'exists'}; remove it, or give another name.`,
+    )
 }
 
 async function synchronise(path: string): Promise<void> {
@@ -41,7 +55,8 @@ export async function writeToStdout(texts: AsyncIterable<string>): Promise<boole
   }
 }
 
-async function* chunksOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
+/** Joins texts to such as are worth writing. */
+export async function* chunksOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
   let chunk = ''
   for await (const text of texts) {
     chunk += text

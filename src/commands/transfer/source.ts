@@ -1,73 +1,141 @@
-import { createReadStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Placed } from '../../core/transfer/entries.ts'
 import type { Target } from '../../mysql/connections/target.ts'
-import { foreignRows } from '../../mysql/transfer/import/foreign.ts'
-import { csvRows } from './csv/csv.ts'
-import { csvEntries, entryOfFields } from './csv/entries.ts'
-import { jsonlEntries } from './jsonl/entries.ts'
-import { linesOf, textOf } from './lines.ts'
+import { type ForeignRow, foreignRows } from '../../mysql/transfer/import/foreign.ts'
+import { columnNamed, csvEntries, entryOfFields } from './csv.ts'
+import { jsonlEntries } from './jsonl.ts'
+import { type LineFault, linesOf } from './lines.ts'
+import { chunksOf } from './output.ts'
 
-/** What is imported. */
+/** What is imported. It is read twice: to be checked, then to be applied. */
 export interface Source {
-  entries: AsyncIterable<Placed>
-  /** How much of it was read, from 0 to 1; undefined: not known. */
-  fraction(): number | undefined
+  /** What the numbers of its parts count. */
+  unit: 'Line' | 'Row'
+  /**
+   * What it has, from the beginning.
+   *
+   * @throws {Error} where it can't be read further, or has changed since it was opened
+   */
+  parts(): AsyncGenerator<Placed | LineFault>
+  /** How much was read of it since `parts` was called, from 0 to 1. */
+  fraction(): number
+  close(): Promise<void>
 }
 
 const CHUNK = 2 ** 18
+/** What shows the format of a file. */
+const HEAD = 1024
 
 /** Opens a file, or the standard input for `-`. JSON Lines begin with a brace; all else is CSV. */
 export async function openFile(path: string, namespace: string): Promise<Source> {
-  const isStdin = path === '-'
-  const size = isStdin ? 0 : (await stat(path)).size
-  const stream = isStdin ? process.stdin : createReadStream(path, { highWaterMark: CHUNK })
-  let read = 0
-
-  async function* chunks(): AsyncGenerator<Buffer> {
-    // Without an encoding, streams of bytes yield buffers.
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      read += chunk.length
-      yield chunk
-    }
+  const file = await openRereadable(path === '-' ? await spooled(process.stdin) : await openRegular(path))
+  const fault = encodingFault(file.head)
+  const isJson = /^(\xef\xbb\xbf)?\s*\{/.test(file.head.toString('latin1'))
+  return {
+    ...file,
+    unit: 'Line',
+    async *parts() {
+      if (fault) throw new Error(fault)
+      const lines = linesOf(file.chunks())
+      yield* isJson ? jsonlEntries(lines) : csvEntries(lines, namespace)
+    },
   }
-
-  async function* entries(): AsyncGenerator<Placed> {
-    const bytes = chunks()
-    const { first, all } = await peeked(bytes)
-    const isJson = /^(\xef\xbb\xbf)?\s*\{/.test(first.toString('latin1'))
-    yield* isJson ? jsonlEntries(linesOf(all)) : csvEntries(csvRows(textOf(all)), namespace)
-  }
-  return { entries: entries(), fraction: () => (size > 0 ? read / size : undefined) }
 }
 
-/** The beginning of a stream, and all of it. */
-async function peeked(bytes: AsyncGenerator<Buffer>) {
-  const { value: first = Buffer.alloc(0) } = await bytes.next()
-  async function* all(): AsyncGenerator<Buffer> {
-    yield first
-    yield* bytes
+/** Opens the rows of a select, with the columns of a CSV file. */
+export async function openForeign(target: Target, statement: string, namespace: string): Promise<Source> {
+  async function* texts(): AsyncGenerator<string> {
+    for await (const row of foreignRows(target, statement)) yield `${JSON.stringify(row)}\n`
   }
-  return { first, all: all() }
+  const file = await openRereadable(await spooled(chunksOf(texts())))
+  return {
+    ...file,
+    unit: 'Row',
+    async *parts() {
+      for await (const part of linesOf(file.chunks())) {
+        // The texts are those above.
+        if ('fault' in part) throw new Error(part.fault)
+        const { line, text } = part
+        try {
+          yield { line, entry: entryOfRow(JSON.parse(text), namespace) }
+        } catch (error) {
+          yield { line, fault: (error as Error).message }
+        }
+      }
+    },
+  }
 }
 
-/** Rows of a select, with the columns of a CSV file. Their numbers count as lines. */
-export function openForeign(target: Target, statement: string, namespace: string): Source {
-  async function* entries(): AsyncGenerator<Placed> {
-    let line = 0
-    for await (const row of foreignRows(target, statement)) {
-      line++
-      for (const column of ['name', 'value'])
-        if (row[column] == null) throw new Error(`Row ${line}: ${missing(row, column)}.`)
-      const fields = Object.entries(row).filter(([, value]) => value !== null)
-      yield { line, entry: entryOfFields({ namespace, ...Object.fromEntries(fields) }, `Row ${line}`) }
-    }
+function entryOfRow(row: ForeignRow, namespace: string) {
+  for (const column of ['name', 'value']) {
+    if (row[column] === null) throw new Error(`${column} is null`)
+    if (row[column] === undefined)
+      throw new Error(
+        `the column ${column} is missing; name columns as in: select title as name, copies as value from booksales`,
+      )
   }
-  return { entries: entries(), fraction: () => undefined }
+  const fields = Object.entries(row).flatMap(([name, value]) =>
+    value === null ? [] : [[columnNamed(name), value]],
+  )
+  return entryOfFields({ namespace, ...Object.fromEntries(fields) })
 }
 
-function missing(row: Record<string, unknown>, column: string): string {
-  return column in row
-    ? `${column} is null`
-    : `the column ${column} is missing; name columns as in: select title as name, copies as value from booksales`
+/** Why a file can't be text in UTF-8, and what to do. */
+function encodingFault(head: Buffer): string | undefined {
+  const start = head.subarray(0, 4)
+  if (start.toString('hex').startsWith('1f8b'))
+    return 'The file is compressed; import its content, as with gunzip -c file | nth import -.'
+  if (!/^(fffe|feff)/.test(start.toString('hex')) && !start.includes(0)) return undefined
+  return 'The file is UTF-16, or not a text; save it as UTF-8, or convert it, as with iconv -f utf-16 -t utf-8.'
+}
+
+/** Opens a file; what can be read only once, such as a pipe, is spooled. */
+async function openRegular(path: string): Promise<FileHandle> {
+  const handle = await open(path)
+  if ((await handle.stat()).isFile()) return handle
+  return spooled(handle.createReadStream())
+}
+
+/** Keeps what can be read only once in a file that has no name, so that it ends with this process, however that ends. */
+async function spooled(chunks: AsyncIterable<Buffer | string>): Promise<FileHandle> {
+  const path = join(tmpdir(), `nth-${randomUUID()}`)
+  const handle = await open(path, 'wx+', 0o600)
+  try {
+    await rm(path)
+    await writeFile(handle, chunks)
+    return handle
+  } catch (error) {
+    await handle.close()
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+    const advice = 'TMPDIR names another directory for what can be read only once, or give a file'
+    throw new Error(`No space left in ${tmpdir()}; ${advice}.`, { cause: error })
+  }
+}
+
+async function openRereadable(handle: FileHandle) {
+  const { size, mtimeMs } = await handle.stat()
+  const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(HEAD), position: 0 })
+  let position = 0
+  return {
+    head: buffer.subarray(0, bytesRead),
+
+    async *chunks(): AsyncGenerator<Buffer> {
+      position = 0
+      while (true) {
+        const { bytesRead, buffer } = await handle.read({ buffer: Buffer.allocUnsafe(CHUNK), position })
+        const present = await handle.stat()
+        if (present.size !== size || present.mtimeMs !== mtimeMs)
+          throw new Error('The file changed while it was read.')
+        if (bytesRead === 0) return
+        position += bytesRead
+        yield buffer.subarray(0, bytesRead)
+      }
+    },
+
+    fraction: () => (size > 0 ? position / size : 1),
+    close: () => handle.close(),
+  }
 }

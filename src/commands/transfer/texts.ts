@@ -1,8 +1,8 @@
 import type { EntryType } from '../../core/transfer/entries.ts'
 import type { Snapshot } from '../../mysql/transfer/export/snapshot.ts'
 import { version } from '../../process/version.ts'
-import { CSV_HEADER, csvLinesOf } from './csv/entries.ts'
-import { endLine, headerLine, lineOf } from './jsonl/lines.ts'
+import { openCsv } from './csv.ts'
+import { endLine, headerLine, lineOf } from './jsonlLines.ts'
 
 /** Called with the number of entries so far. */
 type Shown = (entries: number) => void
@@ -34,12 +34,13 @@ export async function* jsonlTexts(
   yield endLine(lines)
 }
 
-/** A snapshot as CSV. */
-export async function* csvTexts(snapshot: Snapshot, shown: Shown): AsyncGenerator<string> {
+/** A snapshot as CSV. `escapes`: no spreadsheet takes a name for a formula. */
+export async function* csvTexts(snapshot: Snapshot, escapes: boolean, shown: Shown): AsyncGenerator<string> {
+  const csv = openCsv(escapes)
   let entries = 0
-  yield CSV_HEADER
+  yield csv.header
   for await (const entry of snapshot.entries(CSV_TYPES)) {
-    yield csvLinesOf(entry)
+    yield csv.lineOf(entry)
     shown(++entries)
   }
 }

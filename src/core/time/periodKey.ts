@@ -32,3 +32,11 @@ export function periodKeyOf(period: Period | null, timeZone: string, at: Date): 
   }
   return keys[period]
 }
+
+/** Digits of the keys of each period. */
+const DIGITS: Record<Period, number> = { HOUR: 10, DAY: 8, WEEK: 7, MONTH: 6, YEAR: 4 }
+
+/** Whether a key can be that of a period of this length; null: without periods. */
+export function isPeriodKey(key: number, period: Period | null): boolean {
+  return period === null ? key === 0 : String(key).length === DIGITS[period]
+}

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { createConnection } from 'mysql2'
 import { reasonOf } from '../../connections/errors.ts'
 import { assignment, connectionOptions, SETTINGS } from '../../connections/settings.ts'
@@ -33,6 +34,7 @@ export async function* foreignRows(target: Target, statement: string): AsyncGene
     ...connectionOptions(target, CONNECT_TIMEOUT_MS),
     bigNumberStrings: true,
     dateStrings: true,
+    jsonStrings: true,
   })
   connection.on('error', () => undefined)
   try {
@@ -49,9 +51,13 @@ export async function* foreignRows(target: Target, statement: string): AsyncGene
 
 function textsIn(row: Record<string, unknown>): ForeignRow {
   return Object.fromEntries(
-    Object.entries(row).map(([column, value]) => [
-      column.toLowerCase(),
-      value == null ? null : String(value),
-    ]),
+    Object.entries(row).map(([column, value]) => [column.toLowerCase(), textIn(column, value)]),
   )
+}
+
+function textIn(column: string, value: unknown): string | null {
+  if (value == null) return null
+  if (!Buffer.isBuffer(value)) return String(value)
+  if (isUtf8(value)) return value.toString()
+  throw new Error(`a value of the column ${column} is binary, and not UTF-8`)
 }

@@ -1,8 +1,9 @@
 import { keyText } from '../../../../core/counters/state.ts'
-import { defaultSequenceDefinition } from '../../../../core/sequences/definition.ts'
+import { defaultSequenceDefinition, type SequenceDefinition } from '../../../../core/sequences/definition.ts'
 import { sequenceGroupKeyText } from '../../../../core/sequences/store.ts'
+import { isPeriodKey } from '../../../../core/time/periodKey.ts'
 import { mergePosition } from '../../../../core/transfer/mergeGroup.ts'
-import { OUTCOMES, type Result } from '../../../../core/transfer/outcome.ts'
+import { OUTCOMES, type Result, refused } from '../../../../core/transfer/outcome.ts'
 import type { ImportContext } from '../context.ts'
 import { type FoundGroup, findGroups, type GroupEntry, lockPositions, type MergedGroup } from './groupRows.ts'
 import { lockSequenceRows } from './sequenceRows.ts'
@@ -22,7 +23,7 @@ export async function importGroups(
   const merged = entries.flatMap((entry): MergedGroup | [] => {
     const sequence = sequences.get(keyText({ namespace: entry.namespace, name: entry.sequence }))
     const group = groups.get(sequenceGroupKeyText(entry))
-    if (!sequence || !group) return []
+    if (!sequence || !group || foreignPeriod(entry, sequence.definition)) return []
     const merges = entry.periods.map((period) => {
       const present = positions.get(`${group.id} ${period.period}`)
       return { period, merge: mergePosition(sequence.definition, present, period, context) }
@@ -31,8 +32,22 @@ export async function importGroups(
   })
   if (!context.isDryRun) await writeGroups(context, merged)
   const results = new Map(merged.map((one) => [one.entry, one.result]))
-  // In a dry run, the sequence or the group would have been created.
-  return entries.map((entry) => results.get(entry) ?? assumed(entry, context))
+  return entries.map((entry) => {
+    const sequence = sequences.get(keyText({ namespace: entry.namespace, name: entry.sequence }))
+    const { definition } = sequence ?? { definition: defaultSequenceDefinition('UTC') }
+    // In a dry run, the sequence or the group would have been created.
+    return foreignPeriod(entry, definition) ?? results.get(entry) ?? assumed(entry, context)
+  })
+}
+
+/** Numbers of a CSV whose period the sequence doesn't have would have no effect: it has another definition there. */
+function foreignPeriod(entry: GroupEntry, { restartEvery }: SequenceDefinition): Result | undefined {
+  if (entry.type !== 'sequenceGroup' || !entry.latest || entry.latest.timeZone !== undefined) return undefined
+  if (isPeriodKey(entry.latest.period, restartEvery)) return undefined
+  const periods = restartEvery === null ? 'does not restart' : `restarts every ${restartEvery.toLowerCase()}`
+  return refused(
+    `its period is ${entry.latest.period}, and its sequence ${periods} here; define it first as it was, or import JSON Lines`,
+  )
 }
 
 /** The result for all periods: the one that needs most attention. */

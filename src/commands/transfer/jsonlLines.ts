@@ -1,11 +1,11 @@
-import { PERIODS } from '../../../core/time/calendar.ts'
+import { PERIODS } from '../../core/time/calendar.ts'
 import {
   type CounterEntry,
   type Entry,
   FORMAT_VERSION,
   type NamespaceEntry,
   type PeriodTotal,
-} from '../../../core/transfer/entries.ts'
+} from '../../core/transfer/entries.ts'
 
 /** The first line of an export. `at`: the instant whose state it shows, by the database's clock. */
 export function headerLine(version: string, at: Date): string {

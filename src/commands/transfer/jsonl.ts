@@ -1,0 +1,91 @@
+import { roundedNumber } from '../../core/jsonNumbers.ts'
+import { FORMAT_VERSION, type Placed } from '../../core/transfer/entries.ts'
+import { entryIn, header } from './jsonlSchema.ts'
+import type { LineFault, TextLine } from './lines.ts'
+
+/**
+ * The entries of an export in JSON Lines, and what is wrong with some of its lines.
+ *
+ * @throws {Error} if its first or last line is wrong
+ */
+export async function* jsonlEntries(
+  lines: AsyncIterable<TextLine | LineFault>,
+): AsyncGenerator<Placed | LineFault> {
+  let isBegun = false
+  let isEnded = false
+  let count = 0
+  for await (const part of lines) {
+    const { line } = part
+    if ('text' in part && part.text.trim() === '') continue
+    if (isEnded) throw new Error(`Line ${line}: it follows the last line of an export.`)
+    if (!isBegun) {
+      headerIn(part)
+      isBegun = true
+      continue
+    }
+    const read = readLine(part)
+    if ('linesBefore' in read) {
+      const { linesBefore } = read
+      if (linesBefore !== count)
+        throw new Error(
+          `Line ${line}: between the first line and this one, ${linesBefore} were written, and there are ${count}.`,
+        )
+      isEnded = true
+      continue
+    }
+    count++
+    yield read
+  }
+  if (!isBegun) throw new Error('The file is empty.')
+  if (!isEnded) throw new Error('The file is incomplete: its last line is missing.')
+}
+
+/**
+ * The instant whose state an export in JSON Lines shows.
+ *
+ * @throws {Error} if the first line is not that of an export
+ */
+export async function instantOf(lines: AsyncIterable<TextLine | LineFault>): Promise<Date> {
+  for await (const part of lines) return headerIn(part)
+  throw new Error('The file is empty.')
+}
+
+/** An entry, or what is wrong with it; of the last line, how many entries should have come before. */
+function readLine(part: TextLine | LineFault): Placed | LineFault | { linesBefore: number } {
+  if ('fault' in part) return part
+  const { line, text } = part
+  try {
+    const entry = entryIn(parsed(text))
+    return entry.type === 'end' ? { linesBefore: entry.lines } : { line, entry }
+  } catch (error) {
+    return { line, fault: (error as Error).message }
+  }
+}
+
+function parsed(text: string): unknown {
+  let fields: unknown
+  try {
+    fields = JSON.parse(text)
+  } catch (cause) {
+    throw new Error('it is not JSON', { cause })
+  }
+  if (roundedNumber(text) !== undefined) throw new Error('it has a number that is not an integer')
+  return fields
+}
+
+function headerIn(part: TextLine | LineFault): Date {
+  if ('fault' in part) throw new Error(`Line 1: ${part.fault}.`)
+  let fields: unknown
+  try {
+    fields = parsed(part.text)
+  } catch (cause) {
+    throw new Error('Line 1 is not that of an export of Nth.', { cause })
+  }
+  const { data } = header.safeParse(fields)
+  if (!data) throw new Error('Line 1 is not that of an export of Nth.')
+  if (data.formatVersion > FORMAT_VERSION)
+    throw new Error(
+      `Line 1: this file has format ${data.formatVersion}, and this version of Nth reads up to ${FORMAT_VERSION}. Use a later one.`,
+    )
+  return data.at
+}
