@@ -1,12 +1,14 @@
 import { mkdir, readdir, readlink, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
+import { checkAll } from '../../src/commands/transfer/importAll.ts'
+import { openFile } from '../../src/commands/transfer/source.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServerWith } from '../support/privateServer.ts'
-import { counterLine, fileWith, imported, runCommand, startCommand } from '../support/transfer.ts'
+import { counterLine, fileOf, fileWith, imported, runCommand, startCommand } from '../support/transfer.ts'
 
 type Target = Awaited<ReturnType<typeof freshDatabase>>
 
@@ -107,12 +109,11 @@ it.each<[string | Buffer, ...string[]]>([
     fileWith([counterLine('a', 1), counterLine('b', 1)]).replace(/.*"a".*\n/, ''),
     'Line 3: between the first line and this one, 2 were written, and there are 1.',
   ],
-])('says what is wrong with a file, of which nothing is applied: %#', async (text, ...faults) => {
-  const target = await freshDatabase()
-  const { code, errors } = await imported(target, text)
-  const last = `Nothing was applied. Faults: ${faults.length}.\n`
-  expect([code, errors]).toEqual([1, [...faults, last].join('\n')])
-  expect(await countersIn(target)).toEqual([])
+])('says what is wrong with a file: %#', async (text, ...faults) => {
+  const source = await openFile(await fileOf(text), 'default')
+  onTestFinished(source.close)
+  const last = `Nothing was applied. Faults: ${faults.length}.`
+  await expect(checkAll(source, false)).rejects.toThrow(new Error([...faults, last].join('\n')))
 })
 
 it('applies nothing of a long file whose end is wrong or missing', async () => {

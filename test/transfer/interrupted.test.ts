@@ -1,8 +1,12 @@
 import { once } from 'node:events'
-import { appendFile } from 'node:fs/promises'
-import { expect, it } from 'vitest'
+import { appendFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
+import { temporaryDirectory } from '../support/nthProcess.ts'
+import { PATIENCE } from '../support/privateServer.ts'
 import { createRandom } from '../support/random.ts'
 import {
   counterLine,
@@ -12,6 +16,7 @@ import {
   fileWith,
   imported,
   type Line,
+  runCommand,
   startCommand,
 } from '../support/transfer.ts'
 
@@ -77,46 +82,69 @@ it('ends in the same state if it is killed in the middle again and again, and th
   expect([listed?.count, Number(listed?.total)]).toEqual([COUNTERS, (COUNTERS * (COUNTERS + 1)) / 2])
 })
 
-/** Starts an import of 20 000 counters. `isBegun` once some are there, while most are not. */
-async function startImport() {
+/** A database that has the counter `c1234`, whose row is locked: an import waits at it. */
+async function lockedDatabase() {
   const target = await freshDatabase()
-  const path = await fileOf(
-    `name,value\n${upTo(20_000)
-      .map((n) => `c${n},1\n`)
-      .join('')}`,
-  )
-  const { child, ended } = startCommand(target, ['import', path])
-  const count = async () => Number((await query(target, 'select count(*) as count from counter'))[0]?.count)
-  await expect.poll(count, { timeout: 60_000, interval: 5 }).toBeGreaterThan(0)
-  return { path, child, ended, count }
+  await runCommand(target, ['import', '-'], 'name,value\nc1234,1\n')
+  // Connected to no database: a restore refuses one that others use.
+  const { database, ...rest } = target
+  const server = { ...rest, database: '' }
+  const numberOf = async (statement: string) => Number((await query(server, statement))[0]?.number)
+  const holder = await createConnection(server)
+  onTestFinished(() => holder.destroy())
+  async function lock(): Promise<void> {
+    const counter = `(select id from ${database}.counter where name = 'c1234')`
+    // Otherwise it would lock the gap for later rows, too.
+    await holder.query('set transaction isolation level read committed')
+    await holder.query('begin')
+    await holder.query(`select * from ${database}.counter_value where counter_id = ${counter} for update`)
+  }
+  await lock()
+  return {
+    target,
+    lock,
+    release: () => holder.query('rollback'),
+    others: () => numberOf(`select count(*) - 1 as number from ${database}.counter`),
+    sum: () => numberOf(`select sum(value) as number from ${database}.counter_value`),
+  }
 }
 
+const ROWS = `name,value\n${upTo(5000)
+  .map((n) => `c${n},1\n`)
+  .join('')}`
+
 const APPLIED =
-  /Applied(?: up to line (\d+)|: nothing for certain)(?:, perhaps also some of the following ones up to line (\d+))?\. Repeat the command to go on\.\n$/
+  /Applied(?: up to line (\d+)|: nothing for certain)(?:, perhaps also some of the following ones up to line (\d+))?\. Repeat the command (?:to go on|with --continue)\.\n$/
 
 /** Fails unless as many counters were created as a message says. */
 function expectTruth(errors: string, count: number): void {
   expect(errors).toMatch(APPLIED)
   const [, sure = '1', perhaps = sure] = APPLIED.exec(errors) ?? []
-  // The first line has the names of the columns.
-  expect(count).toBeGreaterThanOrEqual(Number(sure) - 1)
+  // The first line has no counter, and one of the counters was there before.
+  expect(count).toBeGreaterThanOrEqual(Number(sure) - 2)
   expect(count).toBeLessThanOrEqual(Number(perhaps) - 1)
 }
 
 it('says up to which line an interrupted import has come', async () => {
-  const { child, ended, count } = await startImport()
+  const { target, others } = await lockedDatabase()
+  const { child, ended } = startCommand(target, ['import', await fileOf(ROWS)])
+  await expect.poll(others, PATIENCE).toBeGreaterThanOrEqual(1000)
   child.kill('SIGINT')
   const { code, errors } = await ended
-  expect([code, errors]).toEqual(['SIGINT', expect.stringMatching(/^Interrupted\. Applied/)])
-  expectTruth(errors, await count())
+  expect([code, errors]).toEqual(['SIGINT', expect.stringMatching(/^Interrupted\. Applied up to line/)])
+  expectTruth(errors, await others())
 })
 
 it('stops where the file has changed since it was checked, and says up to which line it has come', async () => {
-  const { path, ended, count } = await startImport()
+  const { target, others, release } = await lockedDatabase()
+  const path = await fileOf(ROWS)
+  const { ended } = startCommand(target, ['import', path])
+  await expect.poll(others, PATIENCE).toBeGreaterThanOrEqual(1000)
   await appendFile(path, 'more,1\n')
+  await release()
   const { code, errors } = await ended
-  expect([code, errors]).toEqual([1, expect.stringMatching(/^Counters: \d+ created\.\nThe file changed/)])
-  expectTruth(errors, await count())
+  expect([code, errors]).toEqual([1, expect.stringMatching(/^Counters: .*\.\nThe file changed while/)])
+  expectTruth(errors, await others())
 })
 
 it('says that an import which the database has ended has not come further than it did', async () => {
@@ -135,4 +163,49 @@ not this one
 Applied up to line 1001, perhaps also some of the following ones up to line 1501. Repeat the command to go on.\n`,
   ])
   expect(await query(target, 'select count(*) as count from counter')).toEqual([{ count: 1000 }])
+})
+
+it('says up to which line an interrupted restore has come', async () => {
+  const { target, others } = await lockedDatabase()
+  const directory = await temporaryDirectory()
+  await writeFile(join(directory, 'nth.jsonl'), fileWith(upTo(5000).map((n) => counterLine(`c${n}`, 1))))
+  const { child, ended } = startCommand(target, ['restore', directory, '--continue'])
+  await expect.poll(others, PATIENCE).toBeGreaterThanOrEqual(1000)
+  child.kill('SIGTERM')
+  const { code, errors } = await ended
+  expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(/^Interrupted\. Applied up to line/)])
+  expectTruth(errors, await others())
+})
+
+it('says how many numbers an interrupted restore has moved on', async () => {
+  const { target, lock, release, sum } = await lockedDatabase()
+  await release()
+  expect((await runCommand(target, ['import', '-'], ROWS)).code).toBe(0)
+  await lock()
+  const { child, ended } = startCommand(target, ['restore', '--advance', '7'])
+  const moved = async () => ((await sum()) - 5000) / 7
+  // The locked one is among the first 500.
+  await expect.poll(moved, PATIENCE).toBe(499)
+  child.kill('SIGTERM')
+  const { code, errors } = await ended
+  expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(MOVED)])
+  const [, sure] = MOVED.exec(errors) ?? []
+  expect(await moved()).toBeGreaterThanOrEqual(Number(sure))
+  expect(await moved()).toBeLessThanOrEqual(Number(sure) + 500)
+})
+
+const MOVED =
+  /^Interrupted\. Moved on by 7: (\d+) counters, 0 sequence groups, and perhaps up to 500 more of both\. A repeat moves them once more\.\n$/
+
+it('does not call a restore whole that has refused something', async () => {
+  const target = await freshDatabase()
+  const directory = await temporaryDirectory()
+  const definition = { ...(counterLine('a', 0).definition as object), maxValue: 3 }
+  const lines = [counterLine('a', 9, { definition }), counterLine('b', 1)]
+  await writeFile(join(directory, 'nth.jsonl'), fileWith(lines))
+  expect(await runCommand(target, ['restore', directory])).toMatchObject({
+    code: 1,
+    output: 'Restored as of 2026-11-20T00:00:00.000Z, except for what was refused: 1.\n',
+    errors: expect.stringContaining('Counters: 1 created, 1 refused.\n'),
+  })
 })
