@@ -9,6 +9,8 @@ Imports counters, sequences and namespaces from an export, or counters from CSV 
 optionally namespace: into the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, also while Nth runs.
 A file named - is the standard input.
 
+All of it is checked first. If anything is wrong, that is listed by line, and nothing is applied.
+
 Of a present number and that of the file the greater one stays, or the one further in the direction of a sequence. So an
 import can be repeated, also after it was interrupted.
 

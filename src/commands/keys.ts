@@ -38,8 +38,9 @@ async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: 
       const found: ApiKey[] = []
       for await (const key of listed()) if (command.prefix.startsWith(key.prefix)) found.push(key)
       const [key, ...others] = found
-      if (!key || others.length > 0)
-        throw new Error(`Not exactly one API key begins with ${command.prefix}; see nth keys list.`)
+      if (!key) throw new Error(`No API key begins with ${command.prefix}; see nth keys list.`)
+      if (others.length > 0)
+        throw new Error(`Several API keys begin with ${command.prefix}; revoke by id, as in the console.`)
       await apiKeys.revoke(key.id)
       console.log(`Revoked ${described(key)}.`)
     }

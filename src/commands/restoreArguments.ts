@@ -5,7 +5,7 @@ export const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue
        nth restore --advance <n>
 
 Restores a backup of nth backup into an empty database, while Nth does not run: that of DATABASE_URL, or else the private
-one of NTH_DATA_DIR. Prints the instant of the backup.
+one of NTH_DATA_DIR. The backup is checked first, and not applied if anything is wrong. Prints its instant.
 
   --advance <n>  also move every sequence and exact counter on by n (1 to ${MAX_BLOCK}), so that no number issued after
                  that instant is issued again. Without a directory, only that: for a database restored otherwise;

@@ -24,7 +24,7 @@ it('documents commands that work, in their order', async () => {
   await chmod(nth, 0o755)
   const text = await readFile(join(ROOT, 'docs/transfer.md'), 'utf8')
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block)
-  expect(blocks).toHaveLength(4)
+  expect(blocks).toHaveLength(5)
   const commands = blocks
     .join('')
     .replace('mysql://reader:secret@shop.example/cookbook', `'${urlOf(foreign)}'`)
