@@ -96,6 +96,18 @@ it.each([
   expect([code, stderr, stdout]).toEqual([1, `${message}\n`, ''])
 })
 
+it('does not say that there is no key where two begin alike', async () => {
+  const target = await freshDatabase()
+  const key = (hash: string) =>
+    `insert into api_key (hash, prefix, label, grants, created_at) values (repeat('${hash}', 32), 'nth_aaaaaaaa', 'l', '[]', now())`
+  await query(target, key('a'), key('b'))
+  const { code, stderr } = await runKeys({ DATABASE_URL: urlOf(target) }, 'revoke', 'nth_aaaaaaaa')
+  expect([code, stderr]).toEqual([
+    1,
+    'Several API keys begin with nth_aaaaaaaa; revoke by id, as in the console.\n',
+  ])
+})
+
 it('shows its usage', async () => {
   for (const args of [[], ['--help']]) expect((await runKeys({}, ...args)).stdout).toMatch(/^Usage: nth keys/)
 })

@@ -277,7 +277,7 @@ it('writes to a pipe, and to nothing else that is there', async () => {
   ] as const)
     expect(await runCommand(target, ['export', '--output', path])).toMatchObject({
       code: 1,
-      errors: `${path} ${why}; remove it, or give another name.\n`,
+      errors: `${path} ${why}; give the name of a new file.\n`,
     })
   expect(await readText(file)).toBe('old')
   expect((await readdir(directory)).toSorted()).toEqual(['dangling', 'file', 'link', 'pipe'])

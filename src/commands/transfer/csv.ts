@@ -41,10 +41,11 @@ export function openCsv(escapes: boolean) {
     lineOf(entry: Entry): string {
       if (entry.type === 'counter')
         return csvLine(['counter', textOf(entry.namespace), textOf(entry.name), '', '', entry.value])
-      if (entry.type !== 'sequenceGroup' || entry.latest?.lastValue == null) return ''
-      const { latest } = entry
+      if (entry.type !== 'sequenceGroup') return ''
+      const { period = 0, lastValue } = entry.latest ?? {}
+      if (lastValue == null) return ''
       const key = [entry.namespace, entry.sequence, entry.group].map(textOf)
-      return csvLine([entry.type, ...key, latest.period, latest.lastValue ?? ''])
+      return csvLine([entry.type, ...key, period, lastValue])
     },
   }
 }

@@ -42,11 +42,13 @@ function instantBefore(year: number) {
   })
 }
 
-/** In milliseconds since 1970; NaN: it is none. `Date.parse` also takes local times, and 30 February. */
+const TIME = /^\d{4}-\d\d-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/
+
+/** In milliseconds since 1970; NaN: it is none. `Date.parse` alone also takes local times, and 30 February for 2 March. */
 function timeIn(written: string): number {
-  const at = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/.test(written) ? Date.parse(written) : Number.NaN
-  const isDate = !Number.isNaN(at) && new Date(at).toISOString().startsWith(written.slice(0, 19))
-  return isDate ? at : Number.NaN
+  const day = TIME.exec(written)?.[1]
+  const at = day === undefined ? Number.NaN : Date.parse(written)
+  return new Date(at).getUTCDate() === Number(day) ? at : Number.NaN
 }
 
 /** A time as seconds since 1970. */

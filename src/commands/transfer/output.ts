@@ -35,7 +35,7 @@ async function assertFree(path: string): Promise<void> {
   const present = await lstat(path).catch(() => undefined)
   if (present)
     throw new Error(
-      `${path} ${present.isSymbolicLink() ? 'is a symbolic link' : 'exists'}; remove it, or give another name.`,
+      `${path} ${present.isSymbolicLink() ? 'is a symbolic link' : 'exists'}; give the name of a new file.`,
     )
 }
 
