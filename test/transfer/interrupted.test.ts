@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
-import { PATIENCE } from '../support/privateServer.ts'
+
 import { createRandom } from '../support/random.ts'
 import {
   counterLine,
@@ -128,7 +128,7 @@ function expectTruth(errors: string, count: number): void {
 it('says up to which line an interrupted import has come', async () => {
   const { target, others } = await lockedDatabase()
   const { child, ended } = startCommand(target, ['import', await fileOf(ROWS)])
-  await expect.poll(others, PATIENCE).toBeGreaterThanOrEqual(1000)
+  await expect.poll(others).toBeGreaterThanOrEqual(1000)
   child.kill('SIGINT')
   const { code, errors } = await ended
   expect([code, errors]).toEqual(['SIGINT', expect.stringMatching(/^Interrupted\. Applied up to line/)])
@@ -139,7 +139,7 @@ it('stops where the file has changed since it was checked, and says up to which 
   const { target, others, release } = await lockedDatabase()
   const path = await fileOf(ROWS)
   const { ended } = startCommand(target, ['import', path])
-  await expect.poll(others, PATIENCE).toBeGreaterThanOrEqual(1000)
+  await expect.poll(others).toBeGreaterThanOrEqual(1000)
   await appendFile(path, 'more,1\n')
   await release()
   const { code, errors } = await ended
@@ -170,7 +170,7 @@ it('says up to which line an interrupted restore has come', async () => {
   const directory = await temporaryDirectory()
   await writeFile(join(directory, 'nth.jsonl'), fileWith(upTo(5000).map((n) => counterLine(`c${n}`, 1))))
   const { child, ended } = startCommand(target, ['restore', directory, '--continue'])
-  await expect.poll(others, PATIENCE).toBeGreaterThanOrEqual(1000)
+  await expect.poll(others).toBeGreaterThanOrEqual(1000)
   child.kill('SIGTERM')
   const { code, errors } = await ended
   expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(/^Interrupted\. Applied up to line/)])
@@ -185,7 +185,7 @@ it('says how many numbers an interrupted restore has moved on', async () => {
   const { child, ended } = startCommand(target, ['restore', '--advance', '7'])
   const moved = async () => ((await sum()) - 5000) / 7
   // The locked one is among the first 500.
-  await expect.poll(moved, PATIENCE).toBe(499)
+  await expect.poll(moved).toBe(499)
   child.kill('SIGTERM')
   const { code, errors } = await ended
   expect([code, errors]).toEqual(['SIGTERM', expect.stringMatching(MOVED)])
