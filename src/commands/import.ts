@@ -1,3 +1,4 @@
+import { readDatabaseConfig } from '../process/config.ts'
 import { withDatabase } from './database.ts'
 import { parseImportCommand, USAGE } from './importArguments.ts'
 import { checkAll, importAll } from './transfer/importAll.ts'
@@ -7,6 +8,8 @@ import { openFile, openForeign } from './transfer/source.ts'
 export async function run(args: string[]): Promise<void> {
   const command = parseImportCommand(args)
   if (command.name === 'help') return void process.stdout.write(USAGE)
+  // What is wrong with it is reported before a long file is checked.
+  readDatabaseConfig()
   const { isDryRun, overwrite, namespace } = command
   const source =
     'file' in command

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Target } from '../mysql/connections/target.ts'
 import { readPreconditions } from '../mysql/transfer/import/preconditions.ts'
+import { readDatabaseConfig } from '../process/config.ts'
 import { advance } from './advance.ts'
 import { withDatabase } from './database.ts'
 import { parseRestoreCommand, USAGE } from './restoreArguments.ts'
@@ -18,6 +19,8 @@ export async function run(args: string[]): Promise<void> {
   const command = parseRestoreCommand(args)
   if (command.name === 'help') return void process.stdout.write(USAGE)
   const { directory, advanceBy, continues } = command
+  // What is wrong with it is reported before a long file is checked.
+  readDatabaseConfig()
   if (directory !== undefined) return restore(directory, advanceBy, continues)
   if (advanceBy !== undefined) await withDatabase((target) => advance(target, advanceBy))
 }

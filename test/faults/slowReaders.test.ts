@@ -1,4 +1,7 @@
-import { expect, it } from 'vitest'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, it, onTestFinished } from 'vitest'
+import { openConnections } from '../../src/http/connections/connections.ts'
 import { startFront } from '../support/front.ts'
 import { createGate } from '../support/gate.ts'
 import { connectionsAt } from '../support/processes.ts'
@@ -107,17 +110,30 @@ it('ends the connections of the client with most to take first', async () => {
   await wire.received('</html>')
 })
 
-it('needs the memory of a request no more when its answer waits to be taken', async () => {
-  const { url, post } = await startFront({ heapBytes: 20_000_000 })
-  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padEnd(191, 'x'))
-  const query =
-    'query ($names: [String!]!) { a: counters(names: $names) { name id } b: counters(names: $names) { name id } }'
-  const body = JSON.stringify({ query, variables: { names } })
-  const wires = Array.from({ length: 20 }, () => openWire(url))
-  for (const wire of wires) {
+it('gives back the memory of a request when its whole answer waits to be taken', async () => {
+  const server = createServer()
+  const hadRoom: boolean[] = []
+  const { reserve } = openConnections(server, {
+    maxBytes: 100_000,
+    maxUnreadBytes: 100_000_000,
+    stallMs: 60_000,
+    refuse: () => undefined,
+    clientOf: () => undefined,
+    handle(request, response) {
+      hadRoom.push(reserve(request, 80_000, 0))
+      response.end(Buffer.alloc(30_000_000))
+    },
+    onFault: console.error,
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  // It is bound to a port, not to the path of a socket.
+  const { port } = server.address() as AddressInfo
+  const wires = [1, 2].map(() => openWire(`http://127.0.0.1:${port}`))
+  for (const [index, wire] of wires.entries()) {
     wire.pause()
-    wire.write(postHead(`Content-Length: ${body.length}`), body)
-    await openReader(url)
+    wire.write(SMALL)
+    await expect.poll(() => hadRoom.length).toBe(index + 1)
   }
-  expect((await post(body)).status).toBe(200)
+  expect(hadRoom).toEqual([true, true])
 })

@@ -89,7 +89,7 @@ it.each([
     '--per-minute must be a whole number from 1 to 1000000; it is "1000001".',
   ],
   [[...CREATE, '--name', 'a', '--prefix', 'b'], '--name cannot be combined with "prefix".'],
-  [['revoke', 'nth_00000000'], 'Not exactly one API key begins with nth_00000000; see nth keys list.'],
+  [['revoke', 'nth_00000000'], 'No API key begins with nth_00000000; see nth keys list.'],
   [['eat'], 'Unknown command "eat"; see --help.'],
 ])('says what is wrong with %j', async (args, message) => {
   const { code, stderr, stdout } = await runKeys({ DATABASE_URL: urlOf(await freshDatabase()) }, ...args)

@@ -99,8 +99,8 @@ const EARLY = [
   "insert into counter values (1, 1, 'Bulldozer'), (2, 1, 'b')",
   `insert into counter_value values (1, 0, '2026-01-01', 0, 1, 40, now()), (1, 0, '2026-01-01', 1, 1, 2, now()),
      (1, 3, '2026-01-01', 0, 1, 7, now()), (2, 0, '2026-01-01', 0, 1, -3, now())`,
-  "insert into sequence values (1, 2, 'ticket')",
-  "insert into sequence_group values (1, 1, 'MYBOARD'), (2, 1, ''), (3, 1, 'unused')",
+  "insert into sequence values (1, 2, 'ticket'), (2, 2, 'slip')",
+  "insert into sequence_group values (1, 1, 'MYBOARD'), (2, 2, ''), (3, 2, 'unused')",
   'insert into sequence_value values (1, 2025, 9, now()), (1, 2026, 4, now()), (2, 0, 12, now()), (3, 0, null, now())',
 ]
 
@@ -110,14 +110,15 @@ it('documents how the numbers of a database before 0.2.0 are copied', async () =
   const blocks = [...(await read('docs/operations.md')).matchAll(/^```sh\n([\s\S]*?)^```$/gm)]
   const commands = (blocks.at(-1)?.[1] ?? '').replaceAll('mysql://root@127.0.0.1/old', `'${urlOf(early)}'`)
   expect(commands.match(/nth import --from/g)).toHaveLength(2)
+  const { counters, sequences } = openTestNth(target)
+  await sequences.define({ namespace: 'boards', name: 'ticket' }, { restartEvery: 'YEAR' })
   const shell = await openShell({ DATABASE_URL: urlOf(target) })
   expect((await shell.run(commands)).code).toBe(0)
-  const { counters } = openTestNth(target)
   const counted = async (name: string) => (await counters.read({ namespace: 'booksales', name })).value
   expect([await counted('Bulldozer'), await counted('b')]).toEqual([42, -3])
   const { output } = await shell.run('nth export --format csv')
   expect(output).toMatch(/^sequenceGroup,boards,ticket,MYBOARD,2026,4\r$/m)
-  expect(output).toMatch(/^sequenceGroup,boards,ticket,,0,12\r$/m)
+  expect(output).toMatch(/^sequenceGroup,boards,slip,,0,12\r$/m)
   expect(output).not.toContain('unused')
 })
 
