@@ -111,7 +111,8 @@ it('documents how the numbers of a database before 0.2.0 are copied', async () =
   const commands = (blocks.at(-1)?.[1] ?? '').replaceAll('mysql://root@127.0.0.1/old', `'${urlOf(early)}'`)
   expect(commands.match(/nth import --from/g)).toHaveLength(2)
   const { counters, sequences } = openTestNth(target)
-  await sequences.define({ namespace: 'boards', name: 'ticket' }, { restartEvery: 'YEAR' })
+  const format = '{group}-{yyyy}-{value}'
+  await sequences.define({ namespace: 'boards', name: 'ticket' }, { restartEvery: 'YEAR', format })
   const shell = await openShell({ DATABASE_URL: urlOf(target) })
   expect((await shell.run(commands)).code).toBe(0)
   const counted = async (name: string) => (await counters.read({ namespace: 'booksales', name })).value
