@@ -6,6 +6,11 @@ set -eu
 cd "$1"
 keep=${2:-14}
 name=$(date -u +%Y-%m-%dT%H.%M.%SZ)
+# Another one began in this second: it must not be taken for this one, and deleted if this one fails.
+while [ -e "$name" ]; do
+  sleep 1
+  name=$(date -u +%Y-%m-%dT%H.%M.%SZ)
+done
 nth backup "$name" || { rm -rf "$name"; exit 1; }
 # In the order of their names.
 set -- ????-??-??T??.??.??Z

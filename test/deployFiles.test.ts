@@ -179,6 +179,25 @@ it('keeps the newest backups, and deletes none if a new one fails', async () => 
   await expect(readdir(join(backups, third ?? ''))).resolves.toEqual([])
 })
 
+it('makes a backup of its own in the second of another one, and never deletes that', async () => {
+  const directory = await temporaryDirectory()
+  const programs = await temporaryDirectory()
+  // Its clock says the same time twice.
+  const date = `#!/bin/sh\necho 2026-01-0$((1 + $(wc -l < calls) / 2))T02.17.00Z; echo call >> calls\n`
+  await writeFile(join(programs, 'date'), date, { mode: 0o700 })
+  await writeFile(join(programs, 'nth'), '#!/bin/sh\nmkdir "$2"\n', { mode: 0o700 })
+  await writeFile(join(programs, 'sleep'), '#!/bin/sh\n', { mode: 0o700 })
+  await writeFile(join(directory, 'calls'), '')
+  const env = { PATH: `${programs}:${process.env.PATH}` }
+  for (let time = 0; time < 2; time += 1)
+    await promisify(execFile)('/bin/sh', [join(ROOT, 'deploy/backup.sh'), directory, '3'], { env })
+  expect((await readdir(directory)).toSorted()).toEqual([
+    '2026-01-01T02.17.00Z',
+    '2026-01-02T02.17.00Z',
+    'calls',
+  ])
+})
+
 // What a test asks for is what it finds, as in other files of it.
 // biome-ignore lint/suspicious/noExplicitAny: see above
 async function kubernetes(): Promise<any[]> {
