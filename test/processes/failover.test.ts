@@ -146,14 +146,14 @@ const GO_BACK = ['update fence set seq = seq - 2', 'update counter_value set val
 
 it('stops all processes once one of them notices that commits were lost, until that is accepted', async () => {
   const target = await freshDatabase()
-  const [witness, other, accepting] = [
+  const [noticing, other, accepting] = [
     openTestNth(target, { timeoutMs: 1000 }),
     openTestNth(target, { timeoutMs: 1000 }),
     openTestNth(target, { acceptsLostCommits: true }),
   ]
-  for (let value = 1; value <= 3; value++) await witness.counters.incrementBy(key('a'), 1)
+  for (let value = 1; value <= 3; value++) await noticing.counters.incrementBy(key('a'), 1)
   await query(target, ...GO_BACK)
-  await expect(witness.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(noticing.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   // It has committed nothing itself, so nothing else tells it.
   const obstacle = () =>
     other.checkDatabase().then(
@@ -179,8 +179,8 @@ it('stops all processes once one of them notices that commits were lost, until t
   await query(target, `update lost_commits set accepted_at = utc_timestamp(3) where id = ${mark?.id}`)
   await expect.poll(obstacle).toBeUndefined()
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(3)
-  await expect.poll(() => witness.checkDatabase().catch(() => 'stopped')).toBeUndefined()
-  expect((await witness.counters.incrementBy(key('a'), 1)).value).toBe(4)
+  await expect.poll(() => noticing.checkDatabase().catch(() => 'stopped')).toBeUndefined()
+  expect((await noticing.counters.incrementBy(key('a'), 1)).value).toBe(4)
 })
 
 it('notes a loss as soon as the database can be written', async () => {
@@ -189,15 +189,15 @@ it('notes a loss as soon as the database can be written', async () => {
   const target = await startProxy(database, (statement) =>
     isRefusing && statement.includes('insert ignore into lost_commits') ? { errno: 1290 } : 'passes',
   )
-  const witness = openTestNth(target, { timeoutMs: 1000 })
-  for (let value = 1; value <= 3; value++) await witness.counters.incrementBy(key('a'), 1)
+  const noticing = openTestNth(target, { timeoutMs: 1000 })
+  for (let value = 1; value <= 3; value++) await noticing.counters.incrementBy(key('a'), 1)
   const statements = collectStatements('into lost_commits')
   await query(database, ...GO_BACK)
-  await expect(witness.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(noticing.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect.poll(() => statements.length).toBeGreaterThan(1)
   isRefusing = false
   await expect.poll(() => query(database, 'select 1 from lost_commits')).toHaveLength(1)
-  expect(await witness.checkDatabase().catch(() => 'stopped')).toBe('stopped')
+  expect(await noticing.checkDatabase().catch(() => 'stopped')).toBe('stopped')
 })
 
 it('refuses to start on a database that lost commits, and says how that is accepted', async () => {
