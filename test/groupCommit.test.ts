@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { Writer } from '../src/core/groupCommit/writer.ts'
+import { type CounterWork, isCoalesced } from '../src/core/groupCommit/batch.ts'
+import type { Outcome, Writer } from '../src/core/groupCommit/writer.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
@@ -60,19 +61,12 @@ it('tells every caller what happened, under random schedules and failures, in tw
 it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
   const flushed: number[] = []
   let finish: () => void = () => undefined
-  const writer: Writer = {
-    async flush({ counters: runs, decide, commit }) {
-      flushed.push(runs.reduce((sum, { addition = 0 }) => sum + addition, 0))
-      await new Promise<void>((resolve) => {
-        finish = resolve
-      })
-      const found = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
-      decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
-      commit()
-      return { kind: 'committed' }
-    },
-    close: async () => undefined,
-  }
+  const writer = writerWith((counters) => {
+    flushed.push(counters.reduce((sum, work) => sum + (isCoalesced(work) ? work.path.sum : 0), 0))
+    return new Promise((resolve) => {
+      finish = () => resolve({ kind: 'committed' })
+    })
+  })
   const store = modelStore(emptyTable())
   const { incrementBy } = openModel(() => writer, store)
   const key = { namespace: 'n', name: 'c' }
@@ -97,16 +91,10 @@ it('does not send again what may be committed, when a writer fails in a way that
   let flushes = 0
   const faults: unknown[] = []
   const broken = new Error('broken')
-  const writer: Writer = {
-    async flush({ counters: runs, decide, commit }) {
-      flushes += 1
-      const found = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
-      decide({ counters: new Map(runs.map((run) => [run, found])), sequenceGroups: new Map(), earlier: [] })
-      commit()
-      throw broken
-    },
-    close: async () => undefined,
-  }
+  const writer = writerWith(async () => {
+    flushes += 1
+    throw broken
+  })
   const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
     onFault: (fault) => faults.push(fault),
   })
@@ -114,3 +102,28 @@ it('does not send again what may be committed, when a writer fails in a way that
   await expect(incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause: broken })
   expect([flushes, faults]).toEqual([1, [broken]])
 })
+
+/** A writer whose counters have the value 0, with what its COMMIT answers. */
+function writerWith(commit: (counters: readonly CounterWork[]) => Promise<Outcome>): Writer {
+  return {
+    async begin({ counters }) {
+      const reading = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
+      return {
+        kind: 'transaction',
+        fitsOneTrip: false,
+        isCommitSent: true,
+        read: async () => ({
+          kind: 'read',
+          counters: new Map(counters.map((work) => [work, reading])),
+          sequenceGroups: new Map(),
+          earlier: [],
+        }),
+        write: () => undefined,
+        commit: () => commit(counters),
+        commitAtOnce: () => Promise.reject(new Error('It takes two trips')),
+        rollBack: async () => undefined,
+      }
+    },
+    close: async () => undefined,
+  }
+}

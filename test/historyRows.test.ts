@@ -1,10 +1,7 @@
 import { expect, it } from 'vitest'
 import { runningAt } from '../src/core/counters/runningPeriods.ts'
-import { CounterRun } from '../src/core/groupCommit/counterRun.ts'
-import { openPrecautions } from '../src/core/groupCommit/precautions.ts'
-import { historySteps } from '../src/mysql/counters/historyRows.ts'
-import type { CounterRecord } from '../src/mysql/counters/record.ts'
-import { counterMember } from '../src/mysql/flush/members.ts'
+import { lockHistory } from '../src/mysql/counters/historyRows.ts'
+import type { CounterRecord, CounterRecordWork } from '../src/mysql/counters/record.ts'
 import { select } from '../src/mysql/select.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'
@@ -22,22 +19,17 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   )
   const definition = { ...PLAIN, periods: [{ period: 'HOUR', keepDays: null, since: null }] } as const
   const running = runningAt(definition, 20 * 3_600_000)
-  const members = upTo(1000).map((id) => {
+  const works = upTo(1000).map((id): CounterRecordWork => {
     const cached = { version: 1, incarnation: 0, changedAt: 0, definition }
     const row: CounterRecord = { kind: 'counter', key: `${id}`, id, ...cached }
-    return counterMember(
-      new CounterRun(
-        row,
-        openPrecautions(() => 0),
-        running,
-      ),
-    )
+    const path = { kind: 'locked', slot: 0 } as const
+    return { row, operations: [], path, running, wantsRevision: false, wantsPeriodValues: false }
   })
-  const [step] = historySteps(members)
+  const [statement] = lockHistory(works)
   // In a session with Nth's own settings.
   const reads = await openTestDatabase(target).withRetry(async (connection) => {
     await connection.query('flush status')
-    await connection.query(step?.statement ?? '')
+    await connection.query(statement?.text ?? '')
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })

@@ -6,7 +6,12 @@ import { upTo } from './support/client.ts'
 it('keeps every key that calls wait for, however many there are', () => {
   const quarantine = openQuarantine()
   const waiting = upTo(1500).map((index) => {
-    const call = new Call({ operations: [], mode: 'one', missingRows: 'create' }, Infinity, () => undefined)
+    const call = new Call(
+      { operations: [], mode: 'one', missingRows: 'create' },
+      0,
+      Infinity,
+      () => undefined,
+    )
     quarantine.add(`key ${index}`, [call])
     return call
   })

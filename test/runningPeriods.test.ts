@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import {
   addInPeriod,
-  type FoundPeriod,
   type PeriodAddition,
+  type PeriodReading,
   totalOf,
 } from '../src/core/counters/runningPeriods.ts'
 import { runSize } from './support/random.ts'
@@ -39,7 +39,7 @@ it('keeps every total as the history row and the columns with its start, whateve
         const slot = hasSlots ? drawn : 0
         const start = hour * HOUR_MS
         const inHistory = history.get(start) ?? 0n
-        const found: FoundPeriod = {
+        const found: PeriodReading = {
           period: 'HOUR',
           start,
           columns: columns.get(slot),
@@ -76,7 +76,7 @@ it('keeps every total as the history row and the columns with its start, whateve
 /** The start of the running period, and the time of the database. */
 const HOUR = 3 * HOUR_MS
 
-const found = (start: number | undefined, inHistory = 0n): FoundPeriod => ({
+const found = (start: number | undefined, inHistory = 0n): PeriodReading => ({
   period: 'HOUR',
   start: HOUR,
   columns: start === undefined ? undefined : { period: 'HOUR', start, added: 7n },

@@ -85,3 +85,12 @@ export function isTooLarge(error: unknown): boolean {
 export function errorOf(cause: unknown): Error {
   return cause instanceof Error ? cause : new Error(String(cause))
 }
+
+/**
+ * States what must always hold. A violation is our fault: it is logged, and answered as an internal error.
+ *
+ * @throws {Error} if it doesn't hold
+ */
+export function assertInvariant(holds: boolean, invariant: string): asserts holds {
+  if (!holds) throw new Error(`Internal error: it does not hold that ${invariant}`)
+}

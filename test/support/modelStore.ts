@@ -3,9 +3,16 @@ import { openCounters } from '../../src/core/counters/counters.ts'
 import type { Definition } from '../../src/core/counters/definition.ts'
 import type { CounterKey } from '../../src/core/counters/state.ts'
 import type { CounterStore } from '../../src/core/counters/store.ts'
-import { type CounterRun, SMALL_SUM } from '../../src/core/groupCommit/counterRun.ts'
+import { type Batch, type CounterWork, isCoalesced, SMALL_SUM } from '../../src/core/groupCommit/batch.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../../src/core/groupCommit/groupCommit.ts'
-import type { Flush, Outcome, Writer } from '../../src/core/groupCommit/writer.ts'
+import type {
+  NotApplied,
+  Outcome,
+  Reading,
+  Transaction,
+  Writer,
+  Writes,
+} from '../../src/core/groupCommit/writer.ts'
 import type { StoredResults } from '../../src/core/idempotency.ts'
 import type { CounterRow } from '../../src/core/rows.ts'
 import { AMPLE_MS } from './nth.ts'
@@ -112,104 +119,155 @@ export function modelStore(table: Table): CounterStore {
 
 /** A writer whose flushes go as the stream says. */
 export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
-  async function flush(flush: Flush): Promise<Outcome> {
-    const { promise: ended, resolve: unlock } = deferred()
-    // As a database does: keys and rows are locked one after another, in one order, until the transaction ends.
-    const keys = flush.claims.map(({ key }) => key).toSorted()
-    const names = [...new Set(flush.counters.map((run) => `row ${rowIn(run).name}`))].toSorted()
-    for (const place of [...keys, ...names]) {
-      const before = table.locks.get(place)
-      table.locks.set(place, ended)
-      await before
-    }
-    const outcome = await transact(flush)
-    unlock()
-    return outcome
+  return {
+    begin: async (batch) => new ModelTransaction(table, stream.next().value, batch),
+    close: async () => undefined,
   }
-
-  async function transact(flush: Flush): Promise<Outcome> {
-    const { counters: runs, claims, decide, commit } = flush
-    const { fate, turns, run } = stream.next().value
-    await turnsLater(turns)
-    if (fate === 'conflict') return { kind: 'failed', cause: fate }
-    if (fate === 'failingKey') {
-      const places = [...claims.map(({ key }) => key), ...runs.map(({ row }) => row.key)]
-      return {
-        kind: 'failed',
-        cause: fate,
-        failingKey: String(places[run % places.length]),
-        isFault: run % 2 === 0,
-      }
-    }
-    await turnsLater(turns)
-    const stored = new Map(
-      runs.flatMap((run) => {
-        const { id, version, name } = rowIn(run)
-        const row = table.rows.get(name)
-        return row?.id === id && row.version === version ? [[run, row] as const] : []
-      }),
-    )
-    // In one trip, nothing is decided before COMMIT.
-    const isOneTrip =
-      flush.isOptimistic &&
-      run % 2 === 0 &&
-      claims.length === 0 &&
-      runs.every((run) => {
-        const added = stored.get(run)?.added ?? Number.MAX_SAFE_INTEGER
-        return run.addition !== undefined && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
-      })
-    if (isOneTrip) {
-      if (!commit()) return { kind: 'withdrawn' }
-      await turnsLater(turns)
-    }
-    const decision = decide({
-      counters: new Map(
-        [...stored].map(([run, { value, added }]) => {
-          const isAdded = run.addition !== undefined && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
-          const running = { period: 'DAY', start: 0 } as const
-          const columns = { ...running, added: BigInt(added) }
-          const isRead = !isAdded || run.wantsPeriodValues
-          const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
-          return [run, { value, isAdded, periods, revision: undefined, now: 0 }]
-        }),
-      ),
-      sequenceGroups: new Map(),
-      earlier: claims.flatMap(({ key }) => {
-        const earlier = table.keys.get(key)
-        return earlier ? { ...earlier, ageMs: 0 } : []
-      }),
-    })
-    if (isOneTrip && decision === 'withdraw') throw new Error('The operations do not confirm their additions')
-    if (decision === 'withdraw' || !(isOneTrip || commit())) return { kind: 'withdrawn' }
-    const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
-    if (isApplied) {
-      const writes = new Map(decision.counters.map(({ run, write }) => [run, write]))
-      for (const [run, before] of stored) {
-        const { name } = rowIn(run)
-        const { addition } = run
-        const write = writes.get(run)
-        if (write === 'deleted') {
-          table.rows.delete(name)
-        } else if (write) {
-          const { value, columns, definition = before.definition } = write
-          // Exact, as in the database: a sum of additions may leave the safe range.
-          const added = Number(columns.reduce((sum, one) => sum + one.added, BigInt(before.added)))
-          const version = definition === before.definition ? before.version : before.version + 1
-          table.rows.set(name, { ...before, value, added, version, definition })
-        } else if (addition !== undefined) {
-          table.rows.set(name, { ...before, value: before.value + addition, added: before.added + addition })
-        }
-      }
-      for (const one of decision.toStore) table.keys.set(one.claim.key, one)
-    }
-    await turnsLater(turns)
-    if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
-    return isApplied ? { kind: 'committed' } : { kind: 'failed', cause: fate }
-  }
-  return { flush, close: async () => undefined }
 }
 
-export function rowIn({ row }: CounterRun): ModelRow {
+class ModelTransaction implements Transaction {
+  readonly kind = 'transaction'
+  isCommitSent = false
+  readonly #table: Table
+  readonly #course: Course
+  readonly #batch: Batch
+  readonly #end = deferred()
+  #stored = new Map<CounterWork, Stored>()
+  #writes: Writes | undefined
+
+  constructor(table: Table, course: Course, batch: Batch) {
+    this.#table = table
+    this.#course = course
+    this.#batch = batch
+  }
+
+  /** As a database does: keys and rows are locked one after another, in one order, until the transaction ends. */
+  async #lock(): Promise<void> {
+    const { claims, counters } = this.#batch
+    const { locks } = this.#table
+    const keys = claims.map(({ key }) => key).toSorted()
+    const names = [...new Set(counters.map((work) => `row ${rowIn(work).name}`))].toSorted()
+    for (const place of [...keys, ...names]) {
+      const before = locks.get(place)
+      locks.set(place, this.#end.promise)
+      await before
+    }
+    this.#stored = new Map(
+      counters.flatMap((work) => {
+        const { id, version, name } = rowIn(work)
+        const row = this.#table.rows.get(name)
+        return row?.id === id && row.version === version ? [[work, row] as const] : []
+      }),
+    )
+  }
+
+  /** Sometimes: that of one trip is known only once it is locked. */
+  get fitsOneTrip(): boolean {
+    const { counters, claims } = this.#batch
+    return this.#course.run % 2 === 0 && claims.length === 0 && counters.every(isCoalesced)
+  }
+
+  async #fail(): Promise<NotApplied | undefined> {
+    const { claims, counters } = this.#batch
+    const { fate, turns, run } = this.#course
+    await turnsLater(turns)
+    if (fate === 'conflict') return { kind: 'conflict', cause: fate }
+    if (fate !== 'failingKey') return undefined
+    const places = [...claims.map(({ key }) => key), ...counters.map(({ row }) => row.key)]
+    const key = String(places[run % places.length])
+    return { kind: run % 2 === 0 ? 'fault' : 'locked', cause: fate, key }
+  }
+
+  async read(): Promise<Reading | NotApplied> {
+    await this.#lock()
+    const failure = await this.#fail()
+    if (failure) this.#end.resolve()
+    if (failure) return failure
+    await turnsLater(this.#course.turns)
+    return this.#reading()
+  }
+
+  #reading(): Reading {
+    const counters = [...this.#stored].map(([work, { value, added }]) => {
+      const isAdded = isMade(work, added)
+      const running = { period: 'DAY', start: 0 } as const
+      const columns = { ...running, added: BigInt(added) }
+      const isRead = !isAdded || work.wantsPeriodValues
+      const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
+      return [work, { value, isAdded, periods, revision: undefined, now: 0 }] as const
+    })
+    const earlier = this.#batch.claims.flatMap(({ key }) => {
+      const stored = this.#table.keys.get(key)
+      return stored ? { ...stored, ageMs: 0 } : []
+    })
+    return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier }
+  }
+
+  write(writes: Writes): void {
+    this.#writes = writes
+  }
+
+  async commit(): Promise<Outcome> {
+    this.isCommitSent = true
+    return this.#commit()
+  }
+
+  async commitAtOnce(): ReturnType<Transaction['commitAtOnce']> {
+    this.isCommitSent = true
+    await this.#lock()
+    const failure = await this.#fail()
+    const isFit = this.#batch.counters.every((work) => isMade(work, this.#stored.get(work)?.added))
+    if (failure || !isFit) this.#end.resolve()
+    if (failure) return failure
+    if (!isFit) return { kind: 'unfit' }
+    const reading = this.#reading()
+    const outcome = await this.#commit()
+    return outcome.kind === 'committed' ? { kind: 'committed', reading } : outcome
+  }
+
+  async #commit(): Promise<Outcome> {
+    const { fate, turns, run } = this.#course
+    const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
+    if (isApplied) this.#apply()
+    await turnsLater(turns)
+    this.#end.resolve()
+    if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
+    return isApplied ? { kind: 'committed' } : { kind: 'lost', cause: fate }
+  }
+
+  #apply(): void {
+    const { rows, keys } = this.#table
+    const writes = new Map(this.#writes?.counters.map(({ work, write }) => [work, write]))
+    for (const [work, before] of this.#stored) {
+      const { name } = rowIn(work)
+      const write = writes.get(work)
+      if (write === 'deleted') {
+        rows.delete(name)
+      } else if (write) {
+        const { value, columns, definition = before.definition } = write
+        // Exact, as in the database: a sum of additions may leave the safe range.
+        const added = Number(columns.reduce((sum, one) => sum + one.added, BigInt(before.added)))
+        const version = definition === before.definition ? before.version : before.version + 1
+        rows.set(name, { ...before, value, added, version, definition })
+      } else if (isCoalesced(work) && isMade(work, before.added)) {
+        const { sum } = work.path
+        rows.set(name, { ...before, value: before.value + sum, added: before.added + sum })
+      }
+    }
+    for (const one of this.#writes?.toStore ?? []) keys.set(one.claim.key, one)
+  }
+
+  async rollBack(): Promise<void> {
+    this.#end.resolve()
+  }
+}
+
+/** Whether a counter's addition is made where its total is `added`; undefined: it doesn't exist. */
+function isMade(work: CounterWork, added = Number.MAX_SAFE_INTEGER): boolean {
+  return isCoalesced(work) && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
+}
+
+export function rowIn({ row }: CounterWork): ModelRow {
   // All rows come from `modelStore`.
   return row as ModelRow
 }

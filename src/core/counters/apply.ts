@@ -36,7 +36,7 @@ export class RowState {
   periodTotals: PeriodTotal[] | undefined
   /** Number of operations that added to its value or set it. */
   counted = 0
-  /** Sum of the additions. It may leave the safe range if the value was set in between. */
+  /** Sum of the additions to its periods. It may leave the safe range if the value was set in between. */
   added = 0n
   /** Revision before all operations; undefined: not requested. */
   revision: number | undefined
@@ -83,7 +83,7 @@ export function applyAll(
       row.value = result.previousValue
       row.counted -= 1
       row.raised -= raiseBy(result.appliedDelta)
-      addToPeriods(row, -(result.appliedDelta ?? 0))
+      if (row.periodTotals) addToPeriods(row, row.periodTotals, -(result.appliedDelta ?? 0))
     })
     results.push(result)
   }
@@ -105,15 +105,17 @@ function add(row: RowState, delta: number): CounterResult | NthError {
 
 /** Adds, unless the total of a current period would leave the safe range. */
 function addWithin(row: RowState, value: number, delta: number): CounterResult | NthError {
-  const full = row.periodTotals?.find(({ value: total }) => !Number.isSafeInteger(total + delta))
-  if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
-  addToPeriods(row, delta)
+  if (row.periodTotals) {
+    const full = row.periodTotals.find(({ value: total }) => !Number.isSafeInteger(total + delta))
+    if (full) return outOfRange(`The total of this ${full.period}, ${full.value}, plus ${delta}`, row.value)
+    addToPeriods(row, row.periodTotals, delta)
+  }
   return become(row, value, delta)
 }
 
-function addToPeriods(row: RowState, delta: number): void {
+function addToPeriods(row: RowState, totals: PeriodTotal[], delta: number): void {
   row.added += BigInt(delta)
-  for (const total of row.periodTotals ?? []) total.value += delta
+  for (const total of totals) total.value += delta
 }
 
 function set(row: RowState, to: number): CounterResult | NthError {

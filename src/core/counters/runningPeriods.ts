@@ -1,5 +1,5 @@
 import { calendarOf, type Period } from '../time/calendar.ts'
-import type { Retention } from './definition.ts'
+import type { Definition, Retention } from './definition.ts'
 
 /**
  * Running periods: those that contain the instant of a flush. What is added in them is kept in columns of the row that
@@ -26,8 +26,8 @@ export interface PeriodAddition extends RunningPeriod {
   added: bigint
 }
 
-/** What a flush finds of a running period. */
-export interface FoundPeriod extends RunningPeriod {
+/** A running period as a flush reads it. */
+export interface PeriodReading extends RunningPeriod {
   /** What the row that is changed has in the columns of this kind of period; undefined: nothing. */
   columns: PeriodAddition | undefined
   /** In its history row, which is only read if the columns have another period. 0 with slots. */
@@ -48,15 +48,57 @@ export function runningAt({ timeZone, periods }: Retention, at: number): Running
   return periods.map(({ period }) => ({ period, start: calendar.bucketAt(period, at).start }))
 }
 
+export type RunningPeriods = ReturnType<typeof openRunningPeriods>
+
+/** Maximum time zones and lists of periods that are cached: most counters share a few. */
+const MAX_CACHED = 1000
+
+/** Caches running periods until one of them ends. All counters with the same ones get the same array. */
+export function openRunningPeriods() {
+  interface Entry {
+    running: readonly RunningPeriod[]
+    from: number
+    until: number
+  }
+  const byDefinition = new WeakMap<Definition, Entry>()
+  const byRetention = new Map<string, Entry>()
+
+  function entryAt(definition: Definition, at: number): Entry {
+    const { timeZone, periods } = definition
+    const retention = `${timeZone} ${periods.map(({ period }) => period)}`
+    const cached = byRetention.get(retention)
+    if (cached && cached.from <= at && at < cached.until) return cached
+    const calendar = calendarOf(timeZone)
+    const buckets = periods.map(({ period }) => calendar.bucketAt(period, at))
+    const entry = {
+      running: runningAt(definition, at),
+      from: Math.max(...buckets.map(({ start }) => start)),
+      until: Math.min(...buckets.map(({ end }) => end)),
+    }
+    if (byRetention.size >= MAX_CACHED) byRetention.clear()
+    byRetention.set(retention, entry)
+    return entry
+  }
+
+  return (definition: Definition, at: number): readonly RunningPeriod[] => {
+    let entry = byDefinition.get(definition)
+    if (!entry || at < entry.from || entry.until <= at) {
+      entry = entryAt(definition, at)
+      byDefinition.set(definition, entry)
+    }
+    return entry.running
+  }
+}
+
 /** Total of a running period. */
-export function totalOf({ start, columns, inHistory, elsewhere }: FoundPeriod): number {
+export function totalOf({ start, columns, inHistory, elsewhere }: PeriodReading): number {
   const own = columns?.start === start ? columns.added : 0n
   return Number(own + inHistory + elsewhere)
 }
 
 /** Adds to a running period. `now`: the database's clock, in milliseconds since 1970. */
 export function addInPeriod(
-  { period, start, columns, inHistory }: FoundPeriod,
+  { period, start, columns, inHistory }: PeriodReading,
   added: bigint,
   now: number,
 ): { column?: ColumnWrite; history: PeriodAddition[] } {

@@ -1,27 +1,98 @@
 import type { CounterOperation } from '../counters/apply.ts'
-import type { Definition } from '../counters/definition.ts'
-import { type RunningPeriod, runningAt } from '../counters/runningPeriods.ts'
+import type { RunningPeriod, RunningPeriods } from '../counters/runningPeriods.ts'
 import type { Claim } from '../idempotency.ts'
+import type { CounterRow, SequenceGroupRow } from '../rows.ts'
 import type { SequenceOperation } from '../sequences/state.ts'
+import { periodKeyOf } from '../time/periodKey.ts'
 import type { Call } from './call.ts'
-import { CounterRun, isForDefinition } from './counterRun.ts'
-import type { Precautions } from './precautions.ts'
-import { SequenceRun } from './sequenceRun.ts'
-import type { Flush } from './writer.ts'
+import type { Request } from './request.ts'
 
-/** The calls of one attempt of a flush, in order of arrival, and what they touch. */
-export interface Batch extends Pick<Flush, 'counters' | 'sequenceGroups' | 'claims'> {
-  calls: readonly BatchedCall[]
+/** What one attempt of a flush does: its calls in order of arrival, and their operations by row. */
+export interface Batch {
+  readonly calls: readonly Call[]
+  readonly counters: readonly CounterWork[]
+  readonly sequenceGroups: readonly SequenceGroupWork[]
+  /** One for each idempotency key. */
+  readonly claims: readonly Claim[]
+  readonly at: Date
+  readonly precautions: Precautions
 }
 
-export interface BatchedCall {
-  call: Call
-  operations: readonly RunOperation[]
+/** The operations of a batch on one row, in order of arrival. */
+interface RowWork<Row, Operation, Path> {
+  readonly row: Row
+  readonly operations: readonly Operation[]
+  readonly path: Path
+  /** Whether a caller wants the revision after its operation. */
+  readonly wantsRevision: boolean
 }
 
-export type RunOperation =
-  | { kind: 'counter'; run: CounterRun; operation: CounterOperation }
-  | { kind: 'sequenceGroup'; run: SequenceRun; operation: SequenceOperation }
+export interface CounterWork extends RowWork<CounterRow, CounterOperation, CounterPath> {
+  /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
+  readonly running: readonly RunningPeriod[]
+  /** Whether a caller wants the totals of these periods. */
+  readonly wantsPeriodValues: boolean
+}
+
+export interface SequenceGroupWork extends RowWork<SequenceGroupRow, SequenceOperation, SequenceGroupPath> {
+  /** Key of its current period. */
+  readonly periodKey: number
+}
+
+/**
+ * Coalesced: all operations are additions. One statement adds their sum, and raises the revision; it changes nothing
+ * unless the row has the running periods.
+ */
+type CoalescedCounter = { readonly kind: 'coalesced'; readonly sum: number; readonly raise: number }
+
+export type CounterPath =
+  | CoalescedCounter
+  /**
+   * Locked: the row is read under lock, the operations are applied to it one by one, and it is written. `slot`: the one
+   * that is changed, or all of them.
+   */
+  | { readonly kind: 'locked'; readonly slot: number | 'all' }
+
+export type SequenceGroupPath =
+  /** All operations issue numbers: one statement may advance the last number by the sum, unless it reaches the end. */
+  { readonly kind: 'coalesced'; readonly sum: number } | { readonly kind: 'locked' }
+
+/** Work on a counter that takes the coalesced path. */
+export type Coalesced<Work extends CounterWork = CounterWork> = Work & { readonly path: CoalescedCounter }
+
+export function isCoalesced<Work extends CounterWork>(work: Work): work is Coalesced<Work> {
+  return work.path.kind === 'coalesced'
+}
+
+/** What the attempts of one flush have shown that its next attempt must heed. */
+export interface Precautions {
+  /** Keys of rows whose operations may be refused: they take the locked path. */
+  readonly lockedPath: Set<string>
+  /** The slots drawn: the same in all attempts, as another session may hold another slot locked. By key of the row. */
+  readonly slots: Map<string, number>
+  /** A row is locked by another session: all locks are tried first, so that no call waits for more than one. */
+  triesLocks: boolean
+  /** A statement for several rows failed: each row and claim has its own, so that a failure shows its key. */
+  onePerStatement: boolean
+  /** COMMIT may be sent with the additions, before they are known to have been possible. */
+  mayCommitAtOnce: boolean
+  /** Number of attempts after which the flush paused. */
+  failures: number
+}
+
+export function openPrecautions(mayCommitAtOnce: boolean): Precautions {
+  return {
+    lockedPath: new Set(),
+    slots: new Map(),
+    triesLocks: false,
+    onePerStatement: false,
+    mayCommitAtOnce,
+    failures: 0,
+  }
+}
+
+/** Maximum sum of the absolute values of additions that are made without reading the totals that they change. */
+export const SMALL_SUM = 2 ** 42
 
 /** Maximum rows and keys of a transaction, unless a single call touches more. */
 const MAX_TOUCHED = 1000
@@ -35,15 +106,14 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
   const redefined = new Set<string>()
   let stored = 0
   for (const call of waiting) {
-    const { operations } = call
-    const { claim } = call.request
+    const { operations, request } = call
     // Calls after a definition or deletion change another row. Those operations are alone on theirs.
     if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.key))) break
-    const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
+    const isRedefining = operations.some(isForDefinition)
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
-    if (claim) {
-      touched.add(claim.key)
+    if (request.claim) {
+      touched.add(request.claim.key)
       stored += operations.length
     }
     if (calls.length > 0 && (touched.size > MAX_TOUCHED || stored > MAX_STORED)) break
@@ -53,69 +123,150 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
   return calls
 }
 
-/** Groups the operations of calls by row. */
-export function batchOf(calls: readonly Call[], precautions: Precautions, at: Date): Batch {
-  const counters = new Map<string, CounterRun>()
-  const sequenceGroups = new Map<string, SequenceRun>()
-  const claims = new Map<string, Claim>()
-  const runningIn = openRunningPeriods(at)
+/** Whether it changes or deletes the definition of a counter. */
+function isForDefinition({ operation }: { operation: CounterOperation | SequenceOperation }): boolean {
+  return operation.kind === 'define' || operation.kind === 'delete'
+}
 
-  const batched = calls.map((call): BatchedCall => {
-    const { request } = call
-    if (request.claim) claims.set(request.claim.key, request.claim)
-    const operations = call.operations.map((one): RunOperation => {
-      if (one.kind === 'counter') {
-        const run = runIn(
-          counters,
-          one.row.key,
-          () => new CounterRun(one.row, precautions, runningIn(one.row.definition)),
-        )
-        run.include(one.operation, request)
-        return { kind: 'counter', run, operation: one.operation }
-      }
-      const run = runIn(sequenceGroups, one.row.key, () => new SequenceRun(one.row, precautions, at))
-      run.include(one.operation, request)
-      return { kind: 'sequenceGroup', run, operation: one.operation }
-    })
-    return { call, operations }
-  })
-  shareLockedPath(batched)
+export interface BatchOptions {
+  runningPeriods: RunningPeriods
+  /** A random number from 0 to below 1. */
+  random: () => number
+}
+
+/** Groups the operations of calls by row, and chooses the path of each row. */
+export function batchOf(
+  calls: readonly Call[],
+  precautions: Precautions,
+  at: Date,
+  options: BatchOptions,
+): Batch {
+  const counters = new Map<string, Draft<CounterRow, CounterOperation>>()
+  const sequenceGroups = new Map<string, Draft<SequenceGroupRow, SequenceOperation>>()
+  const claims: Claim[] = []
+  const carts: Call[] = []
+  for (const call of calls) {
+    const { request, operations } = call
+    if (request.claim) claims.push(request.claim)
+    if (request.mode === 'all') carts.push(call)
+    for (const each of operations) {
+      if (each.kind === 'counter') include(counters, each.row, each.operation, request)
+      else include(sequenceGroups, each.row, each.operation, request)
+    }
+  }
+  const counterWork: CounterWork[] = []
+  for (const draft of counters.values()) counterWork.push(workOnCounter(draft, precautions, at, options))
+  const sequenceGroupWork: SequenceGroupWork[] = []
+  for (const draft of sequenceGroups.values()) sequenceGroupWork.push(workOnGroup(draft, precautions, at))
   return {
-    calls: batched,
-    counters: [...counters.values()],
-    sequenceGroups: [...sequenceGroups.values()],
-    claims: [...claims.values()],
+    calls,
+    counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
+    sequenceGroups: sequenceGroupWork,
+    claims: claims.length < 2 ? claims : [...new Map(claims.map((claim) => [claim.key, claim])).values()],
+    at,
+    precautions,
   }
 }
 
-function runIn<Run>(runs: Map<string, Run>, key: string, open: () => Run): Run {
-  const run = runs.get(key)
-  if (run) return run
-  const opened = open()
-  runs.set(key, opened)
-  return opened
+/** The operations on a row, and what is known of their calls. */
+interface Draft<Row, Operation> {
+  row: Row
+  operations: Operation[]
+  hasClaim: boolean
+  wantsRevision: boolean
+  wantsPeriodValues: boolean
 }
 
-/** Computes running periods once for each time zone and list of periods: most counters share theirs. */
-function openRunningPeriods(at: Date): (definition: Definition) => readonly RunningPeriod[] {
-  const byDefinition = new Map<Definition, readonly RunningPeriod[]>()
-  const byContent = new Map<string, readonly RunningPeriod[]>()
-  return (definition) => {
-    const known = byDefinition.get(definition)
-    if (known) return known
-    const content = [definition.timeZone, ...definition.periods.map(({ period }) => period)].join()
-    const running = byContent.get(content) ?? runningAt(definition, at.getTime())
-    byContent.set(content, running)
-    byDefinition.set(definition, running)
-    return running
+function include<Row extends { key: string }, Operation>(
+  drafts: Map<string, Draft<Row, Operation>>,
+  row: Row,
+  operation: Operation,
+  { claim, withRevision = false, wantsPeriodValues = false }: Request,
+): void {
+  const draft = drafts.get(row.key)
+  if (!draft) {
+    const hasClaim = claim !== undefined
+    const operations = [operation]
+    drafts.set(row.key, { row, operations, hasClaim, wantsRevision: withRevision, wantsPeriodValues })
+    return
   }
+  draft.operations.push(operation)
+  if (claim) draft.hasClaim = true
+  if (withRevision) draft.wantsRevision = true
+  if (wantsPeriodValues) draft.wantsPeriodValues = true
+}
+
+function workOnCounter(
+  draft: Draft<CounterRow, CounterOperation>,
+  precautions: Precautions,
+  at: Date,
+  { runningPeriods, random }: BatchOptions,
+): CounterWork {
+  const { row, operations, wantsRevision, wantsPeriodValues } = draft
+  const { slots, bounds } = row.definition
+  const running = runningPeriods(row.definition, at.getTime())
+  let sum = 0
+  let raise = 0
+  let volume = 0
+  for (const operation of operations) {
+    if (operation.kind !== 'add') volume = Number.POSITIVE_INFINITY
+    else {
+      sum += operation.delta
+      volume += Math.abs(operation.delta)
+      if (operation.delta !== 0) raise += 1
+    }
+  }
+  // The locked path also reads the totals, which a large addition may overflow.
+  const isSmall = volume <= SMALL_SUM
+  const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
+  let path: CounterPath
+  if (slots > 1) {
+    // One slot alone doesn't show whether the sum has room for more.
+    path = { kind: 'locked', slot: isSmall && !mayRefuse ? slotOf(row, precautions, random) : 'all' }
+  } else if (!isSmall || mayRefuse || draft.hasClaim) path = LOCKED
+  else path = { kind: 'coalesced', sum, raise }
+  return { row, operations, path, wantsRevision, running, wantsPeriodValues }
+}
+
+/** The locked path of a counter without slots. */
+const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
+
+export function onLockedPath(work: CounterWork): CounterWork {
+  return isCoalesced(work) ? { ...work, path: LOCKED } : work
+}
+
+/** Draws a slot of a counter. */
+function slotOf({ key, definition }: CounterRow, { slots }: Precautions, random: () => number): number {
+  const slot = slots.get(key) ?? Math.floor(random() * definition.slots)
+  slots.set(key, slot)
+  return slot
+}
+
+function workOnGroup(
+  draft: Draft<SequenceGroupRow, SequenceOperation>,
+  precautions: Precautions,
+  at: Date,
+): SequenceGroupWork {
+  const { row, operations, wantsRevision } = draft
+  const { restartEvery, timeZone, step } = row.definition
+  let sum = draft.hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
+  for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
+  const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
+  return { row, operations, path, wantsRevision, periodKey: periodKeyOf(restartEvery, timeZone, at) }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
-function shareLockedPath(calls: readonly BatchedCall[]): void {
-  for (const { call, operations } of calls) {
-    if (call.request.mode === 'one') continue
-    const mayRefuse = operations.some((one) => one.kind === 'counter' && one.run.addition === undefined)
-    if (mayRefuse) for (const { run } of operations) run.takeLockedPath()
+function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[]): CounterWork[] {
+  const works = new Map(counters.map((work) => [work.row.key, work]))
+  for (const { operations } of carts) {
+    const touched = operations.flatMap(({ row }) => works.get(row.key) ?? [])
+    if (touched.every(isCoalesced)) continue
+    for (const work of touched) works.set(work.row.key, onLockedPath(work))
   }
+  return [...works.values()]
+}
+
+/** Whether the work on a counter may change or delete its definition. */
+export function mayRedefine({ operations }: CounterWork): boolean {
+  return operations.some((operation) => isForDefinition({ operation }))
 }

@@ -1,5 +1,5 @@
-import { NthError, unavailable } from '../errors.ts'
-import { waitMeasure } from '../measures.ts'
+import { assertInvariant, NthError, unavailable } from '../errors.ts'
+import { refusalMeasure, waitMeasure } from '../measures.ts'
 import { isOf } from '../rows.ts'
 import type { Applied, Request, RowOperation } from './request.ts'
 
@@ -13,12 +13,12 @@ import type { Applied, Request, RowOperation } from './request.ts'
  *   answered    its caller has the result or an error
  */
 type CallState =
-  | { readonly name: 'resolving' }
+  | { readonly name: 'resolving' | 'flushing' | 'committing' | 'answered' }
   | { readonly name: 'waiting'; readonly queue: Set<Call> }
-  | { readonly name: 'flushing' | 'committing'; readonly flight: Flight }
-  | { readonly name: 'answered' }
 
 const RESOLVING: CallState = { name: 'resolving' }
+const FLUSHING: CallState = { name: 'flushing' }
+const COMMITTING: CallState = { name: 'committing' }
 const ANSWERED: CallState = { name: 'answered' }
 
 /** A request, from arrival to answer. Only its methods change its state. */
@@ -26,7 +26,6 @@ export class Call {
   readonly request: Request
   /** On the clock of `performance.now()`, in milliseconds. */
   readonly deadline: number
-  readonly #arrivedAt = performance.now()
   /** Settles when it is answered. */
   readonly answer: Promise<Applied>
   /** Its operations and their rows; empty while they are resolved for the first time. */
@@ -35,14 +34,16 @@ export class Call {
   obstacle: unknown
   /** How often its rows were resolved to keys under which the writer had found nothing. */
   fruitless = 0
-  #state: CallState = RESOLVING
+  #state = RESOLVING
   #resolve: (applied: Applied) => void = () => undefined
   #reject: (error: Error) => void = () => undefined
+  readonly #arrivedAt: number
   readonly #onAnswered: (call: Call) => void
 
-  constructor(request: Request, deadline: number, onAnswered: (call: Call) => void) {
+  constructor(request: Request, arrivedAt: number, deadline: number, onAnswered: (call: Call) => void) {
     this.request = request
     this.deadline = deadline
+    this.#arrivedAt = arrivedAt
     this.#onAnswered = onAnswered
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -51,11 +52,11 @@ export class Call {
   }
 
   get isAnswered(): boolean {
-    return this.#state.name === 'answered'
+    return this.#state === ANSWERED
   }
 
   get isCommitting(): boolean {
-    return this.#state.name === 'committing'
+    return this.#state === COMMITTING
   }
 
   /** flushing → resolving: one of its rows is gone, or was read from another database. */
@@ -63,29 +64,33 @@ export class Call {
     this.#enter(RESOLVING)
   }
 
-  /** resolving, flushing → waiting: last in a queue, from which `flushIn` and `settle` remove it. */
+  /** resolving, waiting, flushing → waiting: last in a queue. Any other transition removes it from there. */
   waitIn(queue: Set<Call>): void {
-    this.#enter({ name: 'waiting', queue })
-    if (!this.isAnswered) queue.add(this)
+    if (!this.#enter({ name: 'waiting', queue })) return
+    queue.add(this)
   }
 
-  /** waiting → flushing; committing → flushing: COMMIT had no effect. */
-  flushIn(flight: Flight): void {
-    this.#enter({ name: 'flushing', flight })
+  /** waiting, flushing → flushing. */
+  flush(): void {
+    const { name } = this.#state
+    assertInvariant(name === 'waiting' || name === 'flushing', 'a call that is flushed has waited')
+    this.#enter(FLUSHING)
   }
 
   /** flushing → committing: COMMIT is sent now. */
   commit(): void {
-    const state = this.#state
-    if (state.name === 'flushing') this.#enter({ name: 'committing', flight: state.flight })
+    assertInvariant(this.#state === FLUSHING, 'a call that is committed is in a flush, and not answered')
+    this.#enter(COMMITTING)
+  }
+
+  /** committing → flushing: COMMIT had no effect. */
+  rollBack(): void {
+    if (this.#state === COMMITTING) this.#enter(FLUSHING)
   }
 
   /** Any state → answered. Later answers are ignored. */
   settle(answer: Applied | Error): void {
-    const state = this.#state
-    if (state.name === 'answered') return
-    this.#enter(ANSWERED)
-    if (state.name === 'flushing' || state.name === 'committing') state.flight.land()
+    if (!this.#enter(ANSWERED)) return
     this.#onAnswered(this)
     if (waitMeasure.hasSubscribers) waitMeasure.publish(performance.now() - this.#arrivedAt)
     if (answer instanceof Error) this.#reject(answer)
@@ -97,40 +102,14 @@ export class Call {
     return this.operations.some(({ row }) => isOf(row, key)) || this.request.claim?.key === key
   }
 
-  #enter(state: CallState): void {
+  /** Returns false for a call that is answered, which it stays. */
+  #enter(state: CallState): boolean {
     const before = this.#state
-    if (before.name === 'answered') return
+    if (before === ANSWERED) return false
     if (before.name === 'waiting') before.queue.delete(this)
     this.#state = state
+    return true
   }
-}
-
-/** Why a flight is no longer awaited. Without a reason, `abort` makes an exception with a stack, for every flush. */
-const ALL_ANSWERED = 'all answered'
-
-type Flight = ReturnType<typeof openFlight>
-
-/** Counts the calls of a flush that are not answered. */
-export function openFlight(count: number) {
-  const controller = new AbortController()
-  let open = count
-  return {
-    /** Aborted when all of them are answered. */
-    awaited: controller.signal,
-    /** Called for each that is answered. */
-    land() {
-      open -= 1
-      if (open === 0) controller.abort(ALL_ANSWERED)
-    },
-  }
-}
-
-/** The error of a call at its deadline. */
-export function expired(call: Call, timeoutMs: number): NthError {
-  const { isCommitting, obstacle } = call
-  const within = `within ${timeoutMs / 1000} seconds`
-  if (isCommitting) return doubtful(call, `The database did not confirm this change ${within}`, obstacle)
-  return unavailable(`The database could not make this change ${within}; nothing was done.`, obstacle)
 }
 
 /** The error of a call that may have been applied. With an idempotency key it is safe to retry. */
@@ -139,4 +118,93 @@ export function doubtful({ request }: Call, reason: string, cause: unknown): Nth
     ? [' Send it again with the same idempotency key.', { retryable: true as const }]
     : ['', {}]
   return new NthError('OUTCOME_UNKNOWN', `${reason}: it may have counted.${advice}`, details, { cause })
+}
+
+/** All calls without an answer, with their limit and their deadlines. */
+export type PendingCalls = ReturnType<typeof openPendingCalls>
+
+export interface PendingCallsOptions {
+  /** Default timeout of a call, in milliseconds. */
+  timeoutMs: number
+  /** Maximum number of waiting operations. A call is admitted whole while there are fewer. */
+  maxPending: number
+}
+
+export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions) {
+  // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
+  const pending = new Set<Call>()
+  let operations = 0
+  let timer: NodeJS.Timeout | undefined
+
+  function remove(call: Call): void {
+    pending.delete(call)
+    operations -= call.request.operations.length
+  }
+
+  /** Has one timer for the oldest call. */
+  function watch(): void {
+    const [oldest] = pending
+    if (!oldest) return
+    timer = afterSockets(oldest.deadline - performance.now(), () => {
+      timer = undefined
+      const now = performance.now()
+      for (const call of pending) {
+        if (call.deadline > now) break
+        call.settle(expired(call))
+      }
+      watch()
+    })
+  }
+
+  function expired(call: Call): NthError {
+    const { isCommitting, obstacle } = call
+    const within = `within ${timeoutMs / 1000} seconds`
+    if (isCommitting) return doubtful(call, `The database did not confirm this change ${within}`, obstacle)
+    return unavailable(`The database could not make this change ${within}; nothing was done.`, obstacle)
+  }
+
+  return {
+    /** @throws {NthError} UNAVAILABLE if as many operations wait as may */
+    assertRoom(): void {
+      if (operations < maxPending) return
+      refusalMeasure.publish('pending changes')
+      throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
+    },
+
+    /** How many operations wait. */
+    get operations() {
+      return operations
+    },
+
+    /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
+    admit(request: Request): Call {
+      const now = performance.now()
+      const call = new Call(request, now, request.deadline ?? now + timeoutMs, remove)
+      pending.add(call)
+      operations += request.operations.length
+      if (!timer) watch()
+      if (request.deadline !== undefined)
+        afterSockets(request.deadline - now, () => call.settle(expired(call)))
+      return call
+    },
+
+    /** Those of some calls that are not answered. Answers those whose deadline has passed: the timer may be late. */
+    unanswered(calls: readonly Call[]): readonly Call[] {
+      const now = performance.now()
+      let answered = 0
+      for (const call of calls) {
+        if (call.deadline <= now) call.settle(expired(call))
+        if (call.isAnswered) answered += 1
+      }
+      return answered === 0 ? calls : calls.filter(({ isAnswered }) => !isAnswered)
+    },
+  }
+}
+
+/**
+ * Runs work after a delay, once the sockets that are ready have been read: after a pause of the whole process they may
+ * hold the answers. Doesn't keep the process alive.
+ */
+function afterSockets(delayMs: number, work: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(work), Math.max(0, delayMs)).unref()
 }

@@ -1,15 +1,21 @@
 import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RETRY } from '../backoff.ts'
+import { openRunningPeriods } from '../counters/runningPeriods.ts'
 import { errorOf, unavailable } from '../errors.ts'
 import { changeChannel } from '../traces.ts'
 import { firstOf } from './batch.ts'
-import { type Call, doubtful } from './call.ts'
-import { type FlushOptions, flushAll } from './flushLoop.ts'
-import { openPendingCalls, type PendingCallsOptions } from './pendingCalls.ts'
-import { probe } from './probe.ts'
+import { type Call, doubtful, openPendingCalls, type PendingCallsOptions } from './call.ts'
+import { type FlushOptions, flushAll, probe, type QuarantineReason } from './flush.ts'
 import { openQuarantine } from './quarantine.ts'
-import { type Applied, MissingRow, type NamedOperation, type Request, resolveRows } from './request.ts'
-import type { Failure, Writer } from './writer.ts'
+import {
+  type Applied,
+  cachedRows,
+  loadRows,
+  MissingRow,
+  type NamedOperation,
+  type Request,
+} from './request.ts'
+import type { Writer } from './writer.ts'
 
 /**
  * Group commit: calls that arrive while a transaction is in flight wait, and share the next transaction. Operations on
@@ -52,8 +58,10 @@ const ATTEMPTS_UNTIL_REPORTED = 6
 export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, onFault, now, random } = options
   const pending = openPendingCalls(options)
-  const context = { ...options, pending, resolveAgain, quarantine: isolateAll, isOptimistic: true }
-  const quarantineContext = { ...context, quarantine: blame, isOptimistic: false }
+  const runningPeriods = openRunningPeriods()
+  const shared = { ...options, pending, runningPeriods, resolveAgain }
+  const context = { ...shared, quarantine: isolateAll, mayCommitAtOnce: true }
+  const quarantineContext = { ...shared, quarantine: blame, mayCommitAtOnce: false }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
@@ -68,8 +76,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
      *   applied; OUTCOME_UNKNOWN if that is not known
      */
     change(request: Request): Promise<Applied> {
-      const refusal = pending.refusal()
-      return refusal ? Promise.reject(refusal) : admit(request)
+      pending.assertRoom()
+      return admit(request)
     },
 
     /**
@@ -79,8 +87,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
      * @throws {NthError} UNAVAILABLE
      */
     async changeEach(operations: readonly NamedOperation[]) {
-      const refusal = pending.refusal()
-      if (refusal) throw refusal
+      pending.assertRoom()
       return Promise.all(
         operations.map((operation) =>
           admit({ operations: [operation], mode: 'one', missingRows: 'fail' }).then(
@@ -105,7 +112,11 @@ export function openGroupCommit(options: GroupCommitOptions) {
   function admit(request: Request): Promise<Applied> {
     const call = pending.admit(request)
     if (changeChannel.hasSubscribers) changeChannel.publish(request)
-    void resolve(call)
+    const cached = cachedRows(request)
+    if (cached) {
+      call.operations = cached
+      enqueue(call)
+    } else void resolve(call)
     return call.answer
   }
 
@@ -114,8 +125,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     const before = call.operations
     if (before.length > 0) for (const named of call.request.operations) named.rows.forget(named.name)
     try {
-      const resolved = resolveRows(call.request, now)
-      call.operations = resolved instanceof Promise ? await resolved : resolved
+      call.operations = await loadRows(call.request, now)
       if (before.length > 0 && before.every(({ row }, index) => row.key === call.operations[index]?.row.key))
         await waitForRows(call)
       enqueue(call)
@@ -197,14 +207,14 @@ export function openGroupCommit(options: GroupCommitOptions) {
   async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
     // A call that touches more must not hold those rows while it waits for this key.
     const other = calls.find(({ operations, request }) => operations.length + (request.claim ? 1 : 0) > 1)
-    const failure = other && (await probe(writer, key, other, options))
-    if (!failure) return flushAll(writer, calls, quarantineContext)
-    blame(key, calls, failure)
+    const reason = other && (await probe(writer, key, other, quarantineContext))
+    if (!reason) return flushAll(writer, calls, quarantineContext)
+    blame(key, calls, reason)
     return false
   }
 
-  function blame(key: string, blamed: readonly Call[], { cause, isFault }: Failure): void {
-    if (!isFault) {
+  function blame(key: string, blamed: readonly Call[], { kind, cause }: QuarantineReason): void {
+    if (kind !== 'fault') {
       isolate(key, blamed, true)
       return
     }

@@ -51,31 +51,32 @@ export function onSequenceGroup<Name>(
   return { kind: 'sequenceGroup', rows, name, operation }
 }
 
-/**
- * Looks up the rows of a request: from the cache, or else from the database, where missing ones may be created. Synchronous
- * if all are cached.
- *
- * @throws {MissingRow} if a row doesn't exist and must not be created
- */
-export function resolveRows(
-  { operations, missingRows }: Request,
-  now: () => Date,
-): RowOperation[] | Promise<RowOperation[]> {
+/** The rows of a request, if all are cached. */
+export function cachedRows({ operations }: Request): RowOperation[] | undefined {
   const cached: RowOperation[] = []
   for (const named of operations) {
     const row = named.rows.cached(named.name)
-    if (row) cached.push(onRow(named, row))
+    if (!row) return undefined
+    cached.push(onRow(named, row))
   }
-  if (cached.length === operations.length) return cached
-  return Promise.all(operations.map(resolve))
+  return cached
+}
 
-  async function resolve(named: NamedOperation): Promise<RowOperation> {
-    const { rows, name } = named
-    const row =
-      rows.cached(name) ?? (await (missingRows === 'fail' ? rows.load(name) : rows.loadOrCreate(name, now())))
-    if (!row) throw new MissingRow()
-    return onRow(named, row)
-  }
+/**
+ * The rows of a request: from the cache, or else from the database, where missing ones may be created.
+ *
+ * @throws {MissingRow} if a row doesn't exist and must not be created
+ */
+export function loadRows({ operations, missingRows }: Request, now: () => Date): Promise<RowOperation[]> {
+  return Promise.all(
+    operations.map(async (named) => {
+      const { rows, name } = named
+      const load = () => (missingRows === 'fail' ? rows.load(name) : rows.loadOrCreate(name, now()))
+      const row = rows.cached(name) ?? (await load())
+      if (!row) throw new MissingRow()
+      return onRow(named, row)
+    }),
+  )
 }
 
 function onRow({ kind, operation }: NamedOperation, row: Row): RowOperation {

@@ -1,82 +1,107 @@
+import type { Definition } from '../counters/definition.ts'
+import type { ColumnWrite, PeriodAddition, PeriodReading } from '../counters/runningPeriods.ts'
 import type { Claim, EarlierResults, StoredResults } from '../idempotency.ts'
-import type { NumberState, SequenceGroupFound } from '../sequences/state.ts'
-import type { CounterFound, CounterRun, CounterWrite } from './counterRun.ts'
-import type { SequenceRun } from './sequenceRun.ts'
+import type { NumberState, SequenceGroupReading } from '../sequences/state.ts'
+import type { Batch, CounterWork, SequenceGroupWork } from './batch.ts'
 
-/** A connection that flushes, one flush at a time. */
+/** A connection that flushes, one flush at a time. Its methods, and those of its transactions, never reject. */
 export interface Writer {
-  /** Never rejects. */
-  flush(flush: Flush): Promise<Outcome>
+  /** Prepares the transaction of a batch, without a round trip. */
+  begin(batch: Batch): Promise<Transaction | NotApplied>
   close(): Promise<void>
 }
 
-/** A transaction: what it touches, and how what it finds is changed. */
-export interface Flush {
-  /** One for each counter. */
-  counters: readonly CounterRun[]
-  /** One for each sequence group. */
-  sequenceGroups: readonly SequenceRun[]
-  /** One for each idempotency key. */
-  claims: readonly Claim[]
-  at: Date
-  /** Whether to try all locks without waiting first, so that no call waits for more than one lock. */
-  isImpatient: boolean
-  /**
-   * Whether COMMIT may be sent with the additions, before they are known to have been possible. While that is in flight,
-   * the outcome is unknown.
-   */
-  isOptimistic: boolean
-  /** Aborted when no caller waits for it any more. */
-  awaited: AbortSignal
-  /** Applies the operations to what was found. `withdraw`: roll back. Changes nothing else, so it may follow COMMIT. */
-  decide(found: Found): Decision | 'withdraw'
-  /** Called directly before COMMIT is sent, with or without other statements. False: a call was answered, so roll back. */
-  commit(): boolean
+/**
+ * A transaction: `read`, `write`, `commit`. Or `commitAtOnce`, where `fitsOneTrip`. Or `rollBack`, after `read`. What is
+ * not applied is rolled back.
+ */
+export interface Transaction {
+  readonly kind: 'transaction'
+  /** Whether nothing has to be decided before COMMIT, and the database is far away. */
+  readonly fitsOneTrip: boolean
+  /** Whether COMMIT was sent, or its text found too large. Then the outcome is that of `commit`. */
+  readonly isCommitSent: boolean
+  /** The first round trip: begins, makes the coalesced additions, locks and reads. */
+  read(): Promise<Reading | NotApplied>
+  /** Prepares what `commit` sends. May throw. */
+  write(writes: Writes): void
+  /** The second round trip: sends writes and COMMIT, before it returns. */
+  commit(): Promise<Outcome>
+  /** Both in one round trip, which changes nothing unless all additions are possible. Sends it before it returns. */
+  commitAtOnce(): Promise<Exclude<Outcome, { kind: 'committed' }> | { kind: 'committed'; reading: Reading }>
+  rollBack(): Promise<void>
 }
 
-/** What a flush finds in the database. Rows that don't exist are missing. */
-export interface Found {
-  counters: ReadonlyMap<CounterRun, CounterFound>
-  sequenceGroups: ReadonlyMap<SequenceRun, SequenceGroupFound>
-  earlier: readonly EarlierResults[]
+/** What a flush reads in the database. Rows that don't exist are missing. */
+export interface Reading {
+  readonly kind: 'read'
+  readonly counters: ReadonlyMap<CounterWork, CounterReading>
+  readonly sequenceGroups: ReadonlyMap<SequenceGroupWork, SequenceGroupReading>
+  /** Results under used keys. */
+  readonly earlier: readonly EarlierResults[]
+}
+
+/** A counter before its operations. */
+export interface CounterReading {
+  /** Whether the sum of its operations was added. If it was not, they are applied one by one. */
+  readonly isAdded: boolean
+  readonly value: number
+  /** Where wanted; of some also where not. */
+  readonly revision: number | undefined
+  /** Its running periods; undefined: not read. */
+  readonly periods: readonly PeriodReading[] | undefined
+  /** The database's clock, in milliseconds since 1970, if a period is not the running one. */
+  readonly now: number
 }
 
 /** What a flush writes after its operations are applied. */
-export interface Decision {
-  counters: readonly { run: CounterRun; write: CounterWrite }[]
-  sequenceGroups: readonly { run: SequenceRun; write: NumberState }[]
+export interface Writes {
+  readonly counters: readonly { work: CounterWork; write: CounterWrite }[]
+  readonly sequenceGroups: readonly { work: SequenceGroupWork; write: NumberState }[]
   /** Results to store under new idempotency keys. */
-  toStore: readonly StoredResults[]
+  readonly toStore: readonly StoredResults[]
   /** Claims without a result, to be removed. */
-  toRelease: readonly Claim[]
+  readonly toRelease: readonly Claim[]
 }
+
+/** The new state of a locked counter. */
+export type CounterWrite =
+  | 'deleted'
+  | {
+      previousValue: number
+      value: number
+      isCounted: boolean
+      /** How much the revision rises. */
+      raised: number
+      columns: readonly ColumnWrite[]
+      history: readonly PeriodAddition[]
+      /** The new one, if changed. */
+      definition: Definition | undefined
+    }
 
 export type Outcome =
   | { kind: 'committed' }
-  /** Rolled back because of `decide` or `commit`, or because an addition of an optimistic flush was not possible. */
-  | { kind: 'withdrawn' }
-  /** Not applied: these keys of rows and claims are locked by another session, or gone. */
-  | { kind: 'unavailable'; locked: readonly string[]; gone: readonly string[] }
-  | Failure
-  /** Not applied: its rows were read from an earlier incarnation of the database. */
-  | { kind: 'stale' }
-  /** Not applied, because of an exception of our own. */
-  | { kind: 'broken'; cause: unknown }
+  | NotApplied
   /** Not known whether it was applied. */
   | { kind: 'unknown'; cause: unknown }
 
-/** A flush that was not applied. */
-export interface Failure {
-  kind: 'failed'
-  cause: unknown
-  /** The row or claim that caused it, if known. */
-  failingKey?: string | undefined
-  /** Another session holds a lock. */
-  isLocked?: boolean
+/** Why a transaction was not applied. */
+export type NotApplied =
   /** Rolled back in favour of another transaction. */
-  isConflict?: boolean
-  /** Refused for good. */
-  isFault?: boolean
+  | { kind: 'conflict'; cause: unknown }
+  /** Another session holds a lock: on the row or claim of a key, if known. */
+  | { kind: 'locked'; cause: unknown; key: string | undefined }
+  /** The locks of these keys could not be taken at once; other rows are gone. */
+  | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[] }
+  /** The database refuses it for good: the row or claim of a key, if known. */
+  | { kind: 'fault'; cause: unknown; key: string | undefined }
   /** A definition would make the total of a running period leave the safe range. */
-  isFull?: boolean
-}
+  | { kind: 'full'; cause: unknown }
+  /** Its rows were read from an earlier incarnation of the database. */
+  | { kind: 'stale' }
+  /** In one trip: not all additions were possible. */
+  | { kind: 'unfit' }
+  /** An exception of our own, or a text that is too large. */
+  | { kind: 'broken'; cause: unknown }
+  /** The connection was lost or can't be opened, or the server doesn't accept changes now. */
+  | { kind: 'lost'; cause: unknown }

@@ -55,10 +55,10 @@ export interface StoredReservation extends Reservation {
   isFree: boolean
 }
 
-/** A sequence group as a flush finds it. */
-export interface SequenceGroupFound extends Position {
+/** A sequence group as a flush reads it. */
+export interface SequenceGroupReading extends Position {
   /** Whether a statement has already advanced the row for all operations. `last` is the number before that. */
-  isAdvanced: boolean
+  readonly isAdvanced: boolean
   /** Its generation: how often it was restarted in the current period. */
   generation: number
   /** Time by the database's clock, in milliseconds since 1970. */
@@ -75,7 +75,7 @@ export interface SequenceGroupFound extends Position {
 export interface NumberState
   extends Position,
     Pick<SequenceGroupRow, 'definition' | 'group'>,
-    Pick<SequenceGroupFound, 'generation' | 'now' | 'revision'> {
+    Pick<SequenceGroupReading, 'generation' | 'now' | 'revision'> {
   /** Key of the current period. */
   periodKey: number
   /** Whether it issued numbers or was restarted. */
@@ -92,12 +92,12 @@ export interface NumberState
   closed: Set<StoredReservation>
 }
 
-/** State of a sequence group as found, before any operation. */
+/** State of a sequence group as read, before any operation. */
 export function numberState(
   { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
-  { last, next, generation, now, free, reservations, revision }: SequenceGroupFound,
+  { last, next, generation, now, free, reservations, revision }: SequenceGroupReading,
 ): NumberState {
-  const asFound = (one: StoredReservation): StoredReservation => {
+  const asRead = (one: StoredReservation): StoredReservation => {
     // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
     const isLost = one.periodKey === periodKey && one.generation === generation && free.includes(one.value)
     return { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }
@@ -111,7 +111,7 @@ export function numberState(
     generation,
     now,
     free: [...free],
-    reservations: new Map(reservations.map((one) => [one.token, asFound(one)])),
+    reservations: new Map(reservations.map((one) => [one.token, asRead(one)])),
     isMoved: false,
     isIssued: false,
     revision,
@@ -120,6 +120,18 @@ export function numberState(
     reserved: new Set(),
     closed: new Set(),
   }
+}
+
+/** The position of a sequence group in a period in which it has issued nothing. */
+export const EMPTY_POSITION: SequenceGroupReading = {
+  isAdvanced: false,
+  last: null,
+  next: null,
+  generation: 0,
+  now: 0,
+  free: [],
+  reservations: [],
+  revision: undefined,
 }
 
 export function noSuchReservation(): NthError {

@@ -1,21 +1,32 @@
 import type { Definition } from '../../core/counters/definition.ts'
 import { historySourcesOf } from '../../core/counters/historySources.ts'
+import { mayRedefine } from '../../core/groupCommit/batch.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
+import { type Statement, select } from '../flush/statements.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './columns.ts'
 import { closePeriods } from './historyRows.ts'
 import { NO_PERIODS, startSecond } from './periods.ts'
-import type { CounterRecord } from './record.ts'
+import type { CounterRecord, CounterRecordWork } from './record.ts'
 import { spread } from './slots.ts'
 import type { Marks } from './update.ts'
 
-/** Locks a counter's definition and its leaderboard row, to change or delete them. */
-export function lockDefinition({ id }: CounterRecord): string[] {
-  return [
-    `select id from counter force index (primary) where id = ${integer(id)} for update`,
-    `select counter_id from leaderboard force index (primary) where counter_id = ${integer(id)} for update`,
-  ]
+/** Locks the definitions of counters and their leaderboard rows, where work may change or delete them. */
+export function lockDefinitions(works: readonly CounterRecordWork[]): Statement[] {
+  const locks: Statement[] = []
+  for (const work of works) {
+    if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
+    const { id, key } = work.row
+    locks.push(
+      select(`select id from counter force index (primary) where id = ${integer(id)} for update`, key),
+      select(
+        `select counter_id from leaderboard force index (primary) where counter_id = ${integer(id)} for update`,
+        key,
+      ),
+    )
+  }
+  return locks
 }
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */

@@ -1,11 +1,12 @@
 import type { PeriodAddition } from '../../core/counters/runningPeriods.ts'
 import type { Period } from '../../core/time/calendar.ts'
-import type { CounterMember } from '../flush/members.ts'
-import { ownerOf, type Step, select } from '../flush/steps.ts'
+import { type Answer, rowsOf } from '../connections/session.ts'
+import { ownerOf, type Statement, select } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
 import { PERIOD_CODES } from './columns.ts'
 import { COLUMNS, startSecond } from './periods.ts'
+import type { CounterRecordWork } from './record.ts'
 
 /** Adds to history rows, in the order of the primary key: that of all processes. */
 export function addToHistory(additions: readonly (PeriodAddition & { id: number })[]): string {
@@ -21,33 +22,32 @@ values ${values}
 on duplicate key update value = value + values(value)`
 }
 
-type HistoryRow = Record<'id' | 'period', number> & { value: number | string }
-
 /**
- * Locks the history rows of the running periods of counters that were found, and reads them. After all other rows, in
- * the order of the primary key: that of all processes.
+ * Locks the history rows of the running periods of counters, and reads them. After all other rows, in the order of the
+ * primary key: that of all processes.
  */
-export function historySteps(counters: readonly CounterMember[]): Step[] {
-  const tracking = counters.filter(({ run }) => run.running.length > 0)
+export function lockHistory(works: readonly CounterRecordWork[]): Statement[] {
+  const tracking = works.filter(({ running }) => running.length > 0)
   if (tracking.length === 0) return []
-  const conditions = [...groupBy(tracking, ({ run }) => run.running)].map(([running, group]) => {
+  const conditions = [...groupBy(tracking, ({ running }) => running)].map(([running, group]) => {
     const periods = running.map(
       ({ period, start }) => `period = ${PERIOD_CODES[period]} and start = ${startSecond(start)}`,
     )
     return `counter_id in (${list(group, ({ row }) => integer(row.id))}) and (${periods.join(' or ')})`
   })
-  const statement = `select counter_id as id, period, value
+  const text = `select counter_id as id, period, value
   from counter_history force index (primary)
  where ${conditions.join(' or ')}
  order by counter_id, period, start
    for update`
-  return select<HistoryRow>(statement, ownerOf(counters), (rows) => {
-    const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
-    for (const { row, found } of tracking) {
-      for (const one of found?.periods ?? [])
-        one.inHistory = amounts.get(`${row.id} ${PERIOD_CODES[one.period]}`) ?? 0n
-    }
-  })
+  return [select(text, ownerOf(works))]
+}
+
+/** Reads the answer of `lockHistory`: what was added in the running period of a counter. */
+export function historyIn(answer: Answer | undefined): (id: number, period: Period) => bigint {
+  const rows = rowsOf<Record<'id' | 'period', number> & { value: number | string }>(answer)
+  const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
+  return (id, period) => amounts.get(`${id} ${PERIOD_CODES[period]}`) ?? 0n
 }
 
 /** Adds the columns of a period to the history, from all slots of a counter, which are locked. */

@@ -1,10 +1,10 @@
 import {
   type ColumnWrite,
-  type FoundPeriod,
+  type PeriodReading,
   type RunningPeriod,
   totalOf,
 } from '../../core/counters/runningPeriods.ts'
-import { type CounterRun, SMALL_SUM } from '../../core/groupCommit/counterRun.ts'
+import { type CounterWork, SMALL_SUM } from '../../core/groupCommit/batch.ts'
 import { PERIODS, type Period } from '../../core/time/calendar.ts'
 import { integer } from '../literals.ts'
 
@@ -31,26 +31,26 @@ export function startSecond(start: number): string {
 }
 
 /** The columns of the periods that some counters track. */
-export function periodColumns(runs: readonly CounterRun[]): string[] {
-  const each = new Set(runs.map(({ running }) => running))
+export function periodColumns(works: readonly CounterWork[]): string[] {
+  const each = new Set(works.map(({ running }) => running))
   const periods = new Set([...each].flatMap((running) => running.map(({ period }) => period)))
   return [...periods].flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added])
 }
 
 /** The running periods as a row shows them, before an addition that it includes. */
-export function periodsFound({ running }: CounterRun, row: PeriodsRow, addition = 0): FoundPeriod[] {
+export function periodsIn(row: PeriodsRow, running: readonly RunningPeriod[], sum: number): PeriodReading[] {
   return running.map(({ period, start }) => {
-    const [its, added] = [row[COLUMNS[period].start], row[COLUMNS[period].added]]
+    const [second, added] = [row[COLUMNS[period].start], row[COLUMNS[period].added]]
     const columns =
-      its == null
+      second == null
         ? undefined
-        : { period, start: 1000 * Number(its), added: BigInt(added ?? 0) - BigInt(addition) }
+        : { period, start: 1000 * Number(second), added: BigInt(added ?? 0) - BigInt(sum) }
     return { period, start, columns, inHistory: 0n, elsewhere: 0n }
   })
 }
 
 /** Whether the columns have the running periods. */
-export function areRunning(periods: readonly FoundPeriod[]): boolean {
+export function areRunning(periods: readonly PeriodReading[]): boolean {
   return periods.every(({ start, columns }) => columns?.start === start)
 }
 
@@ -58,18 +58,25 @@ export function areRunning(periods: readonly FoundPeriod[]): boolean {
 const ROOMY = Number.MAX_SAFE_INTEGER - SMALL_SUM
 
 /** Whether the columns have the running periods, with room for small additions: the condition of `andRoomyPeriods`. */
-export function areRoomy(periods: readonly FoundPeriod[]): boolean {
-  return areRunning(periods) && periods.every((one) => Math.abs(totalOf(one)) <= ROOMY)
+export function areRoomy(periods: readonly PeriodReading[]): boolean {
+  return areRunning(periods) && periods.every((each) => Math.abs(totalOf(each)) <= ROOMY)
 }
+
+/** Cached, as all flushes until one of them ends have the same list. */
+const conditions = new WeakMap<readonly RunningPeriod[], string>()
 
 /** The end of a condition, which begins with `and`; empty if no period is tracked. */
 export function andRoomyPeriods(running: readonly RunningPeriod[]): string {
-  return running
+  const cached = conditions.get(running)
+  if (cached !== undefined) return cached
+  const condition = running
     .map(({ period, start }) => {
       const columns = COLUMNS[period]
       return ` and ${columns.start} = ${startSecond(start)} and ${isRoomy(columns.added)}`
     })
     .join('')
+  conditions.set(running, condition)
+  return condition
 }
 
 /** Whether a total leaves room for small additions. */
@@ -89,10 +96,13 @@ export function writingColumns(writes: readonly ColumnWrite[]): string {
 }
 
 /** Assignments that add to all running periods, each followed by a comma. */
-export function addingInPeriods(running: readonly RunningPeriod[], added: string): string {
-  const adding = ({ period }: RunningPeriod) =>
-    `${COLUMNS[period].added} = ${COLUMNS[period].added} + ${added}, `
-  return running.map(adding).join('')
+export function addingInPeriods(running: readonly RunningPeriod[], sum: string): string {
+  let assignments = ''
+  for (const { period } of running) {
+    const { added } = COLUMNS[period]
+    assignments += `${added} = ${added} + ${sum}, `
+  }
+  return assignments
 }
 
 /** Names and values of the columns of a new row, in which these periods have begun. Each follows a comma. */

@@ -1,3 +1,4 @@
+import type { Coalesced, CounterWork } from '../../core/groupCommit/batch.ts'
 import type { CounterRow } from '../../core/rows.ts'
 
 /** A counter's row, as a flush identifies it. */
@@ -10,3 +11,8 @@ export interface CounterRecord extends CounterRow {
   /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
   changedAt: number
 }
+
+/** The operations of a flush on a counter of this store. */
+export type CounterRecordWork = CounterWork & { readonly row: CounterRecord }
+
+export type CoalescedRecordWork = Coalesced<CounterRecordWork>

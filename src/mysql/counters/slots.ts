@@ -1,10 +1,11 @@
-import type { CounterMember, Members } from '../flush/members.ts'
-import { type Step, select } from '../flush/steps.ts'
+import type { CounterReading } from '../../core/groupCommit/writer.ts'
+import { firstRow, rowsOf } from '../connections/session.ts'
+import { type Part, select } from '../flush/statements.ts'
 import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { PERIOD_CODES } from './columns.ts'
-import { COLUMNS, type PeriodsRow, periodColumns, periodsFound, startSecond } from './periods.ts'
-import type { CounterRecord } from './record.ts'
+import { COLUMNS, type PeriodsRow, periodColumns, periodsIn, startSecond } from './periods.ts'
+import type { CounterRecord, CounterRecordWork } from './record.ts'
 import { type Marks, times } from './update.ts'
 
 /** Temporary slot for the sum of the others: no counter has so many slots. */
@@ -13,52 +14,50 @@ const SPARE_SLOT = 65_535
 type SumRow = PeriodsRow & Record<'value' | 'revision', number | string>
 type SlotRow = SumRow & Record<'slot' | 'version', number>
 
-/** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
-export function slotSteps(members: Members, member: CounterMember): Step[] {
-  const { row, run } = member
-  let slots: SlotRow[] = []
-  return [
-    ...select<SlotRow>(lockSlots(member), row.key, (rows) => {
-      slots = rows
-    }),
-    ...select<SumRow>(sumRest(member), row.key, ([rest]) => {
-      const own = slots.find(({ slot }) => slot === (run.slot ?? 0))
-      if (!own || !rest || slots.some(({ version }) => version !== row.version)) return
-      const periods = periodsFound(run, own)
-      for (const one of periods) one.elsewhere = BigInt(rest[COLUMNS[one.period].added] ?? 0)
-      member.found = {
-        // A slot may be beyond the safe range although the sum is not.
-        value: Number(BigInt(own.value) + BigInt(rest.value)),
-        revision: Number(own.revision) + Number(rest.revision),
-        isAdded: false,
-        periods,
-        now: members.now,
-      }
-    }),
-  ]
+/** The slot of a counter that its operations change; undefined: all of them, under lock. */
+export function slotOf({ path }: CounterRecordWork): number | undefined {
+  return path.kind === 'locked' && path.slot !== 'all' ? path.slot : undefined
 }
 
-/** Locks a slot of a counter, or all of them in order, and reads them. */
-function lockSlots(member: CounterMember): string {
-  const { slot } = member.run
-  return `select ${['slot, version, value, revision', ...periodColumns([member.run])].join(', ')}
+/** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
+export function lockSlots(work: CounterRecordWork): Part<[CounterRecordWork, CounterReading][]> {
+  const { row, running } = work
+  const slot = slotOf(work)
+  const lock = `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
   from counter_value force index (primary)
- where counter_id = ${integer(member.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
+ where counter_id = ${integer(row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
  order by slot
    for update`
+  return {
+    statements: [select(lock, row.key), select(sumRest(work, slot), row.key)],
+    read([locked, sums], { now }) {
+      const slots = rowsOf<SlotRow>(locked)
+      const changed = slots.find((each) => each.slot === (slot ?? 0))
+      const rest = firstRow<SumRow>(sums)
+      if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
+      const periods = periodsIn(changed, running, 0).map((each) => ({
+        ...each,
+        elsewhere: BigInt(rest[COLUMNS[each.period].added] ?? 0),
+      }))
+      // A slot may be beyond the safe range although the sum is not.
+      const value = Number(BigInt(changed.value) + BigInt(rest.value))
+      const revision = Number(changed.revision) + Number(rest.revision)
+      return [[work, { value, revision, isAdded: false, periods, now }]]
+    },
+  }
 }
 
 /**
  * Sums the other slots, and their running periods with the history: as far as other sessions have committed them, or
  * under lock. In one statement: between two, a period could move.
  */
-function sumRest({ row, run: { running, slot } }: CounterMember): string {
+function sumRest({ row, running }: CounterRecordWork, slot: number | undefined): string {
   const id = integer(row.id)
   const totals = running.map(({ period, start }) => {
-    const { start: itsStart, added } = COLUMNS[period]
+    const { start: startColumn, added } = COLUMNS[period]
     const second = startSecond(start)
     return `,
-       cast(coalesce(sum(if(${itsStart} = ${second}, ${added}, 0)), 0) + coalesce((
+       cast(coalesce(sum(if(${startColumn} = ${second}, ${added}, 0)), 0) + coalesce((
          select h.value
            from counter_history h
           where h.counter_id = ${id} and h.period = ${PERIOD_CODES[period]} and h.start = ${second}), 0) as signed) as ${added}`

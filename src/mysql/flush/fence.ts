@@ -3,7 +3,7 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Connection } from '../connections/pool.ts'
 import { type Answer, rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
-import { type Step, select } from './steps.ts'
+import { type Statement, select } from './statements.ts'
 
 /**
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
@@ -37,21 +37,22 @@ export async function seqIn(session: Session, { id }: Fence): Promise<number | u
   return answers.flatMap(rowsOf<Pick<Fence, 'seq'>>)[0]?.seq
 }
 
+const START_TRANSACTION: Statement = { text: 'start transaction' }
+const ROLLBACK: Statement = { text: 'rollback' }
+const COMMIT: Statement = { text: 'commit' }
+
 /**
  * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
  * 0 there, and it would commit what an earlier transaction left. There the second also waits until its node has all that
  * was committed on others before; if it doesn't in time, the error is that of a locked row, 1205.
  */
-export function begin({ session, fence: { id, seq, epoch } }: Fenced): Step[] {
+export function begin({ session, fence: { id, seq, epoch } }: Fenced): Statement[] {
   const raise = `update fence
    set seq = ${integer(seq + 1)},
        found = null,
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
-  return [
-    { statement: session.isGalera ? 'rollback' : 'start transaction' },
-    { statement: raise, isFirst: true },
-  ]
+  return [session.isGalera ? ROLLBACK : START_TRANSACTION, { text: raise, isFence: true }]
 }
 
 /** Whether the answers to `begin` show that `seq` was what this writer left it at. */
@@ -77,11 +78,10 @@ const IS_PRIMARY = `exists (
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function end({ session, fence }: Fenced): Step[] {
-  const commit = { statement: 'commit' }
+export function end({ session, fence }: Fenced): Statement[] {
   if (session.isGalera)
-    return [{ statement: failUnless(`exists (select 1 from fence where ${asLeft(fence)})`) }, commit]
-  return session.identity.cluster === '' ? [commit] : [{ statement: failUnless(IS_PRIMARY) }, commit]
+    return [{ text: failUnless(`exists (select 1 from fence where ${asLeft(fence)})`) }, COMMIT]
+  return session.identity.cluster === '' ? [COMMIT] : [{ text: failUnless(IS_PRIMARY) }, COMMIT]
 }
 
 /**
@@ -90,22 +90,17 @@ export function end({ session, fence }: Fenced): Step[] {
  *
  * @param text an expression
  */
-export function keepFound({ fence }: Fenced, changed: number, text: string): Step[] {
+export function keep({ fence }: Fenced, changed: number, text: string): Statement[] {
   const own = `from fence where ${asLeft(fence)}`
   return [
     {
-      statement: `update fence
+      text: `update fence
    set found = if(row_count() = ${integer(changed)}, ${text}, null)
  where ${asLeft(fence)}`,
     },
-    { statement: failUnless(`(select found ${own}) is not null`) },
-    ...select(`select found ${own}`),
+    { text: failUnless(`(select found ${own}) is not null`) },
+    select(`select found ${own}`),
   ]
-}
-
-/** The text that was kept, in answers to its reading. */
-export function keptIn(answers: readonly Answer[]): string | undefined {
-  return answers.flatMap(rowsOf).find((row) => 'found' in row)?.found ?? undefined
 }
 
 /** Errors of the last statements that mean that the transaction had no effect. */
@@ -145,9 +140,12 @@ export async function fenceAndRead(session: Session, { id }: Fence) {
   return row && { ...row, kept: row.found ?? undefined }
 }
 
-/** Fails with "more than one row" unless a condition is true. A select *from* the row would pass if it is missing. */
+/**
+ * Fails with "more than one row" unless a condition is true. A select *from* the row would pass if it is missing. Its
+ * column has a name: without one it would have the text as its name, and the driver compiles a parser for each new name.
+ */
 function failUnless(condition: string): string {
-  return `select if(${condition}, 0, (select 1 union select 2))`
+  return `select if(${condition}, 0, (select 1 union select 2)) as failure`
 }
 
 /** Writes a row of no writer: shows that the database can be written. */

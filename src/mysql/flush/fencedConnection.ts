@@ -76,11 +76,14 @@ export function openFencedConnection(
     /**
      * Reads the fence to find out whether the last transaction committed, and what it kept there. Undefined: not known.
      *
-     * @param awaited aborted when no caller waits for that transaction any more
+     * @param calls those of that transaction: tries until all are answered
      */
-    async lastCommit(used: Fenced, awaited: AbortSignal): Promise<LastCommit | undefined> {
+    async lastCommit(
+      used: Fenced,
+      calls: readonly { isAnswered: boolean }[],
+    ): Promise<LastCommit | undefined> {
       const { seq } = used.fence
-      while (!awaited.aborted) {
+      while (calls.some(({ isAnswered }) => !isAnswered)) {
         let session: Session | undefined
         try {
           session = await reconnecting.session()

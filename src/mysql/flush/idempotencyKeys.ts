@@ -1,9 +1,27 @@
-import type { RowDataPacket } from 'mysql2'
 import type { PeriodValues } from '../../core/counters/apply.ts'
 import type { Claim, EarlierResults, StoredResults } from '../../core/idempotency.ts'
 import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
+import { type Answer, rowsOf } from '../connections/session.ts'
 import { bytes, digest, instant } from '../literals.ts'
+import { type Form, type Part, resultOf, select, together } from './statements.ts'
+
+/** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */
+export function claimKeys(claims: readonly Claim[], form: Form): Part<EarlierResults[] | undefined> {
+  const claiming = together(inOrder(claims), form).map((group) => ({
+    text: claim(group, form.at),
+    owner: group.length === 1 ? group[0]?.key : undefined,
+  }))
+  return {
+    statements: [...claiming, select(readResults(claims))],
+    read(answers) {
+      const earlier = earlierIn(answers.at(-1))
+      let claimed = 0
+      for (const answer of answers.slice(0, -1)) claimed += resultOf(answer).affectedRows
+      return claimed + earlier.length === claims.length ? earlier : undefined
+    },
+  }
+}
 
 /** Claims unused keys, which are `inOrder`. Waits for a transaction that has claimed one of them. */
 export function claim(claims: readonly Claim[], at: Date): string {
@@ -33,9 +51,9 @@ type Written =
   | SequenceResult
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
-/** Parses the rows of `readResults`. */
-export function earlierIn(rows: readonly RowDataPacket[]): EarlierResults[] {
-  return rows.map(({ hash, fingerprint, applied_at, results, age_us }) => ({
+/** Reads the answer of `readResults`. */
+export function earlierIn(answer: Answer | undefined): EarlierResults[] {
+  return rowsOf(answer).map(({ hash, fingerprint, applied_at, results, age_us }) => ({
     claim: {
       key: `key ${hash.toString('hex')}`,
       hash: hash.toString('hex'),

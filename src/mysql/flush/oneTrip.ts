@@ -1,53 +1,52 @@
-import type { Flush } from '../../core/groupCommit/writer.ts'
+import { isCoalesced } from '../../core/groupCommit/batch.ts'
+import type { CounterReading, Reading } from '../../core/groupCommit/writer.ts'
+import { readingIn } from '../counters/lockAndRead.ts'
 import { periodColumns } from '../counters/periods.ts'
+import type { CoalescedRecordWork, CounterRecordWork } from '../counters/record.ts'
 import { addToEach } from '../counters/update.ts'
-import { integer, list } from '../literals.ts'
-import { begin, type Fenced, keepFound } from './fence.ts'
-import { counterFound, type Members } from './members.ts'
-import { ownerOf, type Step } from './steps.ts'
+import { begin, type Fenced, keep } from './fence.ts'
+import { idsOf, NO_CLOCK, ownerOf, type Statement } from './statements.ts'
 
 /** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
 const MAX_COUNTERS = 256
 /** Maximum different additions: each is compared with each row. */
 const MAX_ADDITIONS = 4
 
-/**
- * Whether nothing has to be decided between two trips: all are additions, to rows that surely have the running periods.
- */
-export function fitsOneTrip({ counters, sequenceGroups }: Members, flush: Flush): boolean {
-  const [first] = counters
-  if (!first || counters.length > MAX_COUNTERS) return false
-  if (sequenceGroups.length > 0 || flush.claims.length > 0) return false
-  const { running } = first.run
-  const turnedAt = Math.max(...running.map(({ start }) => start))
-  const isSure = counters.every(
-    ({ run, row }) => run.addition !== undefined && run.running === running && row.changedAt >= turnedAt,
-  )
-  return isSure && new Set(counters.map(({ run }) => `${run.addition} ${run.raise}`)).size <= MAX_ADDITIONS
+/** Counters that can be changed in one trip. */
+export type OneTrip = readonly [CoalescedRecordWork, ...CoalescedRecordWork[]]
+
+/** The counters, if all of them are additions to rows that surely have the running periods; else undefined. */
+export function oneTripOf(counters: readonly CounterRecordWork[]): OneTrip | undefined {
+  const [first, ...others] = counters.filter(isCoalesced)
+  if (!first || others.length + 1 < counters.length || counters.length > MAX_COUNTERS) return undefined
+  const works: OneTrip = [first, ...others]
+  const { running } = first
+  const begunAt = Math.max(...running.map(({ start }) => start))
+  const areSure = works.every((work) => work.running === running && work.row.changedAt >= begunAt)
+  const additions = new Set(works.map(({ path }) => `${path.sum} ${path.raise}`))
+  return areSure && additions.size <= MAX_ADDITIONS ? works : undefined
 }
 
 /**
  * The statements of a flush that is sent in one trip, before COMMIT. If a row does not fit its addition, the transaction
  * fails as a whole: it was deleted or redefined, its periods have turned, or a total is large.
  */
-export function oneTripSteps(fenced: Fenced, { counters }: Members, at: Date): Step[] {
-  const [first] = counters
-  if (!first) return []
-  const columns = ['counter_id', 'value', 'revision', ...periodsOf(counters)]
-  const found = `(
+export function addInOneTrip(fenced: Fenced, works: OneTrip, at: Date): Statement[] {
+  const columns = ['counter_id', 'value', 'revision', ...periodColumns(works)]
+  const rows = `(
           select group_concat(concat_ws(' ', ${columns.join(', ')}) order by counter_id)
             from counter_value
-           where counter_id in (${list(counters, ({ row }) => integer(row.id))}) and slot = 0)`
+           where counter_id in (${idsOf(works)}) and slot = 0)`
   return [
     ...begin(fenced),
-    { statement: addToEach(counters, first.run, at), owner: ownerOf(counters) },
-    ...keepFound(fenced, counters.length, found),
+    { text: addToEach(works, at), owner: ownerOf(works) },
+    ...keep(fenced, works.length, rows),
   ]
 }
 
 /** Reads what such a flush has kept: all rows, with their additions. */
-export function readFound(members: Members, kept: string): void {
-  const columns = periodsOf(members.counters)
+export function readKept(works: readonly CoalescedRecordWork[], kept: string): Reading {
+  const columns = periodColumns(works)
   const rows = new Map(
     kept.split(',').map((text) => {
       const [id, value = null, revision = null, ...periods] = text.split(' ')
@@ -55,13 +54,9 @@ export function readFound(members: Members, kept: string): void {
       return [Number(id), { value, revision, ...inPeriods }]
     }),
   )
-  for (const member of members.counters) {
-    const row = rows.get(member.row.id)
-    member.isAdded = true
-    if (row) member.found = counterFound(members, member, row)
-  }
-}
-
-function periodsOf(counters: Members['counters']): string[] {
-  return periodColumns(counters.map(({ run }) => run))
+  const counters = works.flatMap((work): [CounterRecordWork, CounterReading][] => {
+    const row = rows.get(work.row.id)
+    return row ? [[work, readingIn(row, work, true, NO_CLOCK)]] : []
+  })
+  return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier: [] }
 }

@@ -1,155 +1,284 @@
-import { EMPTY_POSITION } from '../../core/groupCommit/sequenceRun.ts'
 import type { Position } from '../../core/sequences/blocks.ts'
-import type { Members, SequenceGroupMember } from '../flush/members.ts'
-import { type FlushForm, ownerOf, type Step, select, together } from '../flush/steps.ts'
+import { EMPTY_POSITION, type SequenceGroupReading } from '../../core/sequences/state.ts'
+import { firstRow, rowsOf } from '../connections/session.ts'
+import {
+  byId,
+  type Clock,
+  type Form,
+  idsOf,
+  joined,
+  ownerOf,
+  type Part,
+  resultOf,
+  select,
+  together,
+} from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
-import { integer, list } from '../literals.ts'
-import { advanceSteps, mayAdvance } from './advance.ts'
+import { instant, integer, list } from '../literals.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
-import { isRenewed } from './record.ts'
+import { isIssuedIn, isRenewed, type SequenceGroupRecordWork as Work } from './record.ts'
 import { inOrder, type ReservationRow, readFree, readTokens, reservationIn } from './reservations.ts'
-import { lockRevisions } from './revisions.ts'
+import { raiseRevisions } from './writeBack.ts'
 
 /** Maximum sequence groups for which one statement each is faster than locking all, then changing all. */
 const NARROW = 8
 
+/** Maximum sequence groups cached as hidden: the answers lack their last number. */
+const MAX_HIDDEN = 10_000
+
+type Readings = readonly (readonly [Work, SequenceGroupReading])[]
+
 /**
- * Locks sequence groups and reads their state. Locks in this order: their sequences, shared, so that the definitions
- * don't change; the rows of gapless sequence groups, as their reservations of past periods may be closed as well; and
- * the rows of the current periods. Rows of one kind are locked in one order.
+ * Locks sequence groups, which are in lock order, and reads their state. Locks in this order: their sequences, shared, so
+ * that the definitions don't change; the rows of gapless sequence groups, as their reservations of past periods may be
+ * closed as well; and the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(members: Members, at: Date, form: FlushForm): Step[] {
-  const { sequenceGroups } = members
-  if (sequenceGroups.length === 0) return []
-  const gapless = sequenceGroups
-    .filter(({ row }) => row.definition.gapless)
-    .toSorted((a, b) => a.row.id - b.row.id)
-  const opened = form.isGalera ? sequenceGroups.filter((member) => !isOpen(member)) : []
-  return [
-    ...together(opened, form).map((some) => ({ statement: noteUse(some), owner: sequenceKeyOf(some) })),
-    ...together(sequenceGroups, form).flatMap(definitionSteps),
-    ...(sequenceGroups.length <= NARROW && sequenceGroups.every((member) => mayAdvance(member, form))
-      ? advanceSteps(sequenceGroups, at, form)
-      : [
-          ...together(gapless, form).flatMap(gaplessSteps),
-          ...together(sequenceGroups, form).flatMap(positionSteps),
-          ...together(sequenceGroups, form).flatMap((some) => lockRevisions(members, some)),
-          ...gapless.flatMap(reservationSteps),
-        ]),
-  ]
+export function lockSequenceGroups(works: readonly Work[], form: Form): Part<Readings> {
+  const opened = form.isGalera ? works.filter((work) => !isOpen(work)) : []
+  const uses = together(opened, form).map((group) => ({ text: noteUse(group), owner: sequenceKeyOf(group) }))
+  const definitions = joined(together(works, form).map(lockDefinitions))
+  const isAdvancing = works.length <= NARROW && works.every((work) => mayAdvance(work, form))
+  const positions = isAdvancing ? advance(works, form) : lockPositions(works, form)
+  const positionsFrom = uses.length + definitions.statements.length
+  return {
+    statements: [...uses, ...definitions.statements, ...positions.statements],
+    read(answers, clock) {
+      const defined = new Map(definitions.read(answers.slice(uses.length, positionsFrom), clock))
+      return positions.read(answers.slice(positionsFrom), clock).flatMap(([work, reading]) => {
+        const definitions = defined.get(work)
+        if (definitions === undefined) return []
+        // The number of its sequence's definitions is part of the revision.
+        if (reading.revision === undefined) return [[work, reading] as const]
+        return [[work, { ...reading, revision: reading.revision + definitions }] as const]
+      })
+    },
+  }
 }
 
 /** The key of their sequence, if there is only one. */
-function sequenceKeyOf(sequenceGroups: readonly SequenceGroupMember[]): string | undefined {
-  const keys = new Set(sequenceGroups.map(({ row }) => row.sequenceKey))
+function sequenceKeyOf(works: readonly Work[]): string | undefined {
+  const keys = new Set(works.map(({ row }) => row.sequenceKey))
   return keys.size === 1 ? [...keys][0] : undefined
 }
 
 /** Whether this process has issued numbers in the current period of a sequence group. */
-function isOpen({ row, run }: SequenceGroupMember): boolean {
-  return row.issuedIn?.periodKey === run.periodKey
+function isOpen({ row, periodKey }: Work): boolean {
+  return row.issuedIn?.periodKey === periodKey
 }
 
 /**
  * On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which
  * numbers are issued; where this process has not used such a row yet, this update makes the two conflict.
  */
-function noteUse(some: readonly SequenceGroupMember[]): string {
+function noteUse(works: readonly Work[]): string {
   return `update sequence force index (primary)
    set uses = uses + 1
- where id in (${sequenceIdsOf(some)})`
+ where id in (${sequenceIdsOf(works)})`
 }
 
 type LockedSequence = SequenceDefinitionRow & Record<'id' | 'version' | 'definitions', number>
 
 /**
- * Locks the sequences, and sets an empty position for each sequence group whose sequence exists; its own row is read
- * later. If the sequence was redefined in the meantime, its new definition is used, unless that needs other rows or
- * statements: so repeated redefinitions can't keep numbers from being issued.
+ * Locks the sequences, and reads how often they were defined, where the sequence groups can be used. If a sequence was
+ * redefined in the meantime, its new definition is used, unless that needs other rows or statements: so repeated
+ * redefinitions can't keep numbers from being issued.
  */
-function definitionSteps(some: readonly SequenceGroupMember[]): Step[] {
-  const statement = `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
+function lockDefinitions(works: readonly Work[]): Part<readonly (readonly [Work, number])[]> {
+  const text = `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
   from sequence s force index (primary)
- where s.id in (${sequenceIdsOf(some)})
+ where s.id in (${sequenceIdsOf(works)})
  order by s.id
   lock in share mode`
-  return select<LockedSequence>(statement, sequenceKeyOf(some), (rows) => {
-    const sequences = new Map(rows.map((row) => [row.id, row]))
-    for (const member of some) {
-      const { run, row } = member
-      const sequence = sequences.get(row.sequenceId)
-      if (!sequence || (sequence.version !== row.version && !isRenewed(row, sequence))) continue
-      member.found = { ...EMPTY_POSITION, revision: run.withRevision ? sequence.definitions : undefined }
-    }
-  })
+  return {
+    statements: [select(text, sequenceKeyOf(works))],
+    read([answer]) {
+      const sequences = byId<LockedSequence>(answer)
+      return works.flatMap((work) => {
+        const { row } = work
+        const sequence = sequences.get(row.sequenceId)
+        const isUsable = sequence && (sequence.version === row.version || isRenewed(row, sequence))
+        return isUsable ? [[work, sequence.definitions] as const] : []
+      })
+    },
+  }
 }
 
-function gaplessSteps(some: readonly SequenceGroupMember[]): Step[] {
-  const statement = `select id
+/** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
+export function mayAdvance({ row, path, periodKey }: Work, { hidden }: Form): boolean {
+  const { definition, id } = row
+  const isKnown = isIssuedIn(row, periodKey, definition)
+  return isKnown && path.kind === 'coalesced' && !definition.gapless && !hidden.has(id)
+}
+
+/** Advances each sequence group with one statement, and raises its revision. */
+function advance(works: readonly Work[], form: Form): Part<Readings> {
+  const { at, hidden } = form
+  const raises = together(works, form).map((group) =>
+    raiseRevisions(group.map(({ row, operations }) => ({ row, raise: operations.length }))),
+  )
+  const wanted = works.filter(({ wantsRevision }) => wantsRevision)
+  const revisions = wanted.length > 0 ? [select(readRevisions(wanted), ownerOf(wanted))] : []
+  const versions = works.map(({ row }) => row.version)
+  return {
+    statements: [
+      ...works.map((work) => ({ text: advanceReturningOld(work, at), owner: work.row.key })),
+      ...raises,
+      ...revisions,
+    ],
+    read(answers) {
+      const raised = byId<RevisionRow>(answers[works.length + raises.length])
+      return works.flatMap((work, index) => {
+        const { row, operations } = work
+        const { affectedRows, insertId } = resultOf(answers[index])
+        // With another version, the definition has changed, so the row was advanced by a wrong amount.
+        if (row.version !== versions[index] || affectedRows === 0) return []
+        if (insertId === 0) {
+          // Cleared when full: its sequence groups are detected again.
+          if (hidden.size >= MAX_HIDDEN) hidden.clear()
+          hidden.add(row.id)
+          return []
+        }
+        const after = raised.get(row.id)
+        const revision = after && Number(after.revision) - operations.length
+        return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
+      })
+    },
+  }
+}
+
+/**
+ * Adds all numbers taken to a row, unless a restart has set its next number, and returns the last number before in the
+ * answer: MySQL Cookbook, "single-row sequence generators". Less work for the server than to lock, read and write it.
+ * (With 20 callers of two sequence groups, a flush took 0.50 ms rather than 0.59 on a machine of two cores.)
+ */
+function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
+  const sum = path.kind === 'coalesced' ? path.sum : 0
+  return `update sequence_value
+   set updated_at = ${instant(at)},
+       value = cast(last_insert_id(value) as signed) + ${integer(sum)}
+ where group_id = ${integer(row.id)} and period_key = ${integer(periodKey)} and identity = ${integer(row.identity)}
+   and value is not null and next_value is null`
+}
+
+/** Locks all rows of sequence groups, and reads them. */
+function lockPositions(works: readonly Work[], form: Form): Part<Readings> {
+  const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
+  const locks = together(gapless, form).map((group) => select(lockGapless(group), ownerOf(group)))
+  const positions = joined(together(works, form).flatMap(lockPeriods))
+  // So that no lock wait comes after COMMIT is sent.
+  const revisions = together(works, form).map((group) =>
+    select(`${readRevisions(group)}\n   for update`, ownerOf(group)),
+  )
+  const reservations = joined(gapless.map(readReservations))
+  const [positionsFrom, revisionsFrom] = [locks.length, locks.length + positions.statements.length]
+  const reservationsFrom = revisionsFrom + revisions.length
+  return {
+    statements: [...locks, ...positions.statements, ...revisions, ...reservations.statements],
+    read(answers, clock) {
+      const locked = new Map(positions.read(answers.slice(positionsFrom, revisionsFrom), clock))
+      const revised = new Map(
+        answers.slice(revisionsFrom, reservationsFrom).flatMap((answer) => [...byId<RevisionRow>(answer)]),
+      )
+      const reserved = new Map(reservations.read(answers.slice(reservationsFrom), clock))
+      return works.flatMap((work) => {
+        const { row, wantsRevision } = work
+        const position = locked.get(work)
+        if (!position) return []
+        const { last, next, generation } = position
+        const revision = wantsRevision ? revisionIn(revised.get(row.id), clock) : undefined
+        return [
+          [work, { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }] as const,
+        ]
+      })
+    },
+  }
+}
+
+function lockGapless(works: readonly Work[]): string {
+  return `select id
   from sequence_group force index (primary)
- where id in (${groupIdsOf(some)})
+ where id in (${idsOf(works)})
  order by id
    for update`
-  return select(statement, ownerOf(some))
 }
 
 type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
-function positionSteps(some: readonly SequenceGroupMember[]): Step[] {
-  const isCreating = some.some((member) => !isOpen(member))
-  const owner = ownerOf(some)
-  return [...groupBy(some, ({ run }) => run.periodKey)].flatMap(([periodKey, same]) => {
+function lockPeriods(works: readonly Work[]): Part<readonly (readonly [Work, PositionRow])[]>[] {
+  const isCreating = works.some((work) => !isOpen(work))
+  const owner = ownerOf(works)
+  return [...groupBy(works, ({ periodKey }) => periodKey)].map(([periodKey, group]) => {
     const create = `insert into sequence_value (group_id, period_key, identity)
 select id, ${integer(periodKey)}, identity
   from sequence_group force index (primary)
- where id in (${groupIdsOf(same)})
+ where id in (${idsOf(group)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
     const lock = `select group_id as id, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
- where group_id in (${groupIdsOf(same)}) and period_key = ${integer(periodKey)}
+ where group_id in (${idsOf(group)}) and period_key = ${integer(periodKey)}
  order by group_id
    for update`
-    const locked = select<PositionRow>(lock, owner, (rows) => {
-      const positions = new Map(rows.map((row) => [row.id, row]))
-      for (const member of same) {
-        const { row, found } = member
-        const { identity, last = null, next = null, generation = 0 } = positions.get(row.id) ?? {}
-        member.found = found && identity === row.identity ? { ...found, last, next, generation } : undefined
-      }
-    })
-    return isCreating ? [{ statement: create, owner }, ...locked] : locked
+    return {
+      statements: [...(isCreating ? [{ text: create, owner }] : []), select(lock, owner)],
+      read(answers) {
+        const rows = byId<PositionRow>(answers.at(-1))
+        return group.flatMap((work) => {
+          const position = rows.get(work.row.id)
+          return position?.identity === work.row.identity ? [[work, position] as const] : []
+        })
+      },
+    }
   })
 }
 
-function reservationSteps(member: SequenceGroupMember): Step[] {
-  const { row, run } = member
+type ReservationReading = Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>
+
+function readReservations(work: Work): Part<readonly (readonly [Work, ReservationReading])[]> {
+  const { row, operations, periodKey } = work
   const { id, definition, key: owner } = row
-  const free =
-    run.reservations > 0 ? readFree({ id, periodKey: run.periodKey, definition }, run.reservations) : []
-  return [
-    ...select<{ now: Date }>('select utc_timestamp(3) as now', owner, ([row]) => {
-      if (member.found && row) member.found.now = row.now.getTime()
-    }),
-    ...free.flatMap((statement) =>
-      select<{ value: number }>(statement, owner, (rows) => {
-        const values = rows.map(({ value }) => value)
-        if (member.found) member.found.free = inOrder([...member.found.free, ...values], definition)
-      }),
-    ),
-    ...(run.tokens.length > 0
-      ? select<ReservationRow>(readTokens(run.tokens), owner, (rows) => {
-          if (member.found) member.found.reservations = rows.map(reservationIn)
-        })
-      : []),
-  ]
+  const count = operations.filter(({ kind }) => kind === 'reserve').length
+  const tokens = operations.flatMap((each) =>
+    each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
+  )
+  const free = count > 0 ? readFree({ id, periodKey, definition }, count) : []
+  return {
+    statements: [
+      select('select utc_timestamp(3) as now', owner),
+      ...free.map((text) => select(text, owner)),
+      ...(tokens.length > 0 ? [select(readTokens(tokens), owner)] : []),
+    ],
+    read([time, ...answers]) {
+      const numbers = answers.slice(0, free.length).flatMap((answer) => rowsOf<{ value: number }>(answer))
+      const reservations = answers.slice(free.length).flatMap((answer) => rowsOf<ReservationRow>(answer))
+      const reading = {
+        now: firstRow<{ now: Date }>(time)?.now.getTime() ?? 0,
+        free: inOrder(
+          numbers.map(({ value }) => value),
+          definition,
+        ),
+        reservations: reservations.map(reservationIn),
+      }
+      return [[work, reading]]
+    },
+  }
 }
 
-function groupIdsOf(some: readonly SequenceGroupMember[]): string {
-  return list(some, ({ row }) => integer(row.id))
+type RevisionRow = Record<'id' | 'is_used', number> & { revision: string | number }
+
+function readRevisions(works: readonly Work[]): string {
+  return `select id, revision, is_used
+  from sequence_group force index (primary)
+ where id in (${idsOf(works)})
+ order by id`
 }
 
-function sequenceIdsOf(some: readonly SequenceGroupMember[]): string {
-  return list([...new Set(some.map(({ row }) => row.sequenceId))], integer)
+function revisionIn(row: RevisionRow | undefined, { first }: Clock): number | undefined {
+  if (!row) return undefined
+  return row.is_used === 1 ? Number(row.revision) : first
+}
+
+function sequenceIdsOf(works: readonly Work[]): string {
+  return list([...new Set(works.map(({ row }) => row.sequenceId))], integer)
 }

@@ -1,3 +1,4 @@
+import type { SequenceGroupWork } from '../../core/groupCommit/batch.ts'
 import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
@@ -16,6 +17,9 @@ export interface SequenceGroupRecord extends SequenceGroupRow {
   /** The period whose row is known to exist and is stored as the latest, and its definition then. */
   issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
+
+/** The operations of a flush on a sequence group of this store. */
+export type SequenceGroupRecordWork = SequenceGroupWork & { readonly row: SequenceGroupRecord }
 
 /** Columns of a sequence group's record. Table aliases: n, s and g. */
 export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
@@ -68,9 +72,7 @@ export function isRenewed(group: SequenceGroupRecord, found: SequenceDefinitionR
   return true
 }
 
-type Member = { run: { periodKey: number }; row: SequenceGroupRecord }
-
 /** Lock order of the rows: by period, then by sequence group. */
-export function inLockOrder(a: Member, b: Member): number {
-  return a.run.periodKey - b.run.periodKey || a.row.id - b.row.id
+export function inLockOrder(a: SequenceGroupRecordWork, b: SequenceGroupRecordWork): number {
+  return a.periodKey - b.periodKey || a.row.id - b.row.id
 }

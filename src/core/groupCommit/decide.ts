@@ -1,0 +1,169 @@
+import { apply, applyAll, RowState } from '../counters/apply.ts'
+import { addInPeriod, totalOf } from '../counters/runningPeriods.ts'
+import { assertInvariant, NthError } from '../errors.ts'
+import { repeated, type StoredResults } from '../idempotency.ts'
+import type { OperationResult } from '../operations.ts'
+import { applyToSequence } from '../sequences/apply.ts'
+import { type NumberState, numberState, type SequenceGroupReading } from '../sequences/state.ts'
+import type { Batch, CounterWork, SequenceGroupWork } from './batch.ts'
+import type { Call } from './call.ts'
+import type { Applied, RowOperation } from './request.ts'
+import type { CounterReading, CounterWrite, Reading, Writes } from './writer.ts'
+
+export type Decision =
+  /** What to write, and the result of each call if that is committed, in the order of the calls. */
+  | { kind: 'decided'; writes: Writes; results: readonly (Applied | NthError)[] }
+  /** Rows that don't exist. */
+  | { kind: 'gone'; keys: readonly string[] }
+  /** Rows that must take the locked path: a coalesced operation was refused, or the sum of a slot's counter is large. */
+  | { kind: 'refused'; keys: readonly string[] }
+
+/** A counter while operations are applied to it. */
+interface OpenCounter {
+  work: CounterWork
+  before: CounterReading
+  state: RowState
+  /** Whether an operation on it was refused, or undone with others of its call. */
+  isRefused: boolean
+}
+
+/** A sequence group while operations are applied to it. */
+interface OpenGroup {
+  work: SequenceGroupWork
+  before: SequenceGroupReading
+  state: NumberState
+}
+
+/** By key. */
+interface OpenRows {
+  counters: Map<string, OpenCounter>
+  sequenceGroups: Map<string, OpenGroup>
+}
+
+/** Applies the operations of a batch, in order of arrival, to what was read. Changes nothing else. */
+export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
+  const rows: OpenRows = { counters: new Map(), sequenceGroups: new Map() }
+  const gone: string[] = []
+  const refused: string[] = []
+  for (const work of batch.counters) {
+    const { key } = work.row
+    const before = reading.counters.get(work)
+    if (!before) gone.push(key)
+    else if (isTight(work, before)) refused.push(key)
+    else rows.counters.set(key, { work, before, state: stateOf(work, before), isRefused: false })
+  }
+  for (const work of batch.sequenceGroups) {
+    const { key } = work.row
+    const before = reading.sequenceGroups.get(work)
+    if (!before) gone.push(key)
+    else rows.sequenceGroups.set(key, { work, before, state: numberState(work, before) })
+  }
+  if (gone.length > 0) return { kind: 'gone', keys: gone }
+  if (refused.length > 0) return { kind: 'refused', keys: refused }
+
+  const stored = new Map<string, StoredResults>()
+  for (const earlier of reading.earlier) if (earlier.ageMs < keyTtlMs) stored.set(earlier.claim.key, earlier)
+  const toStore: StoredResults[] = []
+  const results: (Applied | NthError)[] = []
+  for (const call of batch.calls) {
+    const { claim } = call.request
+    const earlier = claim && stored.get(claim.key)
+    const result = earlier ? repeated(earlier, claim) : applyCall(call, rows, batch.at)
+    results.push(result)
+    if (!claim || earlier || result instanceof NthError) continue
+    const first = { claim, at: batch.at, results: result.results }
+    stored.set(claim.key, first)
+    toStore.push(first)
+  }
+
+  const counters: { work: CounterWork; write: CounterWrite }[] = []
+  for (const { work, before, state, isRefused } of rows.counters.values()) {
+    if (before.isAdded) {
+      if (isRefused) refused.push(work.row.key)
+    } else if (state.isDeleted) counters.push({ work, write: 'deleted' })
+    else if (state.counted > 0 || state.isDefined) counters.push({ work, write: writeOf(state, before) })
+  }
+  const sequenceGroups: { work: SequenceGroupWork; write: NumberState }[] = []
+  for (const { work, before, state } of rows.sequenceGroups.values()) {
+    if (before.isAdvanced) {
+      const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
+      if (state.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
+    } else if (state.isMoved || state.closed.size > 0) sequenceGroups.push({ work, write: state })
+  }
+  if (refused.length > 0) return { kind: 'refused', keys: refused }
+  const toRelease = batch.claims.filter(({ key }) => !stored.has(key))
+  return { kind: 'decided', writes: { counters, sequenceGroups, toStore, toRelease }, results }
+}
+
+/** Applies the operations of a call: all or none. */
+function applyCall({ request, operations }: Call, rows: OpenRows, at: Date): Applied | NthError {
+  if (request.mode === 'one') {
+    const [operation] = operations
+    assertInvariant(operation !== undefined, 'a call has an operation')
+    const result = applyOne(operation, rows, at)
+    return result instanceof NthError ? result : { results: [result], at, isReplayed: false }
+  }
+  const changes = operations.flatMap((each) =>
+    each.kind === 'counter' ? [{ counter: counterOf(each, rows), operation: each.operation }] : [],
+  )
+  const results = applyAll(
+    changes.map(({ counter, operation }) => ({ row: counter.state, operation })),
+    at,
+  )
+  if (!(results instanceof NthError)) return { results, at, isReplayed: false }
+  for (const { counter } of changes) counter.isRefused = true
+  return results
+}
+
+function applyOne(each: RowOperation, rows: OpenRows, at: Date): OperationResult | NthError {
+  if (each.kind === 'counter') {
+    const counter = counterOf(each, rows)
+    const result = apply(counter.state, each.operation, at)
+    if (result instanceof NthError) counter.isRefused = true
+    return result
+  }
+  const group = rows.sequenceGroups.get(each.row.key)
+  assertInvariant(group !== undefined, 'the sequence group of each operation was read')
+  return applyToSequence(group.state, each.operation, at)
+}
+
+function counterOf({ row }: RowOperation, { counters }: OpenRows): OpenCounter {
+  const counter = counters.get(row.key)
+  assertInvariant(counter !== undefined, 'the counter of each operation was read')
+  return counter
+}
+
+function stateOf({ row }: CounterWork, { value, revision, periods }: CounterReading): RowState {
+  const state = new RowState(row.definition)
+  state.value = value
+  state.revision = revision
+  if (periods) state.periodTotals = periods.map((each) => ({ period: each.period, value: totalOf(each) }))
+  return state
+}
+
+/** What to write of a counter that was only locked. */
+function writeOf(state: RowState, { value: previousValue, periods = [], now }: CounterReading): CounterWrite {
+  const { value, counted, added, raised, isDefined, definition } = state
+  const additions = added === 0n ? [] : periods.map((each) => addInPeriod(each, added, now))
+  return {
+    previousValue,
+    value,
+    isCounted: counted > 0,
+    raised,
+    columns: additions.flatMap(({ column = [] }) => column),
+    history: additions.flatMap(({ history }) => history),
+    definition: isDefined ? definition : undefined,
+  }
+}
+
+/**
+ * Up to this sum, one slot can be changed without a lock on all: 1 024 others, each with small additions at the same
+ * time, can't make the sum leave the safe range.
+ */
+const ROOMY_SUM = 2 ** 52
+
+/** Whether the change of one slot may have to be refused because of the others. */
+function isTight({ row, path }: CounterWork, { value, periods = [] }: CounterReading): boolean {
+  if (row.definition.slots === 1 || path.kind === 'coalesced' || path.slot === 'all') return false
+  return Math.abs(value) > ROOMY_SUM || periods.some((each) => Math.abs(totalOf(each)) > ROOMY_SUM)
+}
