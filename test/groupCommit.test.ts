@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { type CounterWork, isCoalesced } from '../src/core/groupCommit/batch.ts'
+import { Call } from '../src/core/groupCommit/call.ts'
 import type { Outcome, Writer } from '../src/core/groupCommit/writer.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
@@ -103,15 +104,45 @@ it('does not send again what may be committed, when a writer fails in a way that
   expect([flushes, faults]).toEqual([1, [broken]])
 })
 
+it('reports a COMMIT that is not sent as soon as all callers were seen waiting, and says that it may have counted', async () => {
+  const faults: unknown[] = []
+  const writer = writerWith(async () => ({ kind: 'committed' }), { isCommitSent: false })
+  const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
+    onFault: (fault) => faults.push(fault),
+  })
+  await expect(incrementBy({ namespace: 'n', name: 'c' }, 1)).rejects.toMatchObject({
+    code: 'OUTCOME_UNKNOWN',
+    cause: { message: expect.stringContaining('COMMIT is sent as soon as all callers were seen waiting') },
+  })
+  expect(faults).toHaveLength(1)
+})
+
+it('never commits a call that was answered, or that is in no flush', () => {
+  const openCall = () => new Call({ operations: [], mode: 'one' }, 0, Infinity, () => undefined)
+  const answered = openCall()
+  answered.waitIn(new Set())
+  answered.flush()
+  answered.answer.catch(() => undefined)
+  answered.settle(new Error('late'))
+  expect(() => answered.commit()).toThrow('not answered')
+  const waiting = openCall()
+  expect(() => waiting.flush()).toThrow('has waited')
+  waiting.waitIn(new Set())
+  expect(() => waiting.commit()).toThrow('in a flush')
+})
+
 /** A writer whose counters have the value 0, with what its COMMIT answers. */
-function writerWith(commit: (counters: readonly CounterWork[]) => Promise<Outcome>): Writer {
+function writerWith(
+  commit: (counters: readonly CounterWork[]) => Promise<Outcome>,
+  { isCommitSent = true } = {},
+): Writer {
   return {
     async begin({ counters }) {
       const reading = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
       return {
         kind: 'transaction',
         fitsOneTrip: false,
-        isCommitSent: true,
+        isCommitSent,
         read: async () => ({
           kind: 'read',
           counters: new Map(counters.map((work) => [work, reading])),

@@ -57,15 +57,20 @@ export async function send<Lists extends readonly (readonly Statement[])[]>(
   statements: readonly Statement[],
   lists: readonly [...Lists],
 ): Promise<{ [Index in keyof Lists]: Answer[] }> {
-  const answers = await session.send(statements.map(({ text }) => text))
+  const texts: string[] = []
+  for (const { text } of statements) texts.push(text)
+  const answers = await session.send(texts)
+  const byList: Answer[][] = []
   let next = 0
-  const byList = lists.map((list) =>
-    list.map(({ isSelect }) => {
-      const answer = answers[next] ?? []
+  for (const list of lists) {
+    const answersToList: Answer[] = []
+    for (const { isSelect } of list) {
+      const answer = answers[next]
+      if (answer) answersToList.push(answer)
       next += isSelect ? 2 : 1
-      return answer
-    }),
-  )
+    }
+    byList.push(answersToList)
+  }
   // One for each list.
   return byList as { [Index in keyof Lists]: Answer[] }
 }

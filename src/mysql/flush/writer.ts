@@ -312,7 +312,8 @@ class FlushTransaction implements Transaction {
     }
     try {
       this.#state.onChanged(rows)
-      if (kind === 'committed' && this.#writes) noteIssued(this.#writes.sequenceGroups)
+      const { sequenceGroups = [] } = this.#writes ?? {}
+      if (kind === 'committed' && sequenceGroups.length > 0) noteIssued(sequenceGroups)
     } catch (error) {
       // Committed results are returned whatever happens here.
       this.#state.onFault(error)
