@@ -141,13 +141,13 @@ export function batchOf(
   at: Date,
   options: BatchOptions,
 ): Batch {
-  const counters = new Map<string, Draft<CounterRow, CounterOperation>>()
-  const sequenceGroups = new Map<string, Draft<SequenceGroupRow, SequenceOperation>>()
-  const claims: Claim[] = []
+  const counters = new Map<string, Touched<CounterRow, CounterOperation>>()
+  const sequenceGroups = new Map<string, Touched<SequenceGroupRow, SequenceOperation>>()
+  const claims = new Map<string, Claim>()
   const carts: Call[] = []
   for (const call of calls) {
     const { request, operations } = call
-    if (request.claim) claims.push(request.claim)
+    if (request.claim) claims.set(request.claim.key, request.claim)
     if (request.mode === 'all') carts.push(call)
     for (const each of operations) {
       if (each.kind === 'counter') include(counters, each.row, each.operation, request)
@@ -155,21 +155,21 @@ export function batchOf(
     }
   }
   const counterWork: CounterWork[] = []
-  for (const draft of counters.values()) counterWork.push(workOnCounter(draft, precautions, at, options))
+  for (const touched of counters.values()) counterWork.push(workOnCounter(touched, precautions, at, options))
   const sequenceGroupWork: SequenceGroupWork[] = []
-  for (const draft of sequenceGroups.values()) sequenceGroupWork.push(workOnGroup(draft, precautions, at))
+  for (const touched of sequenceGroups.values()) sequenceGroupWork.push(workOnGroup(touched, precautions, at))
   return {
     calls,
     counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
     sequenceGroups: sequenceGroupWork,
-    claims: claims.length < 2 ? claims : [...new Map(claims.map((claim) => [claim.key, claim])).values()],
+    claims: [...claims.values()],
     at,
     precautions,
   }
 }
 
-/** The operations on a row, and what is known of their calls. */
-interface Draft<Row, Operation> {
+/** A row with its operations, and what their requests ask for. */
+interface Touched<Row, Operation> {
   row: Row
   operations: Operation[]
   hasClaim: boolean
@@ -178,53 +178,47 @@ interface Draft<Row, Operation> {
 }
 
 function include<Row extends { key: string }, Operation>(
-  drafts: Map<string, Draft<Row, Operation>>,
+  rows: Map<string, Touched<Row, Operation>>,
   row: Row,
   operation: Operation,
-  { claim, withRevision = false, wantsPeriodValues = false }: Request,
+  { claim, withRevision, wantsPeriodValues }: Request,
 ): void {
-  const draft = drafts.get(row.key)
-  if (!draft) {
-    const hasClaim = claim !== undefined
-    const operations = [operation]
-    drafts.set(row.key, { row, operations, hasClaim, wantsRevision: withRevision, wantsPeriodValues })
-    return
+  let touched = rows.get(row.key)
+  if (!touched) {
+    touched = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    rows.set(row.key, touched)
   }
-  draft.operations.push(operation)
-  if (claim) draft.hasClaim = true
-  if (withRevision) draft.wantsRevision = true
-  if (wantsPeriodValues) draft.wantsPeriodValues = true
+  touched.operations.push(operation)
+  if (claim) touched.hasClaim = true
+  if (withRevision) touched.wantsRevision = true
+  if (wantsPeriodValues) touched.wantsPeriodValues = true
 }
 
 function workOnCounter(
-  draft: Draft<CounterRow, CounterOperation>,
+  { row, operations, hasClaim, wantsRevision, wantsPeriodValues }: Touched<CounterRow, CounterOperation>,
   precautions: Precautions,
   at: Date,
   { runningPeriods, random }: BatchOptions,
 ): CounterWork {
-  const { row, operations, wantsRevision, wantsPeriodValues } = draft
   const { slots, bounds } = row.definition
-  const running = runningPeriods(row.definition, at.getTime())
   let sum = 0
   let raise = 0
   let volume = 0
   for (const operation of operations) {
-    if (operation.kind !== 'add') volume = Number.POSITIVE_INFINITY
-    else {
-      sum += operation.delta
-      volume += Math.abs(operation.delta)
-      if (operation.delta !== 0) raise += 1
-    }
+    const delta = operation.kind === 'add' ? operation.delta : Number.POSITIVE_INFINITY
+    sum += delta
+    volume += Math.abs(delta)
+    if (delta !== 0) raise += 1
   }
   // The locked path also reads the totals, which a large addition may overflow.
   const isSmall = volume <= SMALL_SUM
   const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
-  let path: CounterPath
-  if (slots > 1) {
-    // One slot alone doesn't show whether the sum has room for more.
+  let path: CounterPath = LOCKED
+  // One slot alone doesn't show whether the sum has room for more.
+  if (slots > 1)
     path = { kind: 'locked', slot: isSmall && !mayRefuse ? slotOf(row, precautions, random) : 'all' }
-  } else if (!isSmall || mayRefuse || draft.hasClaim) path = LOCKED
-  else path = { kind: 'coalesced', sum, raise }
+  else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
+  const running = runningPeriods(row.definition, at.getTime())
   return { row, operations, path, wantsRevision, running, wantsPeriodValues }
 }
 
@@ -243,13 +237,12 @@ function slotOf({ key, definition }: CounterRow, { slots }: Precautions, random:
 }
 
 function workOnGroup(
-  draft: Draft<SequenceGroupRow, SequenceOperation>,
+  { row, operations, hasClaim, wantsRevision }: Touched<SequenceGroupRow, SequenceOperation>,
   precautions: Precautions,
   at: Date,
 ): SequenceGroupWork {
-  const { row, operations, wantsRevision } = draft
   const { restartEvery, timeZone, step } = row.definition
-  let sum = draft.hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
+  let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
   for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
   const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
   return { row, operations, path, wantsRevision, periodKey: periodKeyOf(restartEvery, timeZone, at) }

@@ -4,7 +4,7 @@ import { assertInvariant, NthError } from '../errors.ts'
 import { repeated, type StoredResults } from '../idempotency.ts'
 import type { OperationResult } from '../operations.ts'
 import { applyToSequence } from '../sequences/apply.ts'
-import { type NumberState, numberState, type SequenceGroupReading } from '../sequences/state.ts'
+import { type NumberState, numberState } from '../sequences/state.ts'
 import type { Batch, CounterWork, SequenceGroupWork } from './batch.ts'
 import type { Call } from './call.ts'
 import type { Applied, RowOperation } from './request.ts'
@@ -18,31 +18,17 @@ export type Decision =
   /** Rows that must take the locked path: a coalesced operation was refused, or the sum of a slot's counter is large. */
   | { kind: 'refused'; keys: readonly string[] }
 
-/** A counter while operations are applied to it. */
-interface OpenCounter {
-  work: CounterWork
-  before: CounterReading
-  state: RowState
-  /** Whether an operation on it was refused, or undone with others of its call. */
-  isRefused: boolean
-}
-
-/** A sequence group while operations are applied to it. */
-interface OpenGroup {
-  work: SequenceGroupWork
-  before: SequenceGroupReading
-  state: NumberState
-}
-
-/** By key. */
-interface OpenRows {
-  counters: Map<string, OpenCounter>
-  sequenceGroups: Map<string, OpenGroup>
+/** The rows while operations are applied to them, by key. */
+interface States {
+  counters: Map<string, RowState>
+  sequenceGroups: Map<string, NumberState>
+  /** Keys of counters with an operation that was refused, or undone with others of its call. */
+  refused: Set<string>
 }
 
 /** Applies the operations of a batch, in order of arrival, to what was read. Changes nothing else. */
 export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decision {
-  const rows: OpenRows = { counters: new Map(), sequenceGroups: new Map() }
+  const states: States = { counters: new Map(), sequenceGroups: new Map(), refused: new Set() }
   const gone: string[] = []
   const refused: string[] = []
   for (const work of batch.counters) {
@@ -50,13 +36,12 @@ export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decisi
     const before = reading.counters.get(work)
     if (!before) gone.push(key)
     else if (isTight(work, before)) refused.push(key)
-    else rows.counters.set(key, { work, before, state: stateOf(work, before), isRefused: false })
+    else states.counters.set(key, stateOf(work, before))
   }
   for (const work of batch.sequenceGroups) {
-    const { key } = work.row
     const before = reading.sequenceGroups.get(work)
-    if (!before) gone.push(key)
-    else rows.sequenceGroups.set(key, { work, before, state: numberState(work, before) })
+    if (before) states.sequenceGroups.set(work.row.key, numberState(work, before))
+    else gone.push(work.row.key)
   }
   if (gone.length > 0) return { kind: 'gone', keys: gone }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
@@ -68,7 +53,7 @@ export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decisi
   for (const call of batch.calls) {
     const { claim } = call.request
     const earlier = claim && stored.get(claim.key)
-    const result = earlier ? repeated(earlier, claim) : applyCall(call, rows, batch.at)
+    const result = earlier ? repeated(earlier, claim) : applyCall(call, states, batch.at)
     results.push(result)
     if (!claim || earlier || result instanceof NthError) continue
     const first = { claim, at: batch.at, results: result.results }
@@ -77,18 +62,22 @@ export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decisi
   }
 
   const counters: { work: CounterWork; write: CounterWrite }[] = []
-  for (const { work, before, state, isRefused } of rows.counters.values()) {
+  for (const [work, before] of reading.counters) {
+    const { key } = work.row
+    const state = stateIn(states.counters, key)
     if (before.isAdded) {
-      if (isRefused) refused.push(work.row.key)
+      if (states.refused.has(key)) refused.push(key)
     } else if (state.isDeleted) counters.push({ work, write: 'deleted' })
     else if (state.counted > 0 || state.isDefined) counters.push({ work, write: writeOf(state, before) })
   }
   const sequenceGroups: { work: SequenceGroupWork; write: NumberState }[] = []
-  for (const { work, before, state } of rows.sequenceGroups.values()) {
+  for (const [work, before] of reading.sequenceGroups) {
+    const state = stateIn(states.sequenceGroups, work.row.key)
+    const { last, isMoved, closed } = state
     if (before.isAdvanced) {
       const sum = work.path.kind === 'coalesced' ? work.path.sum : Number.NaN
-      if (state.last !== (before.last ?? 0) + sum) refused.push(work.row.key)
-    } else if (state.isMoved || state.closed.size > 0) sequenceGroups.push({ work, write: state })
+      if (last !== (before.last ?? 0) + sum) refused.push(work.row.key)
+    } else if (isMoved || closed.size > 0) sequenceGroups.push({ work, write: state })
   }
   if (refused.length > 0) return { kind: 'refused', keys: refused }
   const toRelease = batch.claims.filter(({ key }) => !stored.has(key))
@@ -96,41 +85,37 @@ export function decide(batch: Batch, reading: Reading, keyTtlMs: number): Decisi
 }
 
 /** Applies the operations of a call: all or none. */
-function applyCall({ request, operations }: Call, rows: OpenRows, at: Date): Applied | NthError {
+function applyCall({ request, operations }: Call, states: States, at: Date): Applied | NthError {
   if (request.mode === 'one') {
     const [operation] = operations
     assertInvariant(operation !== undefined, 'a call has an operation')
-    const result = applyOne(operation, rows, at)
+    const result = applyOne(operation, states, at)
     return result instanceof NthError ? result : { results: [result], at, isReplayed: false }
   }
-  const changes = operations.flatMap((each) =>
-    each.kind === 'counter' ? [{ counter: counterOf(each, rows), operation: each.operation }] : [],
+  const changes = operations.flatMap(({ kind, row, operation }) =>
+    kind === 'counter' ? [{ row: stateIn(states.counters, row.key), operation }] : [],
   )
-  const results = applyAll(
-    changes.map(({ counter, operation }) => ({ row: counter.state, operation })),
-    at,
-  )
+  const results = applyAll(changes, at)
   if (!(results instanceof NthError)) return { results, at, isReplayed: false }
-  for (const { counter } of changes) counter.isRefused = true
+  for (const { row } of operations) states.refused.add(row.key)
   return results
 }
 
-function applyOne(each: RowOperation, rows: OpenRows, at: Date): OperationResult | NthError {
-  if (each.kind === 'counter') {
-    const counter = counterOf(each, rows)
-    const result = apply(counter.state, each.operation, at)
-    if (result instanceof NthError) counter.isRefused = true
-    return result
-  }
-  const group = rows.sequenceGroups.get(each.row.key)
-  assertInvariant(group !== undefined, 'the sequence group of each operation was read')
-  return applyToSequence(group.state, each.operation, at)
+function applyOne(
+  { kind, row, operation }: RowOperation,
+  states: States,
+  at: Date,
+): OperationResult | NthError {
+  if (kind === 'sequenceGroup') return applyToSequence(stateIn(states.sequenceGroups, row.key), operation, at)
+  const result = apply(stateIn(states.counters, row.key), operation, at)
+  if (result instanceof NthError) states.refused.add(row.key)
+  return result
 }
 
-function counterOf({ row }: RowOperation, { counters }: OpenRows): OpenCounter {
-  const counter = counters.get(row.key)
-  assertInvariant(counter !== undefined, 'the counter of each operation was read')
-  return counter
+function stateIn<State>(states: ReadonlyMap<string, State>, key: string): State {
+  const state = states.get(key)
+  assertInvariant(state !== undefined, 'the row of each operation was read')
+  return state
 }
 
 function stateOf({ row }: CounterWork, { value, revision, periods }: CounterReading): RowState {

@@ -13,7 +13,7 @@ import {
   type Precautions,
 } from './batch.ts'
 import { type Call, doubtful, type PendingCalls } from './call.ts'
-import { decide } from './decide.ts'
+import { type Decision, decide } from './decide.ts'
 import type { Applied, NamedOperation } from './request.ts'
 import type { Outcome, Transaction, Writer } from './writer.ts'
 
@@ -145,11 +145,10 @@ async function attempt(
   }
   const transaction = await writer.begin(batch)
   if (transaction.kind !== 'transaction') return transaction
-  if (precautions.mayCommitAtOnce && transaction.fitsOneTrip)
-    return attemptInOneTrip(transaction, batch, context)
+  if (transaction.fitsOneTrip) return attemptInOneTrip(transaction, batch, context)
   const reading = await transaction.read()
   if (reading.kind !== 'read') return reading
-  let decision: ReturnType<typeof decide>
+  let decision: Decision
   try {
     decision = decide(batch, reading, keyTtlMs)
     if (decision.kind === 'decided') transaction.write(decision.writes)
@@ -157,16 +156,12 @@ async function attempt(
     await transaction.rollBack()
     return { kind: 'broken', cause }
   }
-  if (decision.kind !== 'decided') {
+  if (decision.kind !== 'decided' || !mayCommit(calls, pending)) {
     await transaction.rollBack()
-    return decision
-  }
-  if (!mayCommit(calls, pending)) {
-    await transaction.rollBack()
-    return { kind: 'expired' }
+    return decision.kind === 'decided' ? { kind: 'expired' } : decision
   }
   const committing = transaction.commit()
-  assertInvariant(transaction.isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
+  assertInvariant(transaction.isCommitSent, COMMITS_AT_ONCE)
   const outcome = await committing
   if (outcome.kind === 'committed') return { kind: 'committed', results: decision.results }
   if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
@@ -179,9 +174,12 @@ async function attemptInOneTrip(
   batch: Batch,
   { pending, keyTtlMs }: FlushContext,
 ): Promise<AttemptOutcome> {
-  if (!mayCommit(batch.calls, pending)) return { kind: 'expired' }
+  if (!mayCommit(batch.calls, pending)) {
+    await transaction.rollBack()
+    return { kind: 'expired' }
+  }
   const committing = transaction.commitAtOnce()
-  assertInvariant(transaction.isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
+  assertInvariant(transaction.isCommitSent, COMMITS_AT_ONCE)
   const outcome = await committing
   if (outcome.kind === 'committed') {
     const decision = decide(batch, outcome.reading, keyTtlMs)
@@ -191,6 +189,8 @@ async function attemptInOneTrip(
   if (outcome.kind !== 'unknown') for (const call of batch.calls) call.rollBack()
   return outcome
 }
+
+const COMMITS_AT_ONCE = 'COMMIT is sent as soon as all callers were seen waiting'
 
 /** The last look: whether all callers still wait. If so, their calls are committing from now on. */
 function mayCommit(calls: readonly Call[], pending: PendingCalls): boolean {

@@ -17,7 +17,7 @@ export interface Writer {
  */
 export interface Transaction {
   readonly kind: 'transaction'
-  /** Whether nothing has to be decided before COMMIT, and the database is far away. */
+  /** Whether it may commit at once: nothing has to be decided before, and the database is far away. */
   readonly fitsOneTrip: boolean
   /** Whether COMMIT was sent, or its text found too large. Then the outcome is that of `commit`. */
   readonly isCommitSent: boolean

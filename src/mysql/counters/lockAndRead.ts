@@ -78,6 +78,7 @@ function lockAndAdd(works: readonly CounterRecordWork[], { at }: Form): Part<rea
         const { periods = [] } = reading
         const isUnclear = !(isCoalesced(work) ? areRoomy(periods) : areRunning(periods))
         const isAdded = isCoalesced(work) && !isUnclear
+        if (isUnclear) return { work, isAdded, isUnclear, reading: undefined }
         return { work, isAdded, isUnclear, reading: isAdded ? added(reading.value) : reading }
       })
     },

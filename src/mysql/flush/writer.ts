@@ -198,7 +198,6 @@ class FlushTransaction implements Transaction {
       const again = readAgain(unclear, form)
       const [time, read] = await this.#send([[READ_CLOCK], again.statements])
       this.#clock = { ...clockIn(time[0]), first: clock.first ?? clockIn(time[0]).first }
-      for (const { work } of unclear) readings.delete(work)
       for (const [work, reading] of again.read(read, this.#clock)) {
         readings.set(work, reading)
         // A trigger hid the value: 0 gives the same answer.
@@ -274,8 +273,9 @@ class FlushTransaction implements Transaction {
     const prepared = this.#prepared
     let kept: string | undefined
     try {
+      const sending = this.#send([prepared, end(this.#fenced)])
       this.#isCommitSent = true
-      const [written] = await this.#send([prepared, end(this.#fenced)])
+      const [written] = await sending
       kept = keptIn(written.at(-1))
     } catch (error) {
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
