@@ -1,13 +1,11 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
-import ValidationPlugin from '@pothos/plugin-validation'
 import type { Caller } from '../core/access/caller.ts'
 import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import type { Topic, Watched } from '../core/live/topics.ts'
 import type { Nth } from '../core/nth.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
-import { inputError } from './arguments/inputError.ts'
 import { fieldsBelow } from './selections.ts'
 import { spend } from './valueBudget.ts'
 
@@ -41,7 +39,7 @@ export const builder = new SchemaBuilder<{
     DateTime: { Input: Date; Output: Date | number }
   }
 }>({
-  plugins: [RelayPlugin, ValidationPlugin],
+  plugins: [RelayPlugin],
   defaultFieldNullability: false,
   relay: {
     encodeGlobalID: (typename, id) => encodeId(typename, String(id)),
@@ -51,7 +49,7 @@ export const builder = new SchemaBuilder<{
     idFieldOptions: { description: 'Opaque and stable: one name has one ID, also after deletion and reuse.' },
     nodeQueryOptions: {
       description: 'Returns an object by its ID; null if it does not exist.',
-      args: { id: { description: 'An ID that the API returned.', validate: checks.id } },
+      args: { id: { description: 'An ID that the API returned.', extensions: { check: checks.id } } },
     },
     nodesQueryOptions: {
       nullable: { list: true, items: true },
@@ -65,8 +63,7 @@ export const builder = new SchemaBuilder<{
       args: {
         ids: {
           description: 'IDs that the API returned.',
-          extensions: { maxItems: checks.MAX_ITEMS },
-          validate: checks.ids,
+          extensions: { maxItems: checks.MAX_ITEMS, check: checks.ids },
         },
       },
     },
@@ -85,16 +82,15 @@ export const builder = new SchemaBuilder<{
     cursorFieldOptions: { description: 'Position of this item, for `after` and `before`.' },
     firstArgOptions: {
       description: 'Number of items from the start, 0 to 500. Default: 50. Not with `last`.',
-      validate: checks.pageSize,
+      extensions: { check: checks.pageSize },
     },
     lastArgOptions: {
       description: 'Number of items from the end, 0 to 500. Not with `first`.',
-      validate: checks.pageSize,
+      extensions: { check: checks.pageSize },
     },
     afterArgOptions: { description: 'Only items after this cursor.' },
     beforeArgOptions: { description: 'Only items before this cursor.' },
   },
-  validation: { validationError: inputError },
 })
 
 builder.queryType({

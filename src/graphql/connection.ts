@@ -16,7 +16,7 @@ const STATEMENT_COST = 50
 export const prefix = textArgument('Only names that start with this.')
 
 /** Options of the lists ordered by name. */
-export const listedByName = { nullable: true, args: { prefix }, validate: checks.page } as const
+export const listedByName = { nullable: true, args: { prefix }, extensions: { check: checks.page } } as const
 
 /** Returns a page of a list ordered by name. */
 export function pageByName<Item extends { name: string }>(

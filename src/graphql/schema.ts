@@ -2,6 +2,7 @@ import { type GraphQLSchema, getNullableType } from 'graphql'
 import { hasRoom, untilRoom } from '../core/eventLoop/ticks.ts'
 import { enforceAccess } from './access/enforce.ts'
 import './access/apiKey.ts'
+import { checkArguments } from './arguments/checkArguments.ts'
 import { builder } from './builder.ts'
 import { locateErrors } from './fieldError.ts'
 import './leafTypes.ts'
@@ -20,6 +21,8 @@ export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
 /** Fields of an operation, with the items in their lists, that are started at once, so that their reads share a statement. */
 const AT_ONCE = 200
 
+// What is wrapped first is called last: a field that is refused checks no arguments.
+checkArguments(schema)
 enforceAccess(schema)
 for (const root of [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]) {
   for (const field of Object.values(root?.getFields() ?? {})) {

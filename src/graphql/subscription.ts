@@ -35,8 +35,7 @@ builder.subscriptionFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
-        extensions: { maxItems: checks.MAX_ITEMS },
-        validate: checks.names,
+        extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
       }),
       namespace: countersNamespace,
     },
@@ -62,8 +61,7 @@ builder.subscriptionFields((t) => ({
       ids: t.arg.idList({
         required: true,
         description: 'IDs that the API returned.',
-        extensions: { maxItems: checks.MAX_ITEMS },
-        validate: checks.topicIds,
+        extensions: { maxItems: checks.MAX_ITEMS, check: checks.topicIds },
       }),
     },
     subscribe,

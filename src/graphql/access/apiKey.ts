@@ -86,7 +86,7 @@ builder.queryFields((t) => ({
       type: ApiKeyRef,
       nullable: true,
       description: 'All API keys, in the order of their creation.',
-      validate: checks.page,
+      extensions: { check: checks.page },
       resolve: (_, args, context, info) =>
         connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
     },
@@ -103,29 +103,27 @@ builder.mutationFields((t) => ({
       label: t.arg.string({
         required: true,
         description: 'What it is for, 1 to 191 characters.',
-        validate: checks.name,
+        extensions: { check: checks.name },
       }),
       grants: t.arg({
         type: [GrantInput],
         required: true,
         description: 'What it allows: 1 to 100 grants.',
-        extensions: { maxItems: MAX_GRANTS },
-        validate: checks.grants,
+        extensions: { maxItems: MAX_GRANTS, check: checks.grants },
       }),
       origins: t.arg.stringList({
         description:
           'Origins of the pages that may use it, such as https://shop.example, 1 to 100; ["*"]: any. Default: null, a server\'s key.',
-        extensions: { maxItems: checks.MAX_ORIGINS },
-        validate: checks.origins,
+        extensions: { maxItems: checks.MAX_ORIGINS, check: checks.origins },
       }),
       perMinute: t.arg.int({
         description: "Maximum changes a minute from one client address. Default: the server's.",
-        validate: checks.perMinute,
+        extensions: { check: checks.perMinute },
       }),
       expiresAt: t.arg({
         type: 'DateTime',
         description: 'When it becomes invalid. Default: never.',
-        validate: checks.future,
+        extensions: { check: checks.future },
       }),
     },
     resolve: (_, { label, grants, origins, perMinute, expiresAt }, { nth }) =>
@@ -140,7 +138,9 @@ builder.mutationFields((t) => ({
   revokeApiKey: t.field({
     type: ApiKeyRef,
     description: 'Revokes an API key, on all servers within two seconds; a repeat returns the same result.',
-    args: { id: t.arg.id({ required: true, description: 'ID of the key.', validate: checks.apiKeyId }) },
+    args: {
+      id: t.arg.id({ required: true, description: 'ID of the key.', extensions: { check: checks.apiKeyId } }),
+    },
     resolve: (_, { id }, { nth }) => nth.apiKeys.revoke(Number(decodeId(id).id)),
   }),
 }))

@@ -44,7 +44,7 @@ function whole(resolve: Resolver, { check }: Rule): Resolver {
 /** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
 function elementwise(
   resolve: Resolver,
-  { argument, check, validate }: NonNullable<Rule['elements']>,
+  { argument, check, faultOf }: NonNullable<Rule['elements']>,
 ): Resolver {
   return async (parent, args, context, info) => {
     const { caller } = context
@@ -53,7 +53,7 @@ function elementwise(
     // The schema requires a list of texts.
     const elements = (args as Arguments)[argument] as string[]
     // The resolver rejects it, before it does anything.
-    if ('issues' in validate['~standard'].validate(elements)) return resolve(parent, args, context, info)
+    if (faultOf(elements)) return resolve(parent, args, context, info)
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
     const visible = elements.filter((_, index) => verdicts[index] === undefined)
     spendValues(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)

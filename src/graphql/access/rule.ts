@@ -15,7 +15,7 @@ export interface Rule {
   elements?: {
     argument: string
     /** The check of the argument, which its resolver makes as well. */
-    validate: typeof checks.names | typeof checks.ids
+    faultOf: typeof checks.names | typeof checks.ids
     check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
   }
 }

@@ -35,18 +35,18 @@ export function readOfCounters(): Rule {
     check: () => undefined,
     elements: {
       argument: 'names',
-      validate: checks.names,
+      faultOf: checks.names,
       check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
     },
   }
 }
 
-export function readOfNodes(validate: typeof checks.ids): Rule {
+export function readOfNodes(faultOf: typeof checks.ids): Rule {
   return {
     scope: 'READ',
     covers: 'the names in each id',
     check: () => undefined,
-    elements: { argument: 'ids', validate, check: (context, _, id) => checkId(context, id) },
+    elements: { argument: 'ids', faultOf, check: (context, _, id) => checkId(context, id) },
   }
 }
 

@@ -2,7 +2,7 @@ import type { GraphQLResolveInfo } from 'graphql'
 import { claimOf, keyFault } from '../../core/idempotency.ts'
 import { builder, type Context } from '../builder.ts'
 import { createMeasure, sumBelow } from '../selections.ts'
-import { inputError } from './inputError.ts'
+import { inputError } from './checkArguments.ts'
 
 /** Argument of every mutation that takes a key. */
 export const { idempotencyKey } = builder.args((t) => ({
@@ -40,7 +40,7 @@ export function claimFor(args: KeyedArguments, context: Context, info: GraphQLRe
   const key = args.idempotencyKey ?? context.idempotencyKey
   if (key === undefined) return undefined
   const fault = keyFault(key)
-  if (fault) throw inputError({ issues: [{ ...fault, path: ['idempotencyKey'] }] })
+  if (fault) throw inputError({ ...fault, path: ['idempotencyKey'] })
   const asked = [info.fieldName, nonDefaultArguments(args, info)]
   return claimOf(args.namespace, key, asked, context.caller.identity)
 }

@@ -20,7 +20,7 @@ export function keyArguments(type: 'counter' | 'sequence') {
   }
 }
 
-function createArgument(description: string, validate: typeof checks.name, other?: { defaultValue: string }) {
-  const options = { required: true, description, validate, ...other } as const
+function createArgument(description: string, check: typeof checks.name, other?: { defaultValue: string }) {
+  const options = { required: true, description, extensions: { check }, ...other } as const
   return builder.args((t) => ({ text: t.string(options) })).text
 }

@@ -74,7 +74,7 @@ builder.node(Counter, {
         period,
         last: t.arg.int({
           description: 'Number of periods, 0 to 5 000. Default: 30. Not with `from`.',
-          validate: checks.bucketCount,
+          extensions: { check: checks.bucketCount },
         }),
         from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
         to: t.arg({
@@ -82,7 +82,7 @@ builder.node(Counter, {
           description: 'The last period starts before this instant. Default: the current period is the last.',
         }),
       },
-      validate: checks.historyRange,
+      extensions: { check: checks.historyRange },
       resolve: async (counter, { period, last, from, to }, context, info) => {
         const counterRetention = await counterRetentionOf(counter, context.nth)
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
@@ -156,8 +156,7 @@ builder.queryFields((t) => ({
       names: t.arg.stringList({
         required: true,
         description: 'Names of the counters.',
-        extensions: { maxItems: checks.MAX_ITEMS },
-        validate: checks.names,
+        extensions: { maxItems: checks.MAX_ITEMS, check: checks.names },
       }),
       namespace: countersNamespace,
     },

@@ -7,7 +7,7 @@ import { TrackedPeriodInput, withZone } from './period.ts'
 
 const CounterDefinition = builder.inputType('CounterDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
-  validate: checks.definition,
+  extensions: { check: checks.definition },
   fields: (t) => ({
     minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
     maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),

@@ -70,7 +70,7 @@ builder.node(Namespace, {
             description: 'Order of the list.',
           }),
         },
-        validate: checks.counterPage,
+        extensions: { check: checks.counterPage },
         resolve({ name }, { orderBy, ...args }, context, info) {
           const { counters } = context.nth
           if (orderBy === 'NAME_ASC')
@@ -151,7 +151,7 @@ builder.queryFields((t) => ({
 
 const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
-  validate: checks.namespaceDefinition,
+  extensions: { check: checks.namespaceDefinition },
   fields: (t) => ({
     timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
     periods: t.field({

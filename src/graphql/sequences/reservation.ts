@@ -39,7 +39,11 @@ builder.node(ReservationRef, {
 const { name, namespace } = sequenceArguments
 
 const idOfReservation = builder.args((t) => ({
-  id: t.id({ required: true, description: 'ID of the reservation.', validate: checks.reservationId }),
+  id: t.id({
+    required: true,
+    description: 'ID of the reservation.',
+    extensions: { check: checks.reservationId },
+  }),
 }))
 
 builder.mutationFields((t) => ({
@@ -54,7 +58,7 @@ builder.mutationFields((t) => ({
         required: true,
         defaultValue: 300,
         description: 'How long to hold it, 1 to 86 400 seconds.',
-        validate: checks.ttlSeconds,
+        extensions: { check: checks.ttlSeconds },
       }),
       namespace,
       idempotencyKey,

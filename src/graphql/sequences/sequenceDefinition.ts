@@ -5,7 +5,7 @@ import { Sequence, sequenceArguments } from './sequence.ts'
 
 const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
   description: 'Omitted: unchanged. Null: reset to the default.',
-  validate: checks.sequenceDefinition,
+  extensions: { check: checks.sequenceDefinition },
   fields: (t) => ({
     startValue: t.field({
       type: 'SafeInt',

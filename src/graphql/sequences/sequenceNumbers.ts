@@ -82,7 +82,7 @@ builder.mutationFields((t) => ({
         required: true,
         defaultValue: 1,
         description: `How many numbers to issue, 1 to ${MAX_BLOCK}; all or none.`,
-        validate: checks.count,
+        extensions: { check: checks.count },
       }),
       namespace,
       idempotencyKey,
