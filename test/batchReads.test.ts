@@ -104,7 +104,7 @@ it('fails who asks for what can not be read, and nobody beside or after', async 
 
 it('reads what many requests ask for in the same tick with one statement', async () => {
   const nth = openTestNth(await freshDatabase())
-  const api = createApi({ nth, onFault: console.error })
+  const { yoga } = createApi({ nth, onFault: console.error })
   await nth.counters.incrementBy({ namespace: 'default', name: 'n7' }, 7)
   const statements = collectStatements()
   const answers = await Promise.all(
@@ -116,7 +116,7 @@ it('reads what many requests ask for in the same tick with one statement', async
           query: `{ counter(name: "n${index}") { value } counters(names: ["n7", "own${index}"]) { value } }`,
         }),
       }
-      const response = await api.fetch('http://localhost/graphql', request, { caller: UNRESTRICTED })
+      const response = await yoga.fetch('http://localhost/graphql', request, { caller: UNRESTRICTED })
       return (await response.json()).data
     }),
   )

@@ -140,14 +140,14 @@ it('answers the same by both ways, whatever the parameters', async () => {
 })
 
 /** A server with nothing but the way into Yoga, of which a test may change parts. */
-async function serve(handler: ProxyHandler<Api>): Promise<{ url: string; faults: unknown[] }> {
+async function serve(handler: ProxyHandler<Api['yoga']>): Promise<{ url: string; faults: unknown[] }> {
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
   const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
   const server = createServer()
   const reserve = () => true
   const handle = createGraphqlHandler({
-    api: new Proxy(api, handler),
+    api: { ...api, yoga: new Proxy(api.yoga, handler) },
     readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
     reserve,
     release: () => undefined,

@@ -1,7 +1,7 @@
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } from 'prom-client'
 
-/** A metric of a process, as a plain object. */
-export type MetricState = MetricObjectWithValues<MetricValue<string>>
+/** A metric of a process, as a plain object: without `collect`, which only the type has. */
+export type MetricState = Omit<MetricObjectWithValues<MetricValue<string>>, 'collect'>
 
 /** Metrics that are also shown for each worker, and the names they have there. */
 const OF_A_WORKER: Record<string, { name: string; help: string }> = {

@@ -1,5 +1,5 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, type MetricType, Registry } from 'prom-client'
 import type { Limit, RequestMeasure } from '../core/measures.ts'
 import type { MetricState } from './aggregate.ts'
 
@@ -28,7 +28,10 @@ const readProcess = once(() => {
   return register
 })
 
-/** Measures this process, until it is closed. Labels have values of our own only, never a caller's text. */
+/**
+ * Measures this process, until it is closed. Labels have values of our own only, never a caller's text. What every call
+ * changes is kept in plain numbers until it is read: in prom-client an `increment` took 48 function calls.
+ */
 export function openMetrics(version: string) {
   const register = new Registry()
   const registers = [register]
@@ -36,38 +39,53 @@ export function openMetrics(version: string) {
 
   const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Counter({ name, help, labelNames, registers })
-  const histogram = <Label extends string = never>(
-    name: string,
-    help: string,
-    buckets: number[],
-    labelNames: Label[] = [],
-  ) => new Histogram({ name, help, buckets, labelNames, registers })
 
-  const requests = counter(
-    'nth_requests_total',
-    'Requests to the API that were answered, by the kind of operation (none: refused before that was known) and the code of the first error (OK: none). A subscription counts when it is opened',
-    ['operation', 'code'],
-  )
-  const requestDuration = histogram(
-    'nth_request_duration_seconds',
-    'Time to answer a request, by the kind of operation',
-    DURATIONS,
-    ['operation'],
-  )
-  const flushOperations = histogram('nth_flush_operations', 'Operations in a committed transaction', SIZES)
-  const flushDuration = histogram(
-    'nth_flush_duration_seconds',
-    'Time of a transaction that changes counters or sequences, with the attempts before it',
-    DURATIONS,
-  )
-  const waitDuration = histogram(
-    'nth_wait_duration_seconds',
-    'Time that a change waited for its answer, including the transaction',
-    DURATIONS,
-  )
+  /** Requests by kind of operation. */
+  const requests = new Map<string, { codes: Map<string, number>; durations: Distribution }>()
+  new Counter({
+    name: 'nth_requests_total',
+    help: 'Requests to the API that were answered, by the kind of operation (none: refused before that was known) and the code of the first error (OK: none). A subscription counts when it is opened',
+    labelNames: ['operation', 'code'],
+    registers,
+    collect() {
+      this.reset()
+      for (const [operation, { codes }] of requests)
+        for (const [code, count] of codes) this.inc({ operation, code }, count)
+    },
+  })
+  const flushOperations = new Distribution(SIZES)
+  const flushDurations = new Distribution(DURATIONS)
+  const waitDurations = new Distribution(DURATIONS)
+  const readHistograms = () => [
+    histogram(
+      'nth_request_duration_seconds',
+      'Time to answer a request, by the kind of operation',
+      [...requests].map(([operation, { durations }]) => [durations, { operation }]),
+    ),
+    histogram('nth_flush_operations', 'Operations in a committed transaction', [[flushOperations, {}]]),
+    histogram(
+      'nth_flush_duration_seconds',
+      'Time of a transaction that changes counters or sequences, with the attempts before it',
+      [[flushDurations, {}]],
+    ),
+    histogram(
+      'nth_wait_duration_seconds',
+      'Time that a change waited for its answer, including the transaction',
+      [[waitDurations, {}]],
+    ),
+  ]
   const retries = counter('nth_flush_retries_total', 'Attempts of a transaction that were repeated')
   const fenceReads = counter('nth_fence_reads_total', 'Answers to COMMIT that were lost and looked up')
-  const trips = counter('nth_database_round_trips_total', 'Texts of statements sent to the database')
+  let trips = 0
+  new Counter({
+    name: 'nth_database_round_trips_total',
+    help: 'Texts of statements sent to the database',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(trips)
+    },
+  })
   const refusals = counter('nth_refusals_total', 'Requests and fields refused by a limit', ['limit'])
 
   function gauge(name: string, help: string, read: (sources: MetricSources) => number): void {
@@ -117,19 +135,26 @@ export function openMetrics(version: string) {
 
   const subscriptions: Record<string, (message: never) => void> = {
     'nth:request': ({ operation = 'none' as never, code = OK, durationMs }: RequestMeasure) => {
-      requests.inc({ operation, code })
-      requestDuration.observe({ operation }, durationMs / MS)
+      let counts = requests.get(operation)
+      if (!counts) {
+        counts = { codes: new Map(), durations: new Distribution(DURATIONS) }
+        requests.set(operation, counts)
+      }
+      counts.codes.set(code, (counts.codes.get(code) ?? 0) + 1)
+      counts.durations.observe(durationMs / MS)
     },
     'nth:flush': ({ operations, durationMs }: { operations: number; durationMs: number }) => {
       flushOperations.observe(operations)
-      flushDuration.observe(durationMs / MS)
+      flushDurations.observe(durationMs / MS)
     },
-    'nth:wait': (durationMs: number) => waitDuration.observe(durationMs / MS),
+    'nth:wait': (durationMs: number) => waitDurations.observe(durationMs / MS),
     'nth:retry': () => retries.inc(),
     'nth:fence-read': () => fenceReads.inc(),
     'nth:refusal': (limit: Limit) => refusals.inc({ limit }),
     // Published by mysql2.
-    'tracing:mysql2:query:start': () => trips.inc(),
+    'tracing:mysql2:query:start': () => {
+      trips += 1
+    },
   }
   // Each channel has messages of its own type.
   const subscribed = Object.entries(subscriptions) as [string, (message: unknown) => void][]
@@ -143,7 +168,8 @@ export function openMetrics(version: string) {
 
     /** The present state, as plain objects. */
     async read(): Promise<MetricState[]> {
-      return [...(await register.getMetricsAsJSON()), ...(await readProcess().getMetricsAsJSON())]
+      const process = await readProcess().getMetricsAsJSON()
+      return [...(await register.getMetricsAsJSON()), ...readHistograms(), ...process]
     },
 
     /** Counts no more. What was counted can still be read. */
@@ -151,6 +177,50 @@ export function openMetrics(version: string) {
       for (const [name, onMessage] of subscribed) unsubscribe(name, onMessage)
     },
   }
+}
+
+/** How values are distributed over the buckets of a histogram. */
+class Distribution {
+  readonly #bounds: readonly number[]
+  /** By bucket; the last one is above all bounds. */
+  readonly #counts: number[]
+  #sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds
+    this.#counts = new Array(bounds.length + 1).fill(0)
+  }
+
+  observe(value: number): void {
+    let bucket = 0
+    for (const bound of this.#bounds) {
+      if (value <= bound) break
+      bucket += 1
+    }
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
+    this.#sum += value
+  }
+
+  /** In the form of prom-client: each bucket includes those before it. */
+  values(name: string, labels: Record<string, string>) {
+    let count = 0
+    const buckets = [...this.#bounds, '+Inf'].map((le, index) => {
+      count += this.#counts[index] ?? 0
+      return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count }
+    })
+    const sum = { metricName: `${name}_sum`, labels, value: this.#sum }
+    return [...buckets, sum, { metricName: `${name}_count`, labels, value: count }]
+  }
+}
+
+function histogram(
+  name: string,
+  help: string,
+  labelled: readonly [Distribution, Record<string, string>][],
+): MetricState {
+  const values = labelled.flatMap(([distribution, labels]) => distribution.values(name, labels))
+  // In prom-client's objects, types are names.
+  return { name, help, type: 'histogram' as unknown as MetricType, aggregator: 'sum', values }
 }
 
 function once<Value>(create: () => Value): () => Value {

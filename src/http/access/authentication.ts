@@ -19,7 +19,7 @@ export interface Access {
   /** As in the context of GraphQL. */
   takeChanges: ((count: number) => number) | undefined
   /** What counts as one client; undefined: this machine or a trusted proxy, behind which may be many. */
-  client?: () => string | undefined
+  client?: (() => string | undefined) | undefined
 }
 
 export type Authenticate = (

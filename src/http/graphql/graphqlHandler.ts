@@ -9,7 +9,7 @@ import type { ReadBody } from '../connections/body.ts'
 import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
 import { EVENT_STREAM } from '../live/events.ts'
-import { createAnswer } from './answer.ts'
+import { createAnswer, type Exchange } from './answer.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'
 import {
   isUsualJson,
@@ -39,10 +39,11 @@ export interface HandlerOptions {
 }
 
 /**
- * Passes requests to Yoga. Every body is read here, within its limits. The ordinary request, JSON that accepts JSON,
- * takes a fast path from the plugins' `onParams` to their `onExecutionResult`: its parameters go directly into Yoga's
- * pipeline, and the result to the socket. Hooks for whole requests and responses (`onRequest`, `onRequestParse`,
- * `onResultProcess`, `onResponse`) are not called there. All others go through Yoga, with the same responses.
+ * Answers requests to the API. Every body is read here, within its limits. The ordinary request, JSON that accepts JSON,
+ * takes a fast path: its parameters go to the compiled operation, or else directly into Yoga's pipeline, from the plugins'
+ * `onParams` to their `onExecutionResult`, and the result to the socket. Hooks for whole requests and responses
+ * (`onRequest`, `onRequestParse`, `onResultProcess`, `onResponse`) are not called there. All others go through Yoga, with
+ * the same responses.
  */
 export function createGraphqlHandler({
   api,
@@ -54,75 +55,70 @@ export function createGraphqlHandler({
   const answer = createAnswer(api, release)
 
   return (request, response, headers, credential) => {
-    const note = new RequestNote(request)
-    const work = () => workOf(request, response, note)
-    return traced(requestTrace, work, () => handle(request, response, headers, credential, note))
+    const exchange = { request, response, headers, note: new RequestNote(request) }
+    if (!requestTrace.start.hasSubscribers) return handle(exchange, credential)
+    return requestTrace.tracePromise(handle, workOf(exchange), undefined, exchange, credential)
   }
 
-  async function handle(
-    ...[request, response, headers, credential, note]: [...Parameters<Handler>, RequestNote]
-  ) {
-    const reject = (error: HttpError, type?: string) => {
-      note.code = error.code
-      note.measure()
-      response.setHeader(ID_HEADER, note.id)
-      return sendError(withHeaders(response, headers), error, type)
-    }
-    /** Passes it on to Yoga's own request and response. */
-    const passOn = () => {
-      response.once('close', () => note.measure())
-      response.setHeader(ID_HEADER, note.id)
-      const execute = async () => api(request, withHeaders(response, headers), { ...access, note })
-      return traced(operationTrace, () => ({ findings: note }), execute)
-    }
-    const hasMemoryFor = (document: string | Buffer) =>
-      reserve(request, document.length * HEAP_BYTES_A_CHARACTER, document.length)
+  async function handle(exchange: Exchange, credential: Credential | undefined): Promise<unknown> {
+    const { request, note } = exchange
+    const { accept } = request.headers
     let access: Access
     try {
       const established = authenticate(request, credential)
       access = established instanceof Promise ? await established : established
       note.caller = access.caller
     } catch (error) {
-      if (error instanceof HttpError) return reject(error, typeFor(request.headers.accept))
+      if (error instanceof HttpError) return reject(exchange, error, typeFor(accept))
       throw error
     }
-    const { accept } = request.headers
     if (request.method !== 'POST') {
-      if (!hasMemoryFor(request.url ?? '')) return reject(overloaded())
+      if (!hasMemoryFor(request, request.url ?? '')) return reject(exchange, overloaded())
       const params = paramsInAddress(request)
-      if (params instanceof HttpError) return reject(params, typeFor(accept))
-      if (request.method === 'GET' && accept === EVENT_STREAM)
-        return answer({ params, request, response, headers, access, note, type: RESPONSE_TYPE })
-      return passOn()
+      if (params instanceof HttpError) return reject(exchange, params, typeFor(accept))
+      const isStreamed = request.method === 'GET' && accept === EVENT_STREAM
+      return isStreamed ? answer(exchange, params, access, RESPONSE_TYPE) : passOn(exchange, access)
     }
     const type = typeFor(accept)
     const body = await readBody(request, access.caller.grants.length > 0)
     if (body === undefined) return
-    if (body instanceof HttpError) return reject(body, type)
+    if (body instanceof HttpError) return reject(exchange, body, type)
     const text = body.toString('utf8')
     const rounded = roundedNumber(text)
-    if (rounded !== undefined) return reject(roundingError(rounded), type)
+    if (rounded !== undefined) return reject(exchange, roundingError(rounded), type)
     const params = isUsualJson(request) ? paramsIn(text) : undefined
-    if (!hasMemoryFor(typeof params?.query === 'string' ? params.query : body)) {
-      return reject(overloaded(), type)
-    }
-    if (!type || !params) {
-      // Yoga doesn't accept capitals in the type of a body, or spaces before a semicolon.
-      const media = request.headers['content-type']?.replace(/^[^;]*/, (part) => part.trim().toLowerCase())
-      if (media) request.headers['content-type'] = media
-      // Yoga looks here for a body that was already read.
-      Object.assign(request, { body: Readable.from([body]) })
-      return passOn()
-    }
-    return answer({ params, request, response, headers, access, note, type })
+    if (!hasMemoryFor(request, typeof params?.query === 'string' ? params.query : body))
+      return reject(exchange, overloaded(), type)
+    if (type && params) return answer(exchange, params, access, type)
+    // Yoga doesn't accept capitals in the type of a body, or spaces before a semicolon.
+    const media = request.headers['content-type']?.replace(/^[^;]*/, (part) => part.trim().toLowerCase())
+    if (media) request.headers['content-type'] = media
+    // Yoga looks here for a body that was already read.
+    Object.assign(request, { body: Readable.from([body]) })
+    return passOn(exchange, access)
+  }
+
+  function hasMemoryFor(request: IncomingMessage, document: string | Buffer): boolean {
+    return reserve(request, document.length * HEAP_BYTES_A_CHARACTER, document.length)
+  }
+
+  function reject({ response, headers, note }: Exchange, error: HttpError, type?: string): void {
+    note.code = error.code
+    note.measure()
+    response.setHeader(ID_HEADER, note.id)
+    sendError(withHeaders(response, headers), error, type)
+  }
+
+  /** Passes a request on to Yoga's own request and response. */
+  function passOn({ request, response, headers, note }: Exchange, access: Access): Promise<unknown> {
+    response.once('close', () => note.measure())
+    response.setHeader(ID_HEADER, note.id)
+    const execute = async () => api.yoga(request, withHeaders(response, headers), { ...access, note })
+    return traced(operationTrace, () => ({ findings: note }), execute)
   }
 }
 
-function workOf(
-  { method = '', headers }: IncomingMessage,
-  response: ServerResponse,
-  note: RequestNote,
-): RequestWork {
+function workOf({ request: { method = '', headers }, response, note }: Exchange): RequestWork {
   return {
     method,
     headers,

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type ExecutionArgs, getOperationAST, valueFromASTUntyped } from 'graphql'
+import { type ExecutionArgs, type ExecutionResult, getOperationAST, valueFromASTUntyped } from 'graphql'
 import type { Plugin, YogaInitialContext } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
 import { fragmentsOf, responseName, rootFields } from '../../graphql/selections.ts'
@@ -20,12 +20,14 @@ export interface ServerContext extends Partial<Access> {
   /** Whether the response may be a stream of events. */
   acceptsEvents?: boolean
   note?: RequestNote
+  /** The result with errors of the compiled operation. */
+  compiled?: ExecutionResult
 }
 
 /** The key in a request's header, without the quotes of a structured field. */
-export function idempotencyKeyIn({ req }: ServerContext, { headers }: Request): string | undefined {
+export function idempotencyKeyIn({ req }: ServerContext, request?: Request): string | undefined {
   // Node's headers: converting them to the web's would cost every request, with and without a key, a microsecond.
-  const text = req ? req.headers[HEADER] : headers.get(HEADER)
+  const text = req ? req.headers[HEADER] : request?.headers.get(HEADER)
   if (typeof text !== 'string') return undefined
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }

@@ -4,7 +4,7 @@ import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
 import type { Reserve } from '../connections/connections.ts'
-import { compiledOperations } from './documents/compiledOperations.ts'
+import { createCompiledOperations } from './documents/compiledOperations.ts'
 import { cachedDocuments, createDocumentCache } from './documents/documentCache.ts'
 import { inputErrors } from './documents/inputErrors.ts'
 import { persistedQueries } from './documents/persistedQueries.ts'
@@ -30,19 +30,16 @@ export interface ApiOptions {
 /** The GraphQL endpoint. */
 export function createApi({ nth, onFault, liveQueries, reserve = () => true }: ApiOptions) {
   const cache = createDocumentCache(schema)
-  return createYoga<ServerContext>({
+  const compiled = createCompiledOperations(schema, cache, (server) => contextIn(nth, server))
+  const yoga = createYoga<ServerContext>({
     schema,
-    context: (initial): Context => ({
-      nth,
-      ...accessIn(initial),
-      idempotencyKey: idempotencyKeyIn(initial, initial.request),
-    }),
+    context: (initial) => contextIn(nth, initial, idempotencyKeyIn(initial, initial.request)),
     plugins: [
       persistedQueries(cache, reserve),
       requestNotes,
       requests,
       cachedDocuments(cache),
-      compiledOperations(schema, cache, (server): Context => ({ nth, ...accessIn(server) })),
+      compiled.plugin,
       inputErrors,
       introspectionRight,
       idempotencyHeader,
@@ -73,11 +70,16 @@ export function createApi({ nth, onFault, liveQueries, reserve = () => true }: A
     // No URL ends like this. Yoga would answer any path that ends with it.
     healthCheckEndpoint: '\n',
   })
+  return { yoga, executeCompiled: compiled.execute }
 }
 
-/** Who sent a request. Without that nobody may do anything. */
-function accessIn({ caller = NOBODY, takeChanges }: ServerContext): Pick<Context, 'caller' | 'takeChanges'> {
-  return { caller, takeChanges }
+/** The context of resolvers. Without a caller nobody may do anything. */
+function contextIn(
+  nth: Nth,
+  { caller = NOBODY, takeChanges }: ServerContext,
+  idempotencyKey?: string,
+): Context {
+  return { nth, caller, takeChanges, idempotencyKey }
 }
 
 const NOBODY = anonymous([])

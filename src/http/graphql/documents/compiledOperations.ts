@@ -67,45 +67,74 @@ export function requestedOperation(
 
 /**
  * Executes operations of cached documents as compiled code, if there are no errors: a result with errors also goes
- * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached; of
- * the rest they see the parameters and the result (`onParams`, `onExecutionResult`).
+ * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached.
  */
-export function compiledOperations(
+export function createCompiledOperations(
   schema: GraphQLSchema,
   cache: Documents,
   createContext: (server: ServerContext) => object,
-): Plugin<object, ServerContext> {
-  const failed = new WeakMap<object, ExecutionResult>()
+) {
+  /** The operation of a request, if it can be executed here. `request`: for those without Node's. */
+  function operationFor(params: GraphQLParams, server: ServerContext, request?: Request) {
+    const operation = requestedOperation(schema, cache, params)
+    // Subscriptions are executed for each event.
+    if (!operation || operation.isSubscription) return undefined
+    if (!operation.isMutation) return operation
+    const isPost = (server.req ?? request)?.method === 'POST'
+    // Whether the header is allowed depends on the document.
+    return isPost && idempotencyKeyIn(server, request) === undefined ? operation : undefined
+  }
 
-  return {
+  function execute(operation: CompiledOperation, params: GraphQLParams, server: ServerContext) {
+    if (server.note) {
+      server.note.operation = operation.isMutation ? 'mutation' : 'query'
+      server.note.operationName = operation.name
+    }
+    return operation.execute(createContext(server), params.variables)
+  }
+
+  const plugin: Plugin<object, ServerContext> = {
     onParams({ params, request, context, paramsHandler, setParamsHandler }) {
-      const operation = requestedOperation(schema, cache, params)
-      if (!operation || (operation.isMutation && request.method !== 'POST')) return
-      // They are executed for each event.
-      if (operation.isSubscription) return
-      // Whether the header is allowed depends on the document.
-      if (operation.isMutation && idempotencyKeyIn(context, request) !== undefined) return
-      if (context.note) {
-        context.note.operation = operation.isMutation ? 'mutation' : 'query'
-        context.note.operationName = operation.name
-      }
-      setParamsHandler((input) => {
-        const finish = (result: ExecutionResult) => {
-          if (!result.errors) return result
-          if ('data' in result) failed.set(input.context, result)
-          return paramsHandler(input)
-        }
-        const result = operation.execute(createContext(context), params.variables)
-        return 'then' in result ? result.then(finish) : finish(result)
+      const operation = context.compiled ? undefined : operationFor(params, context, request)
+      if (!operation) return
+      setParamsHandler(async (input) => {
+        const result = await execute(operation, params, context)
+        if (!result.errors) return result
+        context.compiled = result
+        return paramsHandler(input)
       })
     },
 
     onExecute({ args, setExecuteFn }) {
-      const result = failed.get(args.contextValue)
+      // Yoga creates it from the server's context.
+      const { compiled } = args.contextValue as ServerContext
       // Yoga's own executor treats a result with a field named "then" as a promise.
-      setExecuteFn(result ? () => result : executeInTick)
+      setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : executeInTick)
     },
   }
+
+  return {
+    plugin,
+
+    /** Executes a request, if it can be, without Yoga, whose checks and plugins would do nothing if there is no error. */
+    execute(params: GraphQLParams, server: ServerContext) {
+      const operation = isPlain(params) ? operationFor(params, server) : undefined
+      return operation && execute(operation, params, server)
+    },
+  }
+}
+
+const PARAMETERS = ['query', 'operationName', 'variables', 'extensions']
+
+/** Whether Yoga accepts parameters, and no plugin changes them. */
+function isPlain(params: GraphQLParams): boolean {
+  for (const name in params) if (!PARAMETERS.includes(name)) return false
+  const { variables, extensions } = params
+  return isObjectOrNull(variables) && isObjectOrNull(extensions) && extensions?.persistedQuery == null
+}
+
+function isObjectOrNull(value: unknown): boolean {
+  return value == null || (typeof value === 'object' && !Array.isArray(value))
 }
 
 /**
@@ -135,11 +164,13 @@ export function compileOperation(schema: GraphQLSchema, document: DocumentNode) 
     fields: fieldCount(operation.selectionSet, fragmentsOf(document)),
 
     /** Errors without `data`: the variables were rejected, and nothing was executed. */
-    execute(context: object, variables: GraphQLParams['variables'], rootValue?: unknown) {
+    execute(
+      context: object,
+      variables: GraphQLParams['variables'],
+      rootValue?: unknown,
+    ): ExecutionResult | Promise<ExecutionResult> {
       // Compiled code accepts a list as an object, and creates an error for each wrong item.
-      if (variableFault(variables)) return REJECTED
-      const result: ExecutionResult | Promise<ExecutionResult> = compiled.query(rootValue, context, variables)
-      return 'then' in result ? result.then(unwrapped) : unwrapped(result)
+      return variableFault(variables) ? REJECTED : compiled.query(rootValue, context, variables)
     },
   }
 }
@@ -175,12 +206,11 @@ function isUncompilable(
 }
 
 /** Compiled code wraps errors that are already located. */
-function unwrapped(result: ExecutionResult): ExecutionResult {
-  if (!result.errors || !('data' in result)) return result
-  const errors = reportedErrors(result.errors).map((error) =>
+function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResult {
+  const unwrappedErrors = reportedErrors(errors).map((error) =>
     error.originalError instanceof FieldError ? error.originalError : error,
   )
-  return { errors, data: result.data }
+  return { errors: unwrappedErrors, data }
 }
 
 /** Executes a long document in a later tick; short ones that arrived together stay together. */
