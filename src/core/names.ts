@@ -32,8 +32,10 @@ const SEPARATOR = '\n'
 
 /** Joins names into a string that is unique to them. */
 export function joinNames(first: string, ...others: string[]): string {
-  // Twice as fast as `join`, and runs for every key that is read.
-  return others.reduce((text, name) => text + SEPARATOR + name, first)
+  // Faster than `join` and `reduce`, and runs for every key that is read.
+  let text = first
+  for (const name of others) text += SEPARATOR + name
+  return text
 }
 
 export function splitNames(text: string): string[] {

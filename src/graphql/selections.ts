@@ -59,13 +59,14 @@ export function fieldsBelow(info: Info): number {
   return Math.max(1, sumBelow(fieldCount, info))
 }
 
-/** Creates a function that returns how often a field is selected directly below another one, under any alias. */
-export function countSelected(name: string): (info: Info) => number {
-  const measure = createMeasure((sum, field, below) =>
+/** Creates a measure of how often a field is selected directly below another one, under any alias. */
+export function countSelected(name: string): Measure {
+  return createMeasure((sum, field, below) =>
     field ? sum + (field.name.value === name ? 1 : 0) : sum + below,
   )
-  return (info) => sumBelow(measure, info)
 }
+
+type Measure = ReturnType<typeof createMeasure>
 
 /**
  * Creates a measure that folds a selection: `add` gets the result so far, the field (undefined: a fragment), and the
@@ -94,6 +95,8 @@ export function createMeasure(add: (result: number, field: FieldNode | undefined
 }
 
 /** The measure of all that is selected below a field. */
-export function sumBelow(measure: ReturnType<typeof createMeasure>, { fieldNodes, fragments }: Info): number {
-  return fieldNodes.reduce((sum, { selectionSet }) => sum + measure(selectionSet, fragments), 0)
+export function sumBelow(measure: Measure, { fieldNodes, fragments }: Info): number {
+  let sum = 0
+  for (const { selectionSet } of fieldNodes) sum += measure(selectionSet, fragments)
+  return sum
 }

@@ -49,7 +49,7 @@ export function createHealth({ version, notReady, checkDatabase }: HealthOptions
   /** Whether a request is for it; then it is answered. */
   return function handleHealth(request: IncomingMessage, response: ServerResponse): boolean {
     const { url = '', method } = request
-    const [, path] = PATH.exec(url) ?? []
+    const path = PATH.exec(url)?.[1]
     if (!path) return false
     response.setHeader(...NOT_CACHED)
     if (method !== 'GET' && method !== 'HEAD') {

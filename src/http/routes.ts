@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { withHeaders } from './connections/access.ts'
 import { HttpError, sendError } from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
@@ -18,34 +18,52 @@ interface RouterOptions {
 
 /** Routes requests to the API, to GraphiQL at the same path, to the metrics, or to a page. */
 export function createRouter({ pages, checkHost, graphql, metrics, isReadable }: RouterOptions): Handler {
-  return async (request, response, headers, credential) => {
+  return (request, response, headers, credential) => {
     const path = pathOf(request)
-    const isGet = request.method === 'GET' || request.method === 'HEAD'
-    // A browser navigates.
-    const isPage = isGet && (request.headers.accept?.includes('text/html') ?? false)
     const isGraphql = path === '/graphql' || path === '/graphql/'
     const hostError = checkHost(request.headers.host ?? 'localhost')
-    if (isGraphql && !isPage && !hostError) return graphql(request, response, headers, credential)
+    const isCall = isGraphql && (request.method === 'POST' || !isPage(request))
+    if (isCall && !hostError) return graphql(request, response, headers, credential)
     if (path === '/metrics' && !hostError) return metrics(request, response, headers, credential)
     withHeaders(response, headers)
-    const reject = (status: number, message: string) =>
-      sendError(response, new HttpError(status, 'BAD_REQUEST', message))
-    if (path === undefined) return reject(400, 'The URL of the request is malformed.')
-    if (isGraphql && isPage) return sendPage(request, response, await graphiqlPage())
-    if (isGraphql && hostError) return sendError(response, hostError)
+    if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
+    if (isCall && hostError) return sendError(response, hostError)
+    return answerPage(request, response, path, hostError)
+  }
+
+  async function answerPage(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    hostError: HttpError | undefined,
+  ) {
+    if (path === '/graphql' || path === '/graphql/') return sendPage(request, response, await graphiqlPage())
     const page = pages.at(path)
-    if (page && !isGet) {
+    if (page && !isGet(request)) {
       response.setHeader('allow', 'GET, HEAD')
-      return reject(405, `${path} is read-only; use GET or HEAD.`)
+      return reject(response, 405, `${path} is read-only; use GET or HEAD.`)
     }
     // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
     // name of their own.
     const exists = isReadable && !hostError ? page?.exists : undefined
     const isThere = page && ((await exists?.(queryOf(request))) ?? true)
     if (isThere) return sendPage(request, response, page)
-    if (isPage) return sendPage(request, response, pages.notFound, 404)
-    return reject(404, 'Not found. The API is at /graphql, the shop at /.')
+    if (isPage(request)) return sendPage(request, response, pages.notFound, 404)
+    return reject(response, 404, 'Not found. The API is at /graphql, the shop at /.')
   }
+}
+
+function isGet({ method }: IncomingMessage): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+/** Whether a browser navigates. */
+function isPage(request: IncomingMessage): boolean {
+  return isGet(request) && (request.headers.accept?.includes('text/html') ?? false)
+}
+
+function reject(response: ServerResponse, status: number, message: string): void {
+  sendError(response, new HttpError(status, 'BAD_REQUEST', message))
 }
 
 /**

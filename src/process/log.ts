@@ -17,7 +17,12 @@ export function openLog(level: (typeof LOG_LEVELS)[number]): Logger {
   file.on('error', () => undefined)
   const destination = isTerminal ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' }) : file
   const log = pino({ name: 'nth', level }, destination)
-  subscribe('nth:request', (message) => logRequest(log, message as RequestMeasure))
+  const logsAll = log.isLevelEnabled('debug')
+  subscribe('nth:request', (message) => {
+    // The channel's messages are measures.
+    const measure = message as RequestMeasure
+    if (logsAll || measure.code !== undefined) logRequest(log, measure)
+  })
   return log
 }
 

@@ -1,6 +1,6 @@
 import { batchReads } from '../eventLoop/batchReads.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
-import { type Applied, type NamedOperation, onCounter, type Request } from '../groupCommit/request.ts'
+import { type Applied, onCounter, type Request } from '../groupCommit/request.ts'
 import type { OperationResult } from '../operations.ts'
 import type { CounterOperation, CounterResult } from './apply.ts'
 import type { DefinitionChange, Retention } from './definition.ts'
@@ -60,7 +60,7 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
       const operations = changes.map(({ name, delta }) =>
         onCounter(store.rows, { namespace, name }, { kind: 'add', delta }),
       )
-      const applied = await apply(operations, 'all', options)
+      const applied = await groupCommit.change({ operations, mode: 'all', ...options })
       return changes.map(({ name }, index) => changeOf({ namespace, name }, applied.results[index], applied))
     },
 
@@ -101,18 +101,16 @@ export function openCounters({ store, groupCommit, retentionIn, now, deadline }:
     },
   }
 
-  async function change(key: CounterKey, operation: CounterOperation, options?: RequestOptions) {
-    const applied = await apply([onCounter(store.rows, key, operation)], 'one', options)
-    return changeOf(key, applied.results[0], applied)
-  }
-
-  function apply(
-    operations: readonly NamedOperation[],
-    mode: Request['mode'],
+  async function change(
+    key: CounterKey,
+    operation: CounterOperation,
     { claim, wantsPeriodValues, withRevision, deadline }: RequestOptions = {},
-  ): Promise<Applied> {
+  ) {
+    const operations = [onCounter(store.rows, key, operation)]
     // No spread: it is slow in code that every call runs.
-    return groupCommit.change({ operations, mode, claim, wantsPeriodValues, withRevision, deadline })
+    const request: Request = { operations, mode: 'one', claim, wantsPeriodValues, withRevision, deadline }
+    const applied = await groupCommit.change(request)
+    return changeOf(key, applied.results[0], applied)
   }
 }
 

@@ -4,10 +4,15 @@ import type { ResetSummary } from '../../core/counters/resetAll.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
 import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
-import { callOptions, idempotencyKey, type KeyedArguments } from '../arguments/idempotency.ts'
+import {
+  claimFor,
+  idempotencyKey,
+  isRevisionSelected,
+  type KeyedArguments,
+} from '../arguments/idempotency.ts'
 import { nameArgument, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
-import { countSelected, fieldsBelow } from '../selections.ts'
+import { countSelected, fieldsBelow, sumBelow } from '../selections.ts'
 import { spend } from '../valueBudget.ts'
 import { Counter, type CounterSource, counterArguments, countersNamespace } from './counter.ts'
 import { period } from './period.ts'
@@ -81,8 +86,11 @@ const countValueIn = countSelected('valueIn')
 
 /** The options of a change, from its arguments and selection. */
 function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
-  const { claim, withRevision } = callOptions(args, context, info)
-  return { claim, withRevision, wantsPeriodValues: countValueIn(info) > 0 }
+  return {
+    claim: claimFor(args, context, info),
+    withRevision: isRevisionSelected(info),
+    wantsPeriodValues: sumBelow(countValueIn, info) > 0,
+  }
 }
 
 const CounterDelta = builder.inputType('CounterDeltaInput', {

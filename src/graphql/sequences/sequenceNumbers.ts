@@ -5,7 +5,7 @@ import type { SequenceGroupKey, SequenceKey } from '../../core/sequences/store.t
 import * as checks from '../arguments/checks.ts'
 import { callOptions, idempotencyKey } from '../arguments/idempotency.ts'
 import { builder } from '../builder.ts'
-import { costOfText, countSelected } from '../selections.ts'
+import { costOfText, countSelected, sumBelow } from '../selections.ts'
 import { spendValues } from '../valueBudget.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
 
@@ -88,9 +88,9 @@ builder.mutationFields((t) => ({
       idempotencyKey,
     },
     resolve(_, args, context, info) {
-      const texts = countFormattedValues(info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      const texts = sumBelow(countFormattedValues, info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
-      if (args.count <= MAX_LISTED) spendValues(context, args.count * (countValues(info) + texts))
+      if (args.count <= MAX_LISTED) spendValues(context, args.count * (sumBelow(countValues, info) + texts))
       return context.nth.sequences.next(sequenceGroupKey(args), args.count, callOptions(args, context, info))
     },
   }),

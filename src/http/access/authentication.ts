@@ -147,7 +147,8 @@ function asHttpError(error: unknown): never {
 }
 
 function isForwarded({ headers }: IncomingMessage): boolean {
-  return Object.keys(headers).some((name) => FORWARDED.test(name))
+  for (const name in headers) if (FORWARDED.test(name)) return true
+  return false
 }
 
 function foreignPage(origin: string): HttpError {

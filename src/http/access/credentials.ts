@@ -17,6 +17,8 @@ export interface Identified {
   perMinute: number | null
 }
 
+const NO_KEYS: readonly string[] = []
+
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
 
 /**
@@ -24,8 +26,8 @@ const BEARER = /^bearer +([\x21-\x7e]+) *$/i
  * before anything else sees the address. Undefined: none.
  */
 export function takeCredential(request: IncomingMessage): Credential | HttpError | undefined {
-  const keys = takeKeys(request)
   const { authorization } = request.headers
+  const keys = request.url?.includes('?') ? takeKeys(request) : NO_KEYS
   if (authorization === undefined && keys.length === 0) return undefined
   if (keys.length > (authorization === undefined ? 1 : 0)) {
     const message =

@@ -114,19 +114,16 @@ export function createBodyReader(server: Server, { reserve, graceMs, unauthorize
         if (!reserve(request, bytes, body.length)) fail(overloaded())
       }
 
-      function onEnd(): void {
+      function onEnd() {
         if (!arriving.has(body)) return
-        const bytes = Buffer.concat(chunks)
-        settle(faultOf(bytes) ?? bytes)
-      }
-
-      /** Why a complete body is rejected. */
-      function faultOf(bytes: Buffer): HttpError | undefined {
+        const [first] = chunks
+        const bytes = first && chunks.length === 1 ? first : Buffer.concat(chunks)
         const neededBytes = bytes.length * HEAP_BYTES_A_BYTE - charged
-        if (!reserve(request, neededBytes, bytes.length)) return overloaded()
+        if (!reserve(request, neededBytes, bytes.length)) return settle(overloaded())
         // Decoding would replace invalid bytes with U+FFFD, and so make two names equal.
-        if (!isUtf8(bytes)) return new HttpError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.')
-        return hasTooManyValues(bytes) ? tooManyValues() : undefined
+        if (!isUtf8(bytes)) return settle(new HttpError(400, 'BAD_REQUEST', 'The body is not valid UTF-8.'))
+        if (bytes.length > MAX_VALUES && hasTooManyValues(bytes)) return settle(tooManyValues())
+        settle(bytes)
       }
 
       arriving.add(body)
@@ -153,7 +150,6 @@ function tooSlow(): HttpError {
 
 /** Counts what begins a member or an item outside of texts: all commas, and the brackets before the first ones. */
 function hasTooManyValues(json: Buffer): boolean {
-  if (json.length <= MAX_VALUES) return false
   let values = 0
   let isInText = false
   for (let index = 0; index < json.length; index += 1) {

@@ -15,7 +15,7 @@ import { EVENT_STREAM, sendAsEvents } from '../live/events.ts'
 import type { StreamResult } from '../live/liveQueries.ts'
 import { maskError } from './errors.ts'
 import type { ServerContext } from './idempotencyHeader.ts'
-import type { JsonType } from './parameters.ts'
+import { arePlain, type JsonType } from './parameters.ts'
 import { codeOf, ID_HEADER, type RequestNote } from './requestNote.ts'
 import type { Api } from './yoga.ts'
 
@@ -45,7 +45,7 @@ export function createAnswer({ yoga, executeCompiled }: Api, release: Release) {
   ) {
     const { caller, takeChanges, client } = access
     const server: ServerContext = { req, res, caller, takeChanges, client, note }
-    const compiled = await executeCompiled(params, server)
+    const compiled = arePlain(params) ? await executeCompiled(params, server) : undefined
     if (compiled && !compiled.errors) return compiled
     if (compiled) server.compiled = compiled
     const { host = 'localhost', accept } = req.headers
@@ -90,15 +90,29 @@ export function createAnswer({ yoga, executeCompiled }: Api, release: Release) {
     await endOfTick()
     if ('data' in result && request.headers.accept === EVENT_STREAM)
       return sendAsEvents(result, response, headers)
+    let status = 200
+    let text: string
+    // As one list, they cost 5 µs of processor time less than with `setHeader`, a tenth of an `increment` in memory.
+    const all = [...headers]
     if ('data' in result && !('errors' in result) && !('extensions' in result)) {
-      const all = [...headers, 'content-type', `${type}; charset=utf-8`]
-      return sendJson(response, 200, all, JSON.stringify(result))
+      all.push('content-type', `${type}; charset=utf-8`)
+      text = JSON.stringify(result)
+    } else {
+      const processed = processRegularResult(result, fetchAPI, type)
+      status = processed.status
+      all.push(...[...processed.headers].filter(([name]) => name !== 'content-length').flat())
+      if ('errors' in result) all.push(...NOT_CACHED)
+      all.push(ID_HEADER, note.id)
+      text = await processed.text()
     }
-    const processed = processRegularResult(result, fetchAPI, type)
-    const own = [...processed.headers].filter(([name]) => name !== 'content-length').flat()
-    if ('errors' in result) own.push(...NOT_CACHED)
-    const all = [...headers, ...own, ID_HEADER, note.id]
-    return sendJson(response, processed.status, all, await processed.text())
+    let body: string | Buffer = `${text}\n`
+    if (body.length > LONG_RESPONSE) {
+      await endOfTick()
+      body = Buffer.from(body)
+    }
+    all.push('content-length', String(Buffer.byteLength(body)))
+    response.writeHead(status, all)
+    response.end(body)
   }
 }
 
@@ -113,21 +127,4 @@ function endOfTick(): Promise<void> {
     })
   })
   return tickEnd
-}
-
-/**
- * Sends JSON; adds to the headers. As one list, they cost 5 µs of processor time less than with `setHeader`, a tenth of an
- * `increment` in memory.
- */
-function sendJson(response: ServerResponse, status: number, headers: string[], json: string) {
-  const text = `${json}\n`
-  if (text.length > LONG_RESPONSE)
-    return endOfTick().then(() => send(response, status, headers, Buffer.from(text)))
-  send(response, status, headers, text)
-}
-
-function send(response: ServerResponse, status: number, headers: string[], body: string | Buffer): void {
-  headers.push('content-length', String(Buffer.byteLength(body)))
-  response.writeHead(status, headers)
-  response.end(body)
 }

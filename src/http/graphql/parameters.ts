@@ -23,6 +23,8 @@ const responseTypes = new Map<string | undefined, JsonType>([
 /** How clients declare a body of JSON; Yoga reads all others. */
 const USUAL_JSON = /^application\/json(; ?charset=utf-8)?$/i
 
+const NAMES = ['query', 'operationName', 'variables', 'extensions']
+
 /** Maximum characters of a number in a message. */
 const MAX_SHOWN = 50
 
@@ -49,7 +51,7 @@ export function roundingError(number: string): HttpError {
 export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | HttpError {
   const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
   const params: Record<string, unknown> = {}
-  for (const name of ['query', 'operationName', 'variables', 'extensions']) {
+  for (const name of NAMES) {
     const text = given.get(name)
     if (!text) continue
     try {
@@ -60,6 +62,20 @@ export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | 
   }
   const rounded = roundedNumber(given.get('variables') ?? '')
   return rounded === undefined ? params : roundingError(rounded)
+}
+
+/** Whether Yoga accepts parameters, and no plugin changes them. */
+export function arePlain(params: GraphQLParams): boolean {
+  for (const name in params) if (!NAMES.includes(name)) return false
+  const { variables = null, extensions = null } = params
+  // Also those of null.
+  const areObjects = typeof variables === 'object' && typeof extensions === 'object'
+  return (
+    areObjects &&
+    !Array.isArray(variables) &&
+    !Array.isArray(extensions) &&
+    extensions?.persistedQuery == null
+  )
 }
 
 /** The parameters of a request; undefined if its body isn't a JSON object. */

@@ -7,7 +7,7 @@ import { type RequestMeasure, requestMeasure } from '../../core/measures.ts'
 /** What is found out about a request, until it is measured. */
 export class RequestNote {
   readonly #request: IncomingMessage
-  readonly #beganAt = performance.now()
+  readonly #beganAt: number
   #id: string | undefined
   operation: RequestMeasure['operation']
   operationName: string | undefined
@@ -16,6 +16,7 @@ export class RequestNote {
 
   constructor(request: IncomingMessage) {
     this.#request = request
+    this.#beganAt = performance.now()
   }
 
   /** The ID under which its failure is logged: the one that it was sent with, or a new one. */

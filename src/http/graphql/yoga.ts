@@ -30,10 +30,16 @@ export interface ApiOptions {
 /** The GraphQL endpoint. */
 export function createApi({ nth, onFault, liveQueries, reserve = () => true }: ApiOptions) {
   const cache = createDocumentCache(schema)
-  const compiled = createCompiledOperations(schema, cache, (server) => contextIn(nth, server))
+
+  /** The context of resolvers. Without a caller nobody may do anything. */
+  function createContext({ caller = NOBODY, takeChanges }: ServerContext, idempotencyKey?: string): Context {
+    return { nth, caller, takeChanges, idempotencyKey }
+  }
+
+  const compiled = createCompiledOperations(schema, cache, createContext)
   const yoga = createYoga<ServerContext>({
     schema,
-    context: (initial) => contextIn(nth, initial, idempotencyKeyIn(initial, initial.request)),
+    context: (initial) => createContext(initial, idempotencyKeyIn(initial, initial.request)),
     plugins: [
       persistedQueries(cache, reserve),
       requestNotes,
@@ -71,15 +77,6 @@ export function createApi({ nth, onFault, liveQueries, reserve = () => true }: A
     healthCheckEndpoint: '\n',
   })
   return { yoga, executeCompiled: compiled.execute }
-}
-
-/** The context of resolvers. Without a caller nobody may do anything. */
-function contextIn(
-  nth: Nth,
-  { caller = NOBODY, takeChanges }: ServerContext,
-  idempotencyKey?: string,
-): Context {
-  return { nth, caller, takeChanges, idempotencyKey }
 }
 
 const NOBODY = anonymous([])

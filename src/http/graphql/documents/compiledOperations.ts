@@ -74,33 +74,29 @@ export function createCompiledOperations(
   cache: Documents,
   createContext: (server: ServerContext) => object,
 ) {
-  /** The operation of a request, if it can be executed here. `request`: for those without Node's. */
-  function operationFor(params: GraphQLParams, server: ServerContext, request?: Request) {
+  /** Executes a request if it can; `webRequest`: of those without Node's. */
+  function execute(params: GraphQLParams, server: ServerContext, webRequest?: Request) {
     const operation = requestedOperation(schema, cache, params)
     // Subscriptions are executed for each event.
     if (!operation || operation.isSubscription) return undefined
-    if (!operation.isMutation) return operation
-    const isPost = (server.req ?? request)?.method === 'POST'
+    const { req = webRequest, note } = server
+    if (operation.isMutation && req?.method !== 'POST') return undefined
     // Whether the header is allowed depends on the document.
-    return isPost && idempotencyKeyIn(server, request) === undefined ? operation : undefined
-  }
-
-  function execute(operation: CompiledOperation, params: GraphQLParams, server: ServerContext) {
-    if (server.note) {
-      server.note.operation = operation.isMutation ? 'mutation' : 'query'
-      server.note.operationName = operation.name
+    if (operation.isMutation && idempotencyKeyIn(server, webRequest) !== undefined) return undefined
+    if (note) {
+      note.operation = operation.isMutation ? 'mutation' : 'query'
+      note.operationName = operation.name
     }
     return operation.execute(createContext(server), params.variables)
   }
 
   const plugin: Plugin<object, ServerContext> = {
-    onParams({ params, request, context, paramsHandler, setParamsHandler }) {
-      const operation = context.compiled ? undefined : operationFor(params, context, request)
-      if (!operation) return
+    onParams({ request, context, paramsHandler, setParamsHandler }) {
+      if (context.compiled) return
       setParamsHandler(async (input) => {
-        const result = await execute(operation, params, context)
-        if (!result.errors) return result
-        context.compiled = result
+        const result = await execute(input.params, context, request)
+        if (result && !result.errors) return result
+        if (result) context.compiled = result
         return paramsHandler(input)
       })
     },
@@ -112,29 +108,7 @@ export function createCompiledOperations(
       setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : executeInTick)
     },
   }
-
-  return {
-    plugin,
-
-    /** Executes a request, if it can be, without Yoga, whose checks and plugins would do nothing if there is no error. */
-    execute(params: GraphQLParams, server: ServerContext) {
-      const operation = isPlain(params) ? operationFor(params, server) : undefined
-      return operation && execute(operation, params, server)
-    },
-  }
-}
-
-const PARAMETERS = ['query', 'operationName', 'variables', 'extensions']
-
-/** Whether Yoga accepts parameters, and no plugin changes them. */
-function isPlain(params: GraphQLParams): boolean {
-  for (const name in params) if (!PARAMETERS.includes(name)) return false
-  const { variables, extensions } = params
-  return isObjectOrNull(variables) && isObjectOrNull(extensions) && extensions?.persistedQuery == null
-}
-
-function isObjectOrNull(value: unknown): boolean {
-  return value == null || (typeof value === 'object' && !Array.isArray(value))
+  return { execute, plugin }
 }
 
 /**
