@@ -9,7 +9,7 @@ import type { ReadBody } from '../connections/body.ts'
 import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
 import { EVENT_STREAM } from '../live/events.ts'
-import { createAnswer, type Exchange } from './answer.ts'
+import { type ApiExchange, createAnswer } from './answer.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'
 import {
   isUsualJson,
@@ -60,7 +60,7 @@ export function createGraphqlHandler({
     return requestTrace.tracePromise(handle, workOf(exchange), undefined, exchange, credential)
   }
 
-  async function handle(exchange: Exchange, credential: Credential | undefined): Promise<unknown> {
+  async function handle(exchange: ApiExchange, credential: Credential | undefined): Promise<unknown> {
     const { request, note } = exchange
     const { accept } = request.headers
     let access: Access
@@ -102,7 +102,7 @@ export function createGraphqlHandler({
     return reserve(request, document.length * HEAP_BYTES_A_CHARACTER, document.length)
   }
 
-  function reject({ response, headers, note }: Exchange, error: HttpError, type?: string): void {
+  function reject({ response, headers, note }: ApiExchange, error: HttpError, type?: string): void {
     note.code = error.code
     note.measure()
     response.setHeader(ID_HEADER, note.id)
@@ -110,7 +110,7 @@ export function createGraphqlHandler({
   }
 
   /** Passes a request on to Yoga's own request and response. */
-  function passOn({ request, response, headers, note }: Exchange, access: Access): Promise<unknown> {
+  function passOn({ request, response, headers, note }: ApiExchange, access: Access): Promise<unknown> {
     response.once('close', () => note.measure())
     response.setHeader(ID_HEADER, note.id)
     const execute = async () => api.yoga(request, withHeaders(response, headers), { ...access, note })
@@ -118,7 +118,7 @@ export function createGraphqlHandler({
   }
 }
 
-function workOf({ request: { method = '', headers }, response, note }: Exchange): RequestWork {
+function workOf({ request: { method = '', headers }, response, note }: ApiExchange): RequestWork {
   return {
     method,
     headers,

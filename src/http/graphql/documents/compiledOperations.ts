@@ -2,7 +2,7 @@
  * A second way beside Yoga's parsing, validation and execution, for cached documents. Processor time of a server in
  * memory, by `process.cpuUsage`, at 64 connections: an `increment` took 47 µs instead of 91, a read of 100 counters
  * 0.70 ms instead of 1.05 (medians of five alternating runs on two cores, Node 20). To repeat it, compare
- * `npm run bench -- --only ceiling,hot@64,reads@64` with and without this plugin.
+ * `npm run bench -- --only ceiling,hot@64,reads@64` with and without `execute`.
  */
 
 import {
