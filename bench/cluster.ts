@@ -6,7 +6,8 @@ import type { BenchOptions } from './bench.ts'
 import type { Child } from './children.ts'
 import { type Engine, startEngine } from './engine.ts'
 import { drive, type Request } from './load/drive.ts'
-import { bytesOf, changeOf, readOf } from './load/requests.ts'
+import { bytesOf, changeAllOf, changeOf, readOf } from './load/requests.ts'
+import { ask } from './load/values.ts'
 import { middleOf } from './median.ts'
 import { SERVES, startNthAt } from './systems.ts'
 import type { Counting } from './workloads.ts'
@@ -99,7 +100,9 @@ export async function cluster(
         engine = await startEngine(setup.engine, directory, FIRST_PORT + PORTS * engines.size)
         engines.set(setup.engine, engine)
       }
-      served.set(setup, await serve(setup, engine, children))
+      const urls = await serve(setup, engine, children)
+      await createAll(urls[0] as URL)
+      served.set(setup, urls)
     }
     const results = new Map(KINDS.map((kind) => [kind, new Map<Setup, Figures[]>()]))
     for (let round = 1; round <= rounds; round++) {
@@ -139,6 +142,12 @@ async function serve(setup: Setup, { hosts }: Engine, children: Child[]): Promis
     urls.push(new URL(await child.printed(SERVES)))
   }
   return urls
+}
+
+/** So that no setup is measured while it creates counters. */
+async function createAll(url: URL): Promise<void> {
+  const names = [...new Set(KINDS.flatMap(({ names }) => names))]
+  await ask(url, changeAllOf(names))
 }
 
 async function measure(

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,6 +7,7 @@ import type { BenchOptions } from './bench.ts'
 import { openDatabase } from './database.ts'
 import { startGenerator } from './generator.ts'
 import { middleOf } from './median.ts'
+import { memoryOf, processorTimeOf } from './mixed/processes.ts'
 import { SERVES, startNth } from './systems.ts'
 import { workloads } from './workloads.ts'
 
@@ -18,8 +19,6 @@ const IDLE_STREAMS = 5000
 const AT_ONCE = 100
 /** When the last event of a stream must have come, after the last change. */
 const SETTLED_MS = 1500
-/** Clock ticks of the kernel in a second. */
-const TICKS_PER_SECOND = 100
 
 /** A subscriber of one counter. */
 interface Subscriber {
@@ -52,9 +51,9 @@ export async function live(options: Omit<BenchOptions, 'systems' | 'workloads'>)
     const pid = nth.process.pid ?? 0
     await generator.touch(url, 'thousand@64')
     // First, as a process that has answered much keeps memory that they would use.
-    const before = await memoryOf(pid)
+    const before = memoryOf(pid)
     const idle = await openStreams(url, namesOf('thousand@64'), IDLE_STREAMS)
-    const each = ((await memoryOf(pid)) - before) / IDLE_STREAMS
+    const each = (memoryOf(pid) - before) / IDLE_STREAMS
     for (const stream of idle) stream.close()
     const lines: string[] = []
     for (const id of ['hot@64', 'thousand@64']) {
@@ -66,9 +65,9 @@ export async function live(options: Omit<BenchOptions, 'systems' | 'workloads'>)
           signal.throwIfAborted()
           const streams = await openStreams(url, namesOf(id), index === 0 ? 0 : STREAMS)
           for (const stream of streams) stream.events = 0
-          const before = await processorTimeOf(pid)
+          const before = processorTimeOf(pid)
           const { requestsPerSecond } = await generator.measure(url, id, { seconds, warmupSeconds: 0 })
-          cost.push((1e6 * ((await processorTimeOf(pid)) - before)) / (requestsPerSecond * seconds))
+          cost.push((1e6 * (processorTimeOf(pid) - before)) / (requestsPerSecond * seconds))
           const ended = performance.now()
           await pause(SETTLED_MS)
           if (streams.length > 0) {
@@ -186,17 +185,4 @@ async function check(url: string, streams: readonly Subscriber[]): Promise<void>
     if (value !== values.get(name))
       throw new Error(`A subscriber of ${name} has ${value}, not ${values.get(name)}.`)
   }
-}
-
-/** The processor time that a process has used, in seconds. */
-async function processorTimeOf(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
-}
-
-/** The resident memory of a process, in bytes. */
-async function memoryOf(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return 1024 * Number(/VmRSS:\s+(\d+)/.exec(status)?.[1])
 }

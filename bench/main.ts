@@ -1,5 +1,6 @@
 import { bench } from './bench.ts'
 import { cluster } from './cluster.ts'
+import { gate } from './gate.ts'
 import { live } from './live.ts'
 import { million } from './million.ts'
 import { mixed } from './mixed.ts'
@@ -26,6 +27,10 @@ async function main(): Promise<number> {
 async function run(options: Options): Promise<void> {
   if (options.tickets) {
     console.log(await tickets({ rounds: options.rounds, say: console.error, signal: ending.signal }))
+    return
+  }
+  if (options.gate) {
+    console.log(await gate({ ...options, say: console.error, signal: ending.signal }))
     return
   }
   if (options.cluster) {

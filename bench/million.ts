@@ -1,10 +1,11 @@
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BenchOptions } from './bench.ts'
 import { openDatabase } from './database.ts'
 import { startGenerator } from './generator.ts'
 import { middleOf } from './median.ts'
+import { memoryOf } from './mixed/processes.ts'
 import { SERVES, startNth } from './systems.ts'
 import { MILLION } from './workloads.ts'
 
@@ -27,10 +28,10 @@ export async function million(options: Omit<BenchOptions, 'systems' | 'workloads
   try {
     const url = await nth.printed(SERVES)
     await generator.touch(url, TEN_THOUSAND)
-    const before = await memoryOf(nth.process.pid)
+    const before = memoryOf(nth.process.pid ?? 0)
     say('meeting a million names')
     const cold = await generator.touch(url, MILLION)
-    const after = await memoryOf(nth.process.pid)
+    const after = memoryOf(nth.process.pid ?? 0)
     const speeds = new Map([TEN_THOUSAND, MILLION].map((id) => [id, [] as number[]]))
     for (let round = 1; round <= rounds; round++) {
       for (const [id, done] of speeds) {
@@ -62,12 +63,6 @@ export async function million(options: Omit<BenchOptions, 'systems' | 'workloads
     await database.close()
     await rm(directory, { recursive: true, force: true })
   }
-}
-
-/** The resident memory of a process, in bytes. */
-async function memoryOf(pid = 0): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return 1024 * Number(/VmRSS:\s+(\d+)/.exec(status)?.[1])
 }
 
 /** The sizes of the files of Nth's tables that have more than a megabyte, in bytes. */

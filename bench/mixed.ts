@@ -18,7 +18,7 @@ import {
 import type { MixedJob, MixedReport } from './mixed/main.ts'
 import { answersBetween, readMetrics } from './mixed/metrics.ts'
 import { childrenOf } from './mixed/processes.ts'
-import { PREPARATION } from './mixed/requests.ts'
+import { creations, PREPARATION } from './mixed/requests.ts'
 import {
   databaseProcess,
   HEAD,
@@ -67,6 +67,7 @@ export async function mixed({ minutes, say, signal }: MixedOptions) {
     const url = new URL(await nth.printed(SERVES))
     const metricsAt = await nth.printed(/Metrics: (\S+)\/metrics/)
     await ask(url, { query: PREPARATION, variables: {} })
+    for (const creation of creations()) await ask(url, creation)
     const before = await readMetrics(metricsAt)
 
     let answers = 0

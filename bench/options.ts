@@ -18,6 +18,8 @@ export interface Options {
   live: boolean
   /** Whether only exports, imports, backups and restores are measured. */
   transfer: boolean
+  /** Whether only the processor time of a call is measured. */
+  gate: boolean
   /** Whether only a mixed load is run, for this long. */
   mixed: boolean
   minutes: number
@@ -36,6 +38,7 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --distance <ms>  how far the database is away from all systems, each way (0)
   --only <ids>     only these systems and workloads, with commas between them; may be repeated
   --only million   only this: all of a million counters beside 10 000, and the size of their tables (10 minutes)
+  --gate           only this: the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
   --cluster        only this: one database server beside clusters, on engines of Debian's packages (10 minutes)
   --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
   --transfer       only this: a million counters exported, imported, backed up and restored (30 minutes)
@@ -67,6 +70,7 @@ export function readOptions(args: string[]): Options | undefined {
       tickets: { type: 'boolean', default: false },
       mixed: { type: 'boolean', default: false },
       minutes: { type: 'string', default: '10' },
+      gate: { type: 'boolean', default: false },
       cluster: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
       transfer: { type: 'boolean', default: false },
@@ -81,6 +85,7 @@ export function readOptions(args: string[]): Options | undefined {
     distanceMs: values.distance === '0' ? 0 : positive('--distance', values.distance),
     million: values.only.includes(MILLION),
     tickets: values.tickets,
+    gate: values.gate,
     cluster: values.cluster,
     live: values.live,
     transfer: values.transfer,

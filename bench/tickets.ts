@@ -34,7 +34,7 @@ interface Way {
  * Has 10 callers of each of two boards write 1 000 tickets each, in both ways in turn.
  *
  * @returns Markdown
- * @throws {Error} if a board's numbers are not exactly 1 to 10 000
+ * @throws {Error} if a board's numbers are not exactly 2 to 10 001, after the first, which makes its row
  */
 export async function tickets({ rounds, say, signal }: TicketsOptions): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'nth-tickets-'))
@@ -60,6 +60,8 @@ export async function tickets({ rounds, say, signal }: TicketsOptions): Promise<
 
 /** @returns tickets per second */
 async function measure(take: Take): Promise<number> {
+  // Makes the rows of each, which isn't what is measured.
+  await Promise.all(BOARDS.map(take))
   const from = performance.now()
   const boards = await Promise.all(
     BOARDS.map(async (board) => {
@@ -73,8 +75,8 @@ async function measure(take: Take): Promise<number> {
   )
   const seconds = (performance.now() - from) / 1000
   for (const numbers of boards) {
-    const isExact = numbers.toSorted((a, b) => a - b).every((number, index) => number === index + 1)
-    if (!isExact) throw new Error('A board has numbers other than 1 to 10 000')
+    const isExact = numbers.toSorted((a, b) => a - b).every((number, index) => number === index + 2)
+    if (!isExact) throw new Error('A board has numbers other than 2 to 10 001')
   }
   return (BOARDS.length * CALLERS * TICKETS) / seconds
 }
@@ -149,7 +151,7 @@ function tableOf(ways: readonly Way[], speeds: readonly number[][]): string {
     return `| ${title} | ${Math.round(speed)} | ${(own / speed).toFixed(2)} |`
   })
   return [
-    `## 2 boards x ${CALLERS} callers x ${TICKETS} tickets, each board exactly 1 to ${CALLERS * TICKETS}`,
+    `## 2 boards x ${CALLERS} callers x ${TICKETS} tickets, each board exactly 2 to ${CALLERS * TICKETS + 1}`,
     '',
     '| Way | Tickets/s | Nth / this |',
     '| --- | ---: | ---: |',

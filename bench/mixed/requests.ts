@@ -1,6 +1,6 @@
 // What clients of the mixed load send, with what they expect of each answer.
 import { randomUUID } from 'node:crypto'
-import { bytesOf } from '../load/requests.ts'
+import { bytesOf, type Operation } from '../load/requests.ts'
 import type { Tally } from './tally.ts'
 
 /** A request, and what its answer must be. */
@@ -20,6 +20,8 @@ type Data = Record<string, unknown>
 /** How many counters are changed one by one, and in carts. */
 const COUNTERS = 10_000
 const CART_LINES = 10
+/** The most that one request may change. */
+const MAX_CHANGES = 1000
 const READ_NAMES = 100
 const BOARDS = ['MYBOARD', 'YOURBOARD']
 
@@ -33,6 +35,16 @@ export const PREPARATION = `mutation {
   defineSequence(name: "${INVOICES}", definition: { gapless: true }) { id }
   defineCounter(name: "${FULL}", definition: { maxValue: 0 }) { id }
 }`
+
+/** What creates all counters, each at 0, which the load then only changes. */
+export function creations(): Operation[] {
+  const names = ['hot', ...Array.from({ length: COUNTERS }, (_, index) => nameOf(index))]
+  const query = 'mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }'
+  return Array.from({ length: Math.ceil(names.length / MAX_CHANGES) }, (_, page) => {
+    const some = names.slice(page * MAX_CHANGES, (page + 1) * MAX_CHANGES)
+    return { query, variables: { changes: some.map((name) => ({ name, delta: 0 })) } }
+  })
+}
 
 /** Returns a function that returns a request at random. */
 export function createMix(url: URL, tally: Tally): () => MixedRequest {
@@ -199,7 +211,11 @@ function anyOf<Item>(items: readonly Item[]): Item {
 }
 
 function anyName(): string {
-  return `counter-${Math.floor(Math.random() * COUNTERS)}`
+  return nameOf(Math.floor(Math.random() * COUNTERS))
+}
+
+function nameOf(index: number): string {
+  return `counter-${index}`
 }
 
 function valueIn(change: unknown): number {
