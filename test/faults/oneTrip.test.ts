@@ -5,7 +5,7 @@ import { freshDatabase, query } from '../support/database.ts'
 import { hold } from '../support/hold.ts'
 import { openTestNth } from '../support/nth.ts'
 import { stopClock, told, turnedClock } from '../support/periods.ts'
-import { type Fate, farAway } from '../support/proxy.ts'
+import { type Fate, farAway, startProxy } from '../support/proxy.ts'
 import { runSize } from '../support/random.ts'
 import { collectStatements } from '../support/statements.ts'
 import { sums } from '../support/totals.ts'
@@ -91,6 +91,28 @@ it('takes two trips where something must be decided between them', async () => {
   clock.at += HOUR_MS
   expect(await trips(() => counters.incrementBy(b, 1))).toEqual(['two', '-', '-'])
   expect(await trips(() => counters.incrementBy(b, -1))).toEqual(['one'])
+})
+
+it('takes one trip or two as the database is far or near at that time, not when it was connected to', async () => {
+  let delayMs = 2
+  const proxy = startProxy(
+    await freshDatabase(),
+    () => 'passes',
+    () => delayMs,
+  )
+  const { counters } = openTestNth(await proxy)
+  await counters.reset(a, 0)
+  const statements = collectStatements()
+  const isOneTrip = async () => {
+    statements.length = 0
+    await counters.incrementBy(a, 1)
+    return statements.some((text) => IN_ONE_TRIP.test(text))
+  }
+  expect(await isOneTrip()).toBe(true)
+  for (const isFar of [false, true, false]) {
+    delayMs = isFar ? 2 : 0
+    await expect.poll(isOneTrip).toBe(isFar)
+  }
 })
 
 it('finds that another process has redefined or deleted a counter, which keeps no periods', async () => {

@@ -25,19 +25,19 @@ export type Fate =
 /** A database to which a round trip takes so long that Nth saves one where it can. */
 export function farAway(target: Target, fateOf: (statement: string) => Fate = () => 'passes') {
   // A timer of 1 ms may be early.
-  return startProxy(target, fateOf, 2)
+  return startProxy(target, fateOf, () => 2)
 }
 
 /**
  * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
  * order of their opening. Closed when the test has finished.
  *
- * @param delayMs by how much answers are late
+ * @param delayMs returns by how much an answer is late
  */
 export async function startProxy(
   target: Target,
   fateOf: (statement: string, connection: number) => Fate,
-  delayMs = 0,
+  delayMs = () => 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
   let late: { flushes: number; send: () => Promise<unknown> } | undefined
@@ -87,7 +87,10 @@ export async function startProxy(
       bytesLeft -= packet.length
       if (bytesLeft <= 0) client.end(end)
     }
-    upstream.on('data', (packet) => (delayMs > 0 ? setTimeout(pass, delayMs, packet) : pass(packet)))
+    upstream.on('data', (packet) => {
+      if (delayMs() > 0) setTimeout(pass, delayMs(), packet)
+      else pass(packet)
+    })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
