@@ -41,6 +41,9 @@ export const retryMeasure = measure<undefined>('nth:retry')
 /** The fence was read, as the answer to a COMMIT was lost. */
 export const fenceReadMeasure = measure<undefined>('nth:fence-read')
 
+/** A text of statements is sent to the database. */
+export const tripMeasure = measure<undefined>('nth:trip')
+
 /** A limit refused a request, or a field of one. */
 export const refusalMeasure = measure<Limit>('nth:refusal')
 

@@ -151,8 +151,7 @@ export function openMetrics(version: string) {
     'nth:retry': () => retries.inc(),
     'nth:fence-read': () => fenceReads.inc(),
     'nth:refusal': (limit: Limit) => refusals.inc({ limit }),
-    // Published by mysql2.
-    'tracing:mysql2:query:start': () => {
+    'nth:trip': () => {
       trips += 1
     },
   }

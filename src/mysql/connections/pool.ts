@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream'
 import { createPool, type Pool } from 'mysql2'
 import type { PoolConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
+import { tripMeasure } from '../../core/measures.ts'
 import { isRefusal, isSwitchover, LostAnswerError, leavesConnection } from './errors.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
@@ -76,13 +77,13 @@ export function openPool(
       const { incarnation } = failover
       const opened: Opened = { host, incarnation, answeredAt: performance.now(), maxStatement: undefined }
       known.set(connection, opened)
-      connection.query = new Proxy(connection.query, {
-        apply(query, self, args) {
-          const [statement] = args
-          if (opened.maxStatement !== undefined) assertFits(String(statement), opened.maxStatement)
-          return Reflect.apply(query, self, args)
-        },
-      })
+      // All that is sent on it goes through here, as the driver's promises call it. It is never given values.
+      const send = connection.query.bind(connection)
+      connection.query = ((statement: string, onAnswer?: () => void) => {
+        if (opened.maxStatement !== undefined) assertFits(statement, opened.maxStatement)
+        if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)
+        return send(statement, onAnswer)
+      }) as typeof send
     })
     used = { pool, host }
     return used

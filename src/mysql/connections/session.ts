@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
+import { tripMeasure } from '../../core/measures.ts'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
 import type { Host } from './hosts/hosts.ts'
@@ -44,7 +45,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   const connection = createConnection({ ...options, multipleStatements: true })
   let isOpen = true
   let maxStatement = Number.POSITIVE_INFINITY
-  const distance = openDistance()
+  const distance = new Distance()
   const markClosed = () => {
     isOpen = false
   }
@@ -68,12 +69,10 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   async function send(statements: readonly string[]): Promise<Answer[]> {
     const text = statements.join(';\n')
     assertFits(text, maxStatement)
-    // The driver sends one after the other. If it fails, so does what follows.
-    if (distance.isDue()) measure().catch(() => undefined)
     try {
-      const sentAt = performance.now()
       const answers = await host.answer(timeLimitMs, query(connection, text, statements.length))
-      distance.noteTrip(performance.now() - sentAt)
+      // Now nobody has to wait for it, except what is sent next.
+      if (performance.now() >= distance.measureAt) measure().catch(drop)
       return answers
     } catch (error) {
       if (!(error instanceof FailedStatement && leavesConnection(error.cause))) drop()
@@ -83,7 +82,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
 
   /** Sends what needs no work, so that only the trip takes time. */
   async function measure(): Promise<void> {
-    const end = distance.beginEmptyTrip()
+    const end = distance.begin()
     await query(connection, 'do 0', 1)
     end()
   }
@@ -102,7 +101,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
     const identity = identityIn(firstRow(own), values)
     maxStatement = maxStatementIn(values)
     const isGalera = values.get('wsrep_on') === 'ON'
-    for (let trip = 0; trip < MAX_FIRST_TRIPS && !distance.isKnown(); trip++) {
+    for (let trip = 0; trip < MAX_FIRST_TRIPS && !distance.isNear && !distance.isFar; trip++) {
       await host.answer(timeLimitMs, measure())
     }
     // There a flush ends its transactions itself, and the server must not retry their statements.
@@ -115,7 +114,7 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
       isGalera,
       /** Whether a round trip takes longer than some more statements. */
       get isFar() {
-        return distance.isFar()
+        return distance.isFar
       },
       isOpen: () => isOpen,
       send,
@@ -139,46 +138,35 @@ const FAR_MS = 1
 /** So many in a row. A database next door is slow at times. */
 const LONG_TRIPS = 5
 const MAX_FIRST_TRIPS = 2 * LONG_TRIPS
-/** When an empty trip is measured: so long after a short one, and so many times its own time after another one. */
+/** When the next one is measured: after so long, and so many times its own time. */
 const MEASURE_AFTER_MS = 250
 const MEASURE_AFTER_TRIPS = 100
 
 /**
- * Decides whether a database is far, again and again. A trip below a millisecond shows that it isn't, and most flushes
- * have one. Without one, empty trips are measured: as a busy Node reads answers late, one is long only if Node had nothing
- * else to do for a millisecond. Next door, with 256 connections on two cores, 4 of 19 in a second were short, and of 400
- * one was long.
+ * Decides whether a database is far, again and again, by trips of nothing but `do 0`. One below a millisecond shows that
+ * it is near. As a busy Node reads answers late, one is long only if Node had nothing else to do for a millisecond: next
+ * door, with 256 connections on two cores, 4 of 19 in a second were short, and 1 of 400 was long.
  */
-function openDistance() {
-  let isNear = false
-  let longTrips = 0
-  let measureAt = Number.POSITIVE_INFINITY
+class Distance {
+  isFar = false
+  isNear = false
+  measureAt = Number.POSITIVE_INFINITY
+  #longTrips = 0
 
-  function noteTrip(tripMs: number): void {
-    if (tripMs >= FAR_MS) return
-    isNear = true
-    longTrips = 0
-    measureAt = performance.now() + MEASURE_AFTER_MS
-  }
-
-  return {
-    isKnown: () => isNear || longTrips >= LONG_TRIPS,
-    isFar: () => longTrips >= LONG_TRIPS,
-    isDue: () => performance.now() >= measureAt,
-    noteTrip,
-
-    /** Returns a function that is called when it has ended. */
-    beginEmptyTrip() {
-      measureAt = Number.POSITIVE_INFINITY
-      const sentAt = performance.now()
-      const idleBefore = performance.nodeTiming.idleTime
-      return () => {
-        const tripMs = performance.now() - sentAt
-        measureAt = performance.now() + Math.max(MEASURE_AFTER_MS, MEASURE_AFTER_TRIPS * tripMs)
-        if (performance.nodeTiming.idleTime - idleBefore >= FAR_MS) longTrips += 1
-        noteTrip(tripMs)
-      }
-    },
+  /** Begins a trip. Returns a function that is called at its end. */
+  begin() {
+    this.measureAt = Number.POSITIVE_INFINITY
+    const sentAt = performance.now()
+    const idleBefore = performance.nodeTiming.idleTime
+    return () => {
+      const endedAt = performance.now()
+      const tripMs = endedAt - sentAt
+      this.measureAt = endedAt + Math.max(MEASURE_AFTER_MS, MEASURE_AFTER_TRIPS * tripMs)
+      this.isNear = tripMs < FAR_MS
+      if (this.isNear) this.#longTrips = 0
+      else if (performance.nodeTiming.idleTime - idleBefore >= FAR_MS) this.#longTrips += 1
+      this.isFar = this.#longTrips >= LONG_TRIPS
+    }
   }
 }
 
@@ -193,6 +181,7 @@ export function firstRow<Row = RowDataPacket>(answer: Answer | undefined): Row |
 
 /** @param count of the statements in the text */
 function query(connection: Connection, text: string, count: number): Promise<Answer[]> {
+  if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)
   return new Promise((resolve, reject) => {
     let begun = 0
     let hasRows = false

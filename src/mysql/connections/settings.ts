@@ -130,5 +130,7 @@ export function connectionOptions(target: Target, connectTimeoutMs: number) {
     keepAliveInitialDelay: 10_000,
     timezone: 'Z',
     supportBigNumbers: true,
+    // Statements have their values in them. The driver would search each text for placeholders, character by character.
+    queryFormat: (statement: string) => statement,
   } satisfies ConnectionOptions
 }

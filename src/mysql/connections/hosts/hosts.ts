@@ -142,8 +142,10 @@ export function openHosts(
           throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
         reached(standing)
       },
-      async answer(timeLimitMs, promise) {
-        const repeat = timer && setInterval(askSoon, ASK_SOON_MS)
+      answer(timeLimitMs, promise) {
+        // Only if servers are asked again and again, one may be left while it is used.
+        if (!timer) return withTimeout(timeLimitMs, promise)
+        const repeat = setInterval(askSoon, ASK_SOON_MS)
         return withTimeout(timeLimitMs, promise, signal).finally(() => clearInterval(repeat))
       },
       failed() {
