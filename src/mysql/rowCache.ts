@@ -46,24 +46,26 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
     return rows
   }
 
-  /** Creates missing rows, if all can be created at once. Returns those that exist afterwards. */
+  /** Creates rows that `load` didn't find, if all can be created at once. Returns those that exist afterwards. */
   async function createMissing(connection: Connection, creations: readonly Creation<Name>[]) {
     const names = creations.map(({ name }) => name)
+    const readAll = () => read(connection, names, failover.incarnation)
+    let missing = creations
     while (true) {
-      const found = await read(connection, names, failover.incarnation)
-      const missing = creations.filter(({ name }) => !found.has(textOf(name)))
       const [first] = missing
-      if (!first) return found
       const missingNames = missing.map(({ name }) => name)
       try {
-        await inTransaction(connection, () => create(connection, missingNames, first.at))
+        if (first) await inTransaction(connection, () => create(connection, missingNames, first.at))
       } catch (error) {
-        // Another session may have created one at the same time; then the next read finds it.
-        if (hasErrorNumber(error, ER.DUP_ENTRY)) continue
+        const isTaken = hasErrorNumber(error, ER.DUP_ENTRY)
         // A row that fails must not keep the others from being created.
-        if (missing.length > 1 && leavesConnection(error)) return found
-        throw error
+        if (!isTaken && missing.length > 1 && leavesConnection(error)) return readAll()
+        // Another session may have created one at the same time; then it is found.
+        if (!isTaken) throw error
       }
+      const found = await readAll()
+      missing = creations.filter(({ name }) => !found.has(textOf(name)))
+      if (missing.length === 0) return found
     }
   }
 
