@@ -276,7 +276,7 @@ class FlushTransaction implements Transaction {
       const sending = this.#send([prepared, end(this.#fenced)])
       this.#isCommitSent = true
       const [written] = await sending
-      kept = keptIn(written.at(-1))
+      if (this.#oneTrip) kept = keptIn(written.at(-1))
     } catch (error) {
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
       const isBeforeCommit = error instanceof FailedStatement && error.index < withMarks([prepared]).length
