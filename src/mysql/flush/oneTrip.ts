@@ -1,6 +1,6 @@
 import { isCoalesced } from '../../core/groupCommit/batch.ts'
 import type { CounterReading, Reading } from '../../core/groupCommit/writer.ts'
-import { readingIn } from '../counters/lockAndRead.ts'
+import { readingIn } from '../counters/flush.ts'
 import { periodColumns } from '../counters/periods.ts'
 import type { CoalescedRecordWork, CounterRecordWork } from '../counters/record.ts'
 import { addToEach } from '../counters/update.ts'

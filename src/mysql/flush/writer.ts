@@ -14,15 +14,28 @@ import type { Hosts } from '../connections/hosts/hosts.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { type Answer, FailedStatement, firstRow } from '../connections/session.ts'
 import { lockDefinitions } from '../counters/define.ts'
-import { changeCounters, clockIn, READ_CLOCK, readAgain } from '../counters/lockAndRead.ts'
+import {
+  changeCounters,
+  clockIn,
+  READ_CLOCK,
+  readAgain,
+  writeCounters,
+  writeHistory,
+} from '../counters/flush.ts'
 import type { CounterRecord, CounterRecordWork } from '../counters/record.ts'
 import { lockSlots } from '../counters/slots.ts'
-import { writeCounters, writeHistory } from '../counters/writeBack.ts'
-import { lockSequenceGroups, mayAdvance } from '../sequences/lockAndRead.ts'
+import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from '../sequences/flush.ts'
 import { inLockOrder, type SequenceGroupRecordWork } from '../sequences/record.ts'
-import { noteIssued, writeSequenceGroups } from '../sequences/writeBack.ts'
-import { begin, end, type Fenced, hasBegun, hasLeftGroup, ROLLED_BACK, rollBack } from './fence.ts'
-import { openFencedConnection } from './fencedConnection.ts'
+import {
+  begin,
+  end,
+  type Fenced,
+  hasBegun,
+  hasLeftGroup,
+  openFencedConnection,
+  ROLLED_BACK,
+  rollBack,
+} from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './idempotencyKeys.ts'
 import { addInOneTrip, type OneTrip, oneTripOf, readKept } from './oneTrip.ts'
 import { type Clock, type Form, joined, NO_CLOCK, type Statement, send, withMarks } from './statements.ts'
