@@ -144,7 +144,7 @@ function become(row: RowState, value: number, appliedDelta: number | null): Coun
 }
 
 /** How much an operation raises the revision: adding 0 changes only the counter's time of update. */
-export function raiseBy(appliedDelta: number | null): number {
+function raiseBy(appliedDelta: number | null): number {
   return appliedDelta === 0 ? 0 : 1
 }
 

@@ -7,8 +7,8 @@ import {
   type Form,
   joined,
   ownerOf,
-  type Part,
   resultOf,
+  type Section,
   type Statement,
   select,
   together,
@@ -24,7 +24,7 @@ import { addToSlot, setSlots, slotOf } from './slots.ts'
 import { add, addReturningOld, change, lock, read } from './update.ts'
 
 /** What the first answers show of a counter. */
-export interface CounterAnswer {
+interface CounterAnswer {
   work: CounterRecordWork
   isAdded: boolean
   /** Undefined: there is no such row, or it must be read again. */
@@ -44,14 +44,14 @@ const NARROW = 2
 export function changeCounters(
   works: readonly CounterRecordWork[],
   form: Form,
-): Part<readonly CounterAnswer[]> {
+): Section<readonly CounterAnswer[]> {
   const isWide = works.length > NARROW && !form.onePerStatement
   const changes = isWide ? lockAndAdd(works, form) : joined(works.map((work) => changeOne(work, form)))
   const wanted = works.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
   return wanted.length === 0 ? changes : readAfter(changes, wanted)
 }
 
-function changeOne(work: CounterRecordWork, form: Form): Part<readonly CounterAnswer[]> {
+function changeOne(work: CounterRecordWork, form: Form): Section<readonly CounterAnswer[]> {
   if (!isCoalesced(work) || form.isTriggered) return lockAndAdd([work], form)
   return {
     statements: [{ text: addReturningOld(work, form.at), owner: work.row.key }],
@@ -65,7 +65,7 @@ function changeOne(work: CounterRecordWork, form: Form): Part<readonly CounterAn
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
-function lockAndAdd(works: readonly CounterRecordWork[], { at }: Form): Part<readonly CounterAnswer[]> {
+function lockAndAdd(works: readonly CounterRecordWork[], { at }: Form): Section<readonly CounterAnswer[]> {
   // Counters with the same running periods have the same array.
   const alike = [...groupBy(works.filter(isCoalesced), ({ running }) => running).values()].flatMap(
     (group) => [...groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values()],
@@ -91,9 +91,9 @@ function lockAndAdd(works: readonly CounterRecordWork[], { at }: Form): Part<rea
 
 /** Reads rows after their additions, where their revisions or the totals of their periods are wanted. */
 function readAfter(
-  changes: Part<readonly CounterAnswer[]>,
+  changes: Section<readonly CounterAnswer[]>,
   wanted: readonly CounterRecordWork[],
-): Part<readonly CounterAnswer[]> {
+): Section<readonly CounterAnswer[]> {
   return {
     statements: [...changes.statements, select(read(wanted), ownerOf(wanted))],
     read(answers, clock) {
@@ -118,9 +118,9 @@ function readAfter(
 export function readAgain(
   unclear: readonly CounterAnswer[],
   form: Form,
-): Part<readonly [CounterRecordWork, CounterReading][]> {
+): Section<readonly [CounterRecordWork, CounterReading][]> {
   return joined(
-    together(unclear, form).map((group): Part<[CounterRecordWork, CounterReading][]> => {
+    together(unclear, form).map((group): Section<[CounterRecordWork, CounterReading][]> => {
       const works = group.map(({ work }) => work)
       return {
         statements: [select(lock(works), ownerOf(works)), ...lockHistory(works)],
@@ -152,7 +152,7 @@ export function clockIn(answer: Answer | undefined): Clock {
 }
 
 /** A counter's row, with the columns of periods. */
-export type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null>
+type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null>
 type LockedRow = ValueRow & Record<'id' | 'version', number>
 
 /** The row of a counter, unless it was redefined. */

@@ -1,6 +1,6 @@
 import type { CounterReading } from '../../core/groupCommit/writer.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
-import { type Part, select } from '../flush/statements.ts'
+import { type Section, select } from '../flush/statements.ts'
 import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { PERIOD_CODES } from './columns.ts'
@@ -20,7 +20,7 @@ export function slotOf({ path }: CounterRecordWork): number | undefined {
 }
 
 /** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
-export function lockSlots(work: CounterRecordWork): Part<[CounterRecordWork, CounterReading][]> {
+export function lockSlots(work: CounterRecordWork): Section<[CounterRecordWork, CounterReading][]> {
   const { row, running } = work
   const slot = slotOf(work)
   const lock = `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}

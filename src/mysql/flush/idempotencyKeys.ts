@@ -4,10 +4,10 @@ import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
 import { type Answer, rowsOf } from '../connections/session.ts'
 import { bytes, digest, instant } from '../literals.ts'
-import { type Form, type Part, resultOf, select, together } from './statements.ts'
+import { type Form, resultOf, type Section, select, together } from './statements.ts'
 
 /** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */
-export function claimKeys(claims: readonly Claim[], form: Form): Part<EarlierResults[] | undefined> {
+export function claimKeys(claims: readonly Claim[], form: Form): Section<EarlierResults[] | undefined> {
   const claiming = together(inOrder(claims), form).map((group) => ({
     text: claim(group, form.at),
     owner: group.length === 1 ? group[0]?.key : undefined,
@@ -24,7 +24,7 @@ export function claimKeys(claims: readonly Claim[], form: Form): Part<EarlierRes
 }
 
 /** Claims unused keys, which are `inOrder`. Waits for a transaction that has claimed one of them. */
-export function claim(claims: readonly Claim[], at: Date): string {
+function claim(claims: readonly Claim[], at: Date): string {
   const values = claims.map(
     ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
   )
@@ -52,7 +52,7 @@ type Written =
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
 /** Reads the answer of `readResults`. */
-export function earlierIn(answer: Answer | undefined): EarlierResults[] {
+function earlierIn(answer: Answer | undefined): EarlierResults[] {
   return rowsOf(answer).map(({ hash, fingerprint, applied_at, results, age_us }) => ({
     claim: {
       key: `key ${hash.toString('hex')}`,

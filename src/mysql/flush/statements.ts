@@ -14,7 +14,7 @@ export interface Statement {
 }
 
 /** Statements that are sent one after another, and a function that reads their answers. */
-export interface Part<Value> {
+export interface Section<Value> {
   readonly statements: readonly Statement[]
   read(answers: readonly Answer[], clock: Clock): Value
 }
@@ -75,18 +75,18 @@ export async function send<Lists extends readonly (readonly Statement[])[]>(
   return byList as { [Index in keyof Lists]: Answer[] }
 }
 
-/** Parts that are sent one after another, as one. */
-export function joined<Value>(parts: readonly Part<readonly Value[]>[]): Part<readonly Value[]> {
-  const [first, ...others] = parts
+/** Sections that are sent one after another, as one. */
+export function joined<Value>(sections: readonly Section<readonly Value[]>[]): Section<readonly Value[]> {
+  const [first, ...others] = sections
   if (first && others.length === 0) return first
   return {
-    statements: parts.flatMap(({ statements }) => statements),
+    statements: sections.flatMap(({ statements }) => statements),
     read(answers, clock) {
       let next = 0
-      return parts.flatMap((part) => {
+      return sections.flatMap((section) => {
         const from = next
-        next += part.statements.length
-        return part.read(answers.slice(from, next), clock)
+        next += section.statements.length
+        return section.read(answers.slice(from, next), clock)
       })
     },
   }

@@ -6,7 +6,7 @@ import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
 import type { SequenceGroupRecordWork } from '../sequences/record.ts'
 import { inOrder } from './idempotencyKeys.ts'
-import { idsOf, type Part, type Statement, select } from './statements.ts'
+import { idsOf, type Section, type Statement, select } from './statements.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
@@ -20,7 +20,7 @@ export function tryLocks(
   counters: readonly CounterRecordWork[],
   sequenceGroups: readonly SequenceGroupRecordWork[],
   claims: readonly Claim[],
-): Part<CounterRecordWork[]> {
+): Section<CounterRecordWork[]> {
   const single = counters.filter(({ row }) => row.definition.slots === 1)
   const slotted = counters.filter(({ row }) => row.definition.slots > 1)
   const claiming = inOrder(claims).map(({ key, hash }) =>

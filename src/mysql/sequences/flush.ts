@@ -9,8 +9,8 @@ import {
   idsOf,
   joined,
   ownerOf,
-  type Part,
   resultOf,
+  type Section,
   type Statement,
   select,
   together,
@@ -51,7 +51,7 @@ type Readings = readonly (readonly [Work, SequenceGroupReading])[]
  * that the definitions don't change; the rows of gapless sequence groups, as their reservations of past periods may be
  * closed as well; and the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(works: readonly Work[], form: Form): Part<Readings> {
+export function lockSequenceGroups(works: readonly Work[], form: Form): Section<Readings> {
   const opened = form.isGalera ? works.filter((work) => !isOpen(work)) : []
   const uses = together(opened, form).map((group) => ({ text: noteUse(group), owner: sequenceKeyOf(group) }))
   const definitions = joined(together(works, form).map(lockDefinitions))
@@ -101,7 +101,7 @@ type LockedSequence = SequenceDefinitionRow & Record<'id' | 'version' | 'definit
  * redefined in the meantime, its new definition is used, unless that needs other rows or statements: so repeated
  * redefinitions can't keep numbers from being issued.
  */
-function lockDefinitions(works: readonly Work[]): Part<readonly (readonly [Work, number])[]> {
+function lockDefinitions(works: readonly Work[]): Section<readonly (readonly [Work, number])[]> {
   const text = `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
   from sequence s force index (primary)
  where s.id in (${sequenceIdsOf(works)})
@@ -129,7 +129,7 @@ export function mayAdvance({ row, path, periodKey }: Work, { hidden }: Form): bo
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
-function advance(works: readonly Work[], form: Form): Part<Readings> {
+function advance(works: readonly Work[], form: Form): Section<Readings> {
   const { at, hidden } = form
   const raises = together(works, form).map((group) =>
     raiseRevisions(group.map(({ row, operations }) => ({ row, raise: operations.length }))),
@@ -179,7 +179,7 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 }
 
 /** Locks all rows of sequence groups, and reads them. */
-function lockPositions(works: readonly Work[], form: Form): Part<Readings> {
+function lockPositions(works: readonly Work[], form: Form): Section<Readings> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
   const locks = together(gapless, form).map((group) => select(lockGapless(group), ownerOf(group)))
   const positions = joined(together(works, form).flatMap(lockPeriods))
@@ -223,7 +223,7 @@ function lockGapless(works: readonly Work[]): string {
 type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
 
 /** Creates missing rows. The insert also locks the existing ones, so that the lock order is always the same. */
-function lockPeriods(works: readonly Work[]): Part<readonly (readonly [Work, PositionRow])[]>[] {
+function lockPeriods(works: readonly Work[]): Section<readonly (readonly [Work, PositionRow])[]>[] {
   const isCreating = works.some((work) => !isOpen(work))
   const owner = ownerOf(works)
   return [...groupBy(works, ({ periodKey }) => periodKey)].map(([periodKey, group]) => {
@@ -253,7 +253,7 @@ select id, ${integer(periodKey)}, identity
 
 type ReservationReading = Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>
 
-function readReservations(work: Work): Part<readonly (readonly [Work, ReservationReading])[]> {
+function readReservations(work: Work): Section<readonly (readonly [Work, ReservationReading])[]> {
   const { row, operations, periodKey } = work
   const { id, definition, key: owner } = row
   const count = operations.filter(({ kind }) => kind === 'reserve').length
@@ -340,7 +340,7 @@ export function noteIssued(sequenceGroups: Writes['sequenceGroups']): void {
 }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
-export function raiseRevisions(
+function raiseRevisions(
   raised: readonly { row: SequenceGroupRecord; raise: number }[],
   first?: number,
 ): Statement {
