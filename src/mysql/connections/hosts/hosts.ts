@@ -143,10 +143,11 @@ export function openHosts(
         reached(standing)
       },
       answer(timeLimitMs, promise) {
-        // Only if servers are asked again and again, one may be left while it is used.
-        if (!timer) return withTimeout(timeLimitMs, promise)
+        const answered = withTimeout(timeLimitMs, promise, signal)
+        // Most servers stand alone: there is nothing to ask meanwhile.
+        if (!timer) return answered
         const repeat = setInterval(askSoon, ASK_SOON_MS)
-        return withTimeout(timeLimitMs, promise, signal).finally(() => clearInterval(repeat))
+        return answered.finally(() => clearInterval(repeat))
       },
       failed() {
         if (!isOne && !signal.aborted) chosen = undefined
