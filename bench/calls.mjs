@@ -1,5 +1,5 @@
 // Counts the function calls that some operations make, by V8's precise coverage. Fails if one makes over 3 % more than
-// `calls.json` has. Unlike a time, a count is the same on a slow or busy machine: repeats differ by less than 1 %.
+// `calls.json` has. Unlike a time, a count is the same on a slow or busy machine: repeats differ by about 1 %.
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { Session } from 'node:inspector/promises'

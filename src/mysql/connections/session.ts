@@ -144,8 +144,8 @@ const MEASURE_AFTER_TRIPS = 100
 
 /**
  * Decides whether a database is far, again and again, by trips of nothing but `do 0`. One below a millisecond shows that
- * it is near. As a busy Node reads answers late, one is long only if Node had nothing else to do for a millisecond: next
- * door, with 256 connections on two cores, 4 of 19 in a second were short, and 1 of 400 was long.
+ * it is near. As a busy Node reads answers late, one is long only if Node had nothing else to do for a millisecond. Next
+ * door, on two busy cores, 1 of some 300 was long by that; at 256 connections, at least 4 of 19 in each second were short.
  */
 class Distance {
   isFar = false
