@@ -126,6 +126,34 @@ it('refuses only what does not fit, and goes on with what does', async () => {
   ])
 })
 
+it('refuses only what leaves the safe range, of a counter without bounds and of carts with it', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const other = { namespace: 'n', name: 'other' }
+  const END = Number.MAX_SAFE_INTEGER
+  await counters.reset(key, END - 3)
+  await counters.reset(other, 0)
+  const codeOf = ({ code }: { code: string }) => code
+  const valueIn = ({ value }: { value: number }) => value
+  const cart = (delta: number) =>
+    counters
+      .incrementMany('n', [
+        { name: other.name, delta: 1 },
+        { name: key.name, delta },
+      ])
+      .then((changes) => changes.map(valueIn), codeOf)
+  const answers = await Promise.all([
+    counters.incrementBy(key, 5).then(valueIn, codeOf),
+    counters.incrementBy(key, 1).then(valueIn, codeOf),
+    counters.incrementBy(other, 1).then(valueIn, codeOf),
+    cart(4),
+    cart(-1),
+    counters.incrementBy(key, 2).then(valueIn, codeOf),
+  ])
+  expect(answers).toEqual(['OUT_OF_RANGE', END - 2, 1, 'OUT_OF_RANGE', [2, END - 3], END - 1])
+  const [value, otherValue] = [await counters.read(key), await counters.read(other)].map(valueIn)
+  expect([value, otherValue]).toEqual([END - 1, 2])
+})
+
 it('saturates: applies what fits, and says how much that was', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { minValue: -2, maxValue: 10, overflow: 'SATURATE' })
