@@ -4,6 +4,7 @@ import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { createRandom, runSize } from './support/random.ts'
 import { startService } from './support/service.ts'
+import { collectStatements } from './support/statements.ts'
 
 const MANY = `mutation($changes: [CounterDeltaInput!]!) {
   incrementMany(changes: $changes) { value previousValue appliedDelta counter { name value } }
@@ -39,6 +40,20 @@ it('changes nothing if one change is refused, and says which one', async () => {
   })
   const { counters } = await ask('{ counters(names: ["a", "b", "rare"]) { value createdAt } }')
   expect(counters).toMatchObject([{ value: 7 }, { value: 0, createdAt: null }, { value: 1 }])
+})
+
+it('refuses a cart in the transaction that finds the bound, whatever else is in it', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define({ namespace: 'n', name: 'rare' }, { maxValue: 1 })
+  const cart = () =>
+    counters.incrementMany(
+      'n',
+      ['a', 'rare', 'b'].map((name) => ({ name, delta: 1 })),
+    )
+  await cart()
+  const statements = collectStatements()
+  await expect(cart()).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
 })
 
 it('refuses one cart without harm to others in the same flush', async () => {
