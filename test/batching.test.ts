@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { claimOf } from '../src/core/idempotency.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -89,4 +90,32 @@ it('changes many counters in one transaction, whatever the number of statements'
   expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
   expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
   expect(statements[0]?.match(/update counter_value/g)).toHaveLength(3)
+})
+
+it('touches keys, counters and sequence groups in one order, whatever the order of the calls', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  const names = ['a', 'b', 'c', 'd']
+  const change = (name: string) =>
+    counters.incrementBy({ namespace: 'n', name }, 1, { claim: claimOf('n', `${name} ${calls++}`, []) })
+  const count = (name: string) => counters.incrementBy({ namespace: 'n', name }, 1)
+  const issue = (group: string) => sequences.next({ namespace: 'n', sequence: 's', group }, 1)
+  let calls = 0
+  for (const name of names) await Promise.all([count(name), issue(name)])
+  const statements = collectStatements()
+  const found = (pattern: RegExp) => [...(statements[0] ?? '').matchAll(pattern)].map(([, each]) => each)
+  const expectSorted = (pattern: RegExp, count: number, compare?: (a?: string, b?: string) => number) => {
+    const places = found(pattern)
+    expect(places).toHaveLength(count)
+    expect(places).toEqual(places.toSorted(compare))
+  }
+  const byNumber = (a = '', b = '') => Number(a) - Number(b)
+  for (const order of [names, names.toReversed()]) {
+    statements.length = 0
+    await Promise.all([...order.slice(0, 2).map(count), ...order.map(issue)])
+    expectSorted(/where counter_id = (\d+)/g, 2, byNumber)
+    expectSorted(/where group_id = (\d+)/g, 4, byNumber)
+    statements.length = 0
+    await Promise.all([...order, ...order].map(change))
+    expectSorted(/\(x'([0-9a-f]+)', x'/g, 8)
+  }
 })
