@@ -1,3 +1,4 @@
+import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
@@ -37,6 +38,49 @@ it('touches its row once a day, in one text, which no flush can get in between',
     .toEqual([expect.stringMatching(/^update fence set touched_at[^;]*;\ncommit$/)])
   const isTouched = 'select touched_at > utc_timestamp() - interval 1 minute as isTouched from fence'
   await expect.poll(() => query(target, isTouched)).toEqual([{ isTouched: 1 }])
+})
+
+it('touches no row while its writer has begun a flush, which the COMMIT of that would end', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  // Timers of one duration fire in the order in which they began: its heartbeat comes after that of the first.
+  const idle = openTestNth(target)
+  await counters.incrementBy(key, 1)
+  const [busy] = await query(target, 'select id from fence')
+  await idle.counters.incrementBy(key, 1)
+  const statements = collectStatements('update fence')
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('lock tables counter_value write')
+  const call = counters.incrementBy(key, 1)
+  await expect.poll(() => statements).toEqual([expect.stringMatching(/^start transaction;/)])
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 25 * 3_600_000 })
+  onTestFinished(() => void vi.useRealTimers())
+  const touched = () => statements.flatMap((text) => /set touched_at[^;]*id = (\d+)/.exec(text)?.[1] ?? [])
+  const ofIdle = () => touched().filter((id) => id !== String(busy?.id))
+  for (const touches of [1, 2]) {
+    await expect.poll(ofIdle).toHaveLength(touches)
+    vi.setSystemTime(Date.now() + 25 * 3_600_000)
+  }
+  expect(touched()).not.toContain(String(busy?.id))
+  await holder.query('unlock tables')
+  expect((await call).value).toBe(3)
+})
+
+it('touches its row also after a flush that was rolled back because nobody waited for it any more', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 1000 })
+  await expect.poll(() => counters.incrementBy(key, 0).catch(() => undefined)).toMatchObject({ value: 0 })
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('lock tables counter_value write')
+  await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  const statements = collectStatements()
+  await holder.query('unlock tables')
+  await expect.poll(() => statements).toContain('rollback')
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 25 * 3_600_000 })
+  onTestFinished(() => void vi.useRealTimers())
+  await expect.poll(() => statements).toContainEqual(expect.stringMatching(/^update fence set touched_at/))
 })
 
 it('goes on with a new row when its own is taken away, if lost commits are accepted', async () => {
