@@ -158,6 +158,15 @@ it.each<[string, [RegExp, Fate][]]>([
   expect(faults).toEqual([])
 })
 
+it('does not take what the flush before has applied for what was cut off on its way', async () => {
+  const { counters, database, strike, due } = await farCounters()
+  expect(await counters.incrementBy(a, 1)).toMatchObject({ value: 1 })
+  strike([IN_ONE_TRIP, 'is cut off'])
+  expect(await counters.incrementBy(a, 1)).toMatchObject({ value: 2 })
+  expect(due).toEqual([])
+  expect(await sums(database)).toEqual([2, 2, 2, 2])
+})
+
 it.each([
   ['before it is sent again', 1],
   ['after it was sent again, and committed', 2],
