@@ -191,6 +191,23 @@ it('has nobody wait for a key that somebody else holds, but who uses it', async 
   expect(await held).toMatchObject({ isReplayed: true })
 })
 
+it('counts nothing under a key that is neither free nor has a result, until it is free', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 1000 })
+  const key = { namespace: 'n', name: 'c' }
+  const claim = claimOf('n', 'k', [])
+  const hash = `x'${claim.hash}'`
+  await query(
+    target,
+    `insert into idempotency_key (hash, fingerprint, applied_at, claimed_at)
+     values (${hash}, ${hash}, utc_timestamp(3), utc_timestamp(3))`,
+  )
+  await expect(counters.incrementBy(key, 1, { claim })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await query(target, `delete from idempotency_key where hash = ${hash}`)
+  const again = () => counters.incrementBy(key, 1, { claim }).catch(() => undefined)
+  await expect.poll(again).toMatchObject({ value: 1 })
+})
+
 it('costs a call without a key no statement', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const key = { namespace: 'n', name: 'c' }
