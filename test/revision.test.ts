@@ -138,6 +138,17 @@ it('is told by each change as the next reader is told', async () => {
   }
 })
 
+it('is told by the first change under a key as the next reader is told, also beside a counter at 0', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const claim = claimOf('n', 'k', [])
+  const [change] = await Promise.all([
+    counters.incrementBy(counter, 1, { ...asked, claim }),
+    // Its value is not in the answer of the database, so it is read again.
+    counters.incrementBy({ namespace: 'n', name: 'other' }, 1),
+  ])
+  expect(revisionOf(change)).toBe((await counters.read(counter)).revision)
+})
+
 it('is newer with each state of a name that is deleted and made anew', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const states = [
