@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from './support/client.ts'
-import { query } from './support/database.ts'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
+import { collectStatements } from './support/statements.ts'
 import { periodTotals } from './support/totals.ts'
 
 it.each(['before', 'after'])(
@@ -40,6 +42,20 @@ it.each(['before', 'after'])(
     expect(await query(target, 'select count(*) > 20 as written from audit')).toEqual([{ written: 1 }])
   },
 )
+
+it('takes two trips for a change where a trigger hides values, once it has noticed that', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const key = { namespace: 'n', name: 'c' }
+  await counters.incrementBy(key, 1)
+  await query(target, 'create trigger hides after update on counter_value for each row set @seen = 1')
+  const statements = collectStatements()
+  for (const trips of [3, 2]) {
+    statements.length = 0
+    await counters.incrementBy(key, 1)
+    expect(statements).toHaveLength(trips)
+  }
+})
 
 it('answers UNAVAILABLE where a trigger refuses, without its words, and goes on with the others', async () => {
   const { ask, send, faults, target } = await startService()
