@@ -3,7 +3,9 @@ import { openCounters } from '../../src/core/counters/counters.ts'
 import type { Definition } from '../../src/core/counters/definition.ts'
 import type { CounterKey } from '../../src/core/counters/state.ts'
 import type { CounterStore } from '../../src/core/counters/store.ts'
+import { unavailable } from '../../src/core/errors.ts'
 import { type Batch, type CounterWork, isCoalesced, SMALL_SUM } from '../../src/core/groupCommit/batch.ts'
+import { doubtful } from '../../src/core/groupCommit/call.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../../src/core/groupCommit/groupCommit.ts'
 import type {
   NotApplied,
@@ -26,6 +28,8 @@ export type Fate =
   | 'lost, applied'
   | 'lost, not applied'
   | 'lost for good'
+  /** A caller's deadline passes, at any time. */
+  | 'expires'
 
 export interface Course {
   fate: Fate
@@ -47,6 +51,7 @@ export const courses = fc.infiniteStream(
           'lost, applied',
           'lost, not applied',
           'lost for good',
+          'expires',
         ),
       },
     ),
@@ -179,8 +184,18 @@ class ModelTransaction implements Transaction {
     return { kind: run % 2 === 0 ? 'fault' : 'locked', cause: fate, key }
   }
 
+  /** As at its deadline: the call is answered by where it is then. */
+  async #expire(): Promise<void> {
+    const { fate, turns, run } = this.#course
+    const call = this.#batch.calls[run % this.#batch.calls.length]
+    if (fate !== 'expires' || !call) return
+    await turnsLater((run % 3) + turns)
+    call.settle(call.isCommitting ? doubtful(call, 'It has expired', fate) : unavailable('It has expired.'))
+  }
+
   async read(): Promise<Reading | NotApplied> {
     await this.#lock()
+    void this.#expire()
     const failure = await this.#fail()
     if (failure) this.#end.resolve()
     if (failure) return failure
