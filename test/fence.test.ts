@@ -1,6 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase, query } from './support/database.ts'
+import { hold } from './support/hold.ts'
 import { openTestNth } from './support/nth.ts'
 import { collectStatements } from './support/statements.ts'
 
@@ -90,6 +91,23 @@ it('goes on with a new row when its own is taken away, if lost commits are accep
   await query(target, 'delete from fence')
   expect((await counters.incrementBy(key, 1)).value).toBe(2)
   expect(await query(target, 'select seq from fence')).toEqual([{ seq: 1 }])
+})
+
+it('goes on with a new row also when its own is taken away while it waits for a counter', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { acceptsLostCommits: true })
+  const other = { namespace: 'n', name: 'other' }
+  await Promise.all([counters.incrementBy(key, 1), counters.incrementBy(other, 1)])
+  const holder = await hold(target, 'c')
+  const statements = collectStatements()
+  const calls = [counters.incrementBy(key, 1), counters.incrementBy(other, 1)] as const
+  await expect.poll(() => statements).toContainEqual(expect.stringMatching(/^start transaction;/))
+  // It has to wait until the flush is rolled back, and comes before the next one.
+  await query(target, 'delete from fence')
+  expect((await calls[1]).value).toBe(2)
+  expect(await query(target, 'select seq from fence where seq > 0')).toEqual([{ seq: 1 }])
+  await holder.query('rollback')
+  expect((await calls[0]).value).toBe(2)
 })
 
 it('waits for the row of a counter that is not to be seen, and says to an operator what is missing', async () => {
