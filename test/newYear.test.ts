@@ -5,6 +5,7 @@ import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'
 import { createRandom } from './support/random.ts'
+import { collectStatements } from './support/statements.ts'
 
 /** The last year of each zone ends at this instant. */
 const NEW_YEARS: [zone: string, at: number][] = [
@@ -85,6 +86,27 @@ it('goes on after INV-2025-00917 with INV-2026-00001 by itself, and shows both',
     lastFormatted: 'INV-2026-00001',
     nextValue: 2,
   })
+})
+
+it('begins the periods of sequences that restart every year, every month and never in one flush', async () => {
+  const clock = { at: Date.UTC(2025, 11, 31, 23) }
+  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
+  const nameOf = (restartEvery: string) => ({ namespace: 'n', name: restartEvery })
+  await sequences.define(nameOf('YEAR'), { restartEvery: 'YEAR', format: '{yyyy}-{value}' })
+  await sequences.define(nameOf('MONTH'), { restartEvery: 'MONTH', format: '{yyyy}-{MM}-{value}' })
+  const issue = () =>
+    Promise.all(
+      ['YEAR', 'MONTH', 'NEVER'].map(async (sequence) => {
+        const numbers = await sequences.next({ namespace: 'n', sequence, group: '' }, 1)
+        return writerFor(numbers)(numbers.issued.value)
+      }),
+    )
+  expect(await issue()).toEqual(['2025-1', '2025-12-1', '1'])
+  expect(await issue()).toEqual(['2025-2', '2025-12-2', '2'])
+  clock.at += 3_600_000
+  const statements = collectStatements()
+  expect(await issue()).toEqual(['2026-1', '2026-01-1', '3'])
+  expect(statements).toHaveLength(2)
 })
 
 it('shows the latest period of a group, also after a process whose clock is behind has issued a number', async () => {

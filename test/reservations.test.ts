@@ -77,6 +77,21 @@ it('reads an expired reservation as expired before anybody has issued its number
   expect(node).toEqual({ state: 'EXPIRED' })
 })
 
+it('issues, confirms and takes back the numbers of several groups in one flush', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
+  const reserve = (group: string) => sequences.reserve({ namespace: 'n', sequence: 's', group }, 60)
+  const [a, b, c] = await Promise.all([reserve('a'), reserve('b'), reserve('c')])
+  const closed = await Promise.all([
+    sequences.release(a.token),
+    sequences.confirm(b.token),
+    sequences.release(c.token),
+  ])
+  expect(closed.map(({ state }) => state)).toEqual(['RELEASED', 'CONFIRMED', 'RELEASED'])
+  const again = await Promise.all([reserve('a'), reserve('b'), reserve('c'), reserve('c')])
+  expect(again.map(({ value }) => value)).toEqual([1, 2, 1, 2])
+})
+
 it('makes one reservation for one key, and tells a repeat where it stands', async () => {
   const { target, refusal, reserve, confirm } = await startInvoices()
   const first = await reserve({ key: 'k' })

@@ -8,6 +8,7 @@ import { known } from './support/known.ts'
 import { openTestNth } from './support/nth.ts'
 import { stopClock } from './support/periods.ts'
 import { startService } from './support/service.ts'
+import { collectStatements } from './support/statements.ts'
 
 stopClock()
 
@@ -181,6 +182,23 @@ it('changes its slots under load of two processes without losing a hit', async (
     upTo(20).map((n) => counted + n),
   )
   expect(processes.flatMap(({ faults }) => faults)).toEqual([])
+})
+
+it('sums each of several counters that are changed in one flush', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(3).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  for (const key of keys) await counters.define(key, { slots: 3 })
+  const increments = [
+    [1, 5, -9],
+    [10, 50, 90],
+  ]
+  for (const deltas of increments)
+    await Promise.all(keys.map((key, index) => counters.incrementBy(key, deltas[index] ?? 0)))
+  const statements = collectStatements()
+  const resets = await Promise.all(keys.map((key, index) => counters.reset(key, index, told)))
+  expect(statements).toHaveLength(2)
+  expect(resets.map(({ previousValue }) => previousValue)).toEqual([11, 55, 81])
+  expect(resets.map(({ valuesIn }) => valuesIn?.MONTH)).toEqual([11, 55, 81])
 })
 
 it('lets slotted counters go into carts, and be reset with all others', async () => {
