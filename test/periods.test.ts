@@ -103,6 +103,26 @@ it('refuses what would lead a period out of the safe range, though the value has
   expect(faults).toEqual([])
 })
 
+it('refuses it also where many counters are changed in one flush, and changes the others', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(4).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  const full = keys[1] ?? key
+  await counters.incrementBy(full, Number.MAX_SAFE_INTEGER)
+  await Promise.all(keys.map((each) => counters.reset(each, 0)))
+  const change = (delta: number) =>
+    Promise.all(
+      keys.map((each) =>
+        counters.incrementBy(each, delta).then(
+          ({ value }) => value,
+          ({ code }) => code,
+        ),
+      ),
+    )
+  expect(await change(1)).toEqual([1, 'OUT_OF_RANGE', 1, 1])
+  expect(await change(-1)).toEqual([0, -1, 0, 0])
+  expect((await counters.readMany(keys)).map(({ value }) => value)).toEqual([0, -1, 0, 0])
+})
+
 const ROUNDS = runSize({ fast: 16, normal: 50, long: 170 })
 /** In Lord Howe, hours begin at half past, and the clock changes by half an hour. */
 const ZONES = { a: 'UTC', b: 'Europe/Berlin', c: 'America/New_York', d: 'Australia/Lord_Howe' }
