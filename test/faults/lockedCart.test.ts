@@ -1,8 +1,10 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { upTo } from '../support/client.ts'
-import { freshDatabase } from '../support/database.ts'
+import { freshDatabase, query } from '../support/database.ts'
+import { hold } from '../support/hold.ts'
 import { AMPLE_MS, openTestNth } from '../support/nth.ts'
+import { collectStatements } from '../support/statements.ts'
 
 it('does not have a cart with a locked counter hold up the others of its counters', async () => {
   const target = await freshDatabase()
@@ -34,4 +36,27 @@ it('does not have a cart with a locked counter hold up the others of its counter
   await settled
   const [hot, locked] = await counters.readMany(['hot', 'locked'].map((name) => ({ namespace: 'n', name })))
   expect([hot?.value, locked?.value]).toEqual([202, 2])
+})
+
+it('takes the other counters of a cart again only when the locked one could be locked by itself', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const cart = () =>
+    counters.incrementMany(
+      'n',
+      ['hot', 'locked'].map((name) => ({ name, delta: 1 })),
+    )
+  await cart()
+  const rows = await query(target, 'select id from counter order by name')
+  const [hot, locked] = rows.map(({ id }) => String(id))
+  const holder = await hold(target, 'locked')
+  const statements = collectStatements('counter_value')
+  const idsIn = (text: string) =>
+    [...text.matchAll(/counter_id (?:= |in \()([\d, ]*\d)/g)].flatMap(([, ids = '']) => ids.split(', '))
+  const touching = (id = '') => statements.filter((text) => idsIn(text).includes(id))
+  const waiting = cart()
+  await expect.poll(() => touching(locked).length, { interval: 10 }).toBeGreaterThanOrEqual(5)
+  expect(touching(hot)).toHaveLength(1)
+  await holder.query('rollback')
+  expect((await waiting).map(({ value }) => value)).toEqual([2, 2])
 })
