@@ -5,6 +5,7 @@ import type { Target } from '../../src/mysql/connections/target.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { AMPLE_MS, openTestNth } from '../support/nth.ts'
+import { collectStatements } from '../support/statements.ts'
 
 /** So many locks, each waited for, take longer than this deadline. */
 const HELD = 80
@@ -54,6 +55,26 @@ it('counts all others, while somebody holds the rows of many counters', async ()
   await holder.query('rollback')
   // Nobody took what was locked for what was deleted.
   expect(await Promise.all(held)).toEqual(names('held').map(() => 2))
+})
+
+it('tries the rows that somebody holds apart from all others from then on', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  const held = ['held1', 'held2', 'held3']
+  const count = (name: string) => counters.incrementBy(counter(name), 1).then(({ value }) => value)
+  for (const name of ['free', ...held]) await count(name)
+  const ids = await idsOf(target, 'counter')
+  const holder = await hold(target, `select * from counter_value where counter_id in (${ids}) for update`)
+  const statements = collectStatements('counter_value')
+  const waiting = Promise.all(held.map(count))
+  for (const value of [2, 3, 4, 5]) expect(await count('free')).toBe(value)
+  // One that waited for a lock, and one that tried all.
+  const together = statements.filter(
+    (text) => text.startsWith('start transaction') && text.includes(`, ${ids})`),
+  )
+  expect(together).toHaveLength(2)
+  await holder.query('rollback')
+  expect(await waiting).toEqual([2, 2, 2])
 })
 
 it.each([
