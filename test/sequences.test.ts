@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest'
+import { freshDatabase, query } from './support/database.ts'
+import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
 
 const NEXT = `mutation($name: String! = "ticket", $group: String! = "", $count: Int! = 1) {
@@ -95,4 +97,14 @@ it('shows what a sequence has issued', async () => {
     sequence: { name: 'ticket' },
   })
   expect(sequence.createdAt).toBe(nextInSequence.group.sequence.createdAt)
+})
+
+it('issues nothing from the row of a lost group that had the same id', async () => {
+  const target = await freshDatabase()
+  const key = { namespace: 'n', sequence: 's', group: 'g' }
+  await openTestNth(target).sequences.next(key, 1)
+  await query(target, 'update sequence_value set identity = identity + 1')
+  const { sequences } = openTestNth(target, { timeoutMs: 1000 })
+  await expect(sequences.next(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(await query(target, 'select value from sequence_value')).toEqual([{ value: 1 }])
 })
