@@ -3,6 +3,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase, query } from './support/database.ts'
 import { hold } from './support/hold.ts'
 import { openTestNth } from './support/nth.ts'
+import { farAway } from './support/proxy.ts'
 import { collectStatements } from './support/statements.ts'
 
 const key = { namespace: 'n', name: 'c' }
@@ -83,6 +84,26 @@ it('touches its row also after a flush that was rolled back because nobody waite
   onTestFinished(() => void vi.useRealTimers())
   await expect.poll(() => statements).toContainEqual(expect.stringMatching(/^update fence set touched_at/))
 })
+
+it.each([false, true])(
+  'touches its row also after a flush that nobody waited for when its connection was open; far away: %s',
+  async (isFar) => {
+    const target = await freshDatabase()
+    await openTestNth(target).counters.define(key, { periods: [] })
+    const { counters } = openTestNth(isFar ? await farAway(target) : target, { timeoutMs: 1500 })
+    const holder = await createConnection(target)
+    onTestFinished(() => holder.destroy())
+    await holder.query('lock tables fence write')
+    const statements = collectStatements('fence')
+    await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await holder.query('unlock tables')
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 25 * 3_600_000 })
+    onTestFinished(() => void vi.useRealTimers())
+    const id = /values \((\d+)/.exec(statements[0] ?? '')?.[1]
+    const touch = new RegExp(`^update fence set touched_at[^;]*id = ${id}`)
+    await expect.poll(() => statements).toContainEqual(expect.stringMatching(touch))
+  },
+)
 
 it('goes on with a new row when its own is taken away, if lost commits are accepted', async () => {
   const target = await freshDatabase()

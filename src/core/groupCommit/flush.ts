@@ -148,21 +148,26 @@ async function attempt(
   if (transaction.fitsOneTrip) return attemptInOneTrip(transaction, batch, context)
   const reading = await transaction.read()
   if (reading.kind !== 'read') return reading
-  let decision: Decision
+  let decision: Decision | { kind: 'expired' }
   try {
     decision = decide(batch, reading, keyTtlMs)
-    if (decision.kind === 'decided') transaction.write(decision.writes)
+    if (decision.kind === 'decided') {
+      transaction.write(decision.writes)
+      if (!mayCommit(calls, pending)) decision = { kind: 'expired' }
+    }
   } catch (cause) {
+    for (const call of calls) call.rollBack()
     await transaction.rollBack()
     return { kind: 'broken', cause }
   }
-  if (decision.kind !== 'decided' || !mayCommit(calls, pending)) {
+  if (decision.kind !== 'decided') {
     await transaction.rollBack()
-    return decision.kind === 'decided' ? { kind: 'expired' } : decision
+    return decision
   }
   const committing = transaction.commit()
-  assertInvariant(transaction.isCommitSent, COMMITS_AT_ONCE)
+  const { isCommitSent } = transaction
   const outcome = await committing
+  assertInvariant(isCommitSent, COMMITS_AT_ONCE)
   if (outcome.kind === 'committed') return { kind: 'committed', results: decision.results }
   if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
   return outcome
@@ -179,8 +184,9 @@ async function attemptInOneTrip(
     return { kind: 'expired' }
   }
   const committing = transaction.commitAtOnce()
-  assertInvariant(transaction.isCommitSent, COMMITS_AT_ONCE)
+  const { isCommitSent } = transaction
   const outcome = await committing
+  assertInvariant(isCommitSent, COMMITS_AT_ONCE)
   if (outcome.kind === 'committed') {
     const decision = decide(batch, outcome.reading, keyTtlMs)
     assertInvariant(decision.kind === 'decided', 'the operations confirm the additions that were committed')
