@@ -122,7 +122,7 @@ it('is raised by what changes the counter, and by nothing else', async () => {
   expect(await rise(() => counters.define(counter, { slots: 1 }))).toBe(1)
 })
 
-it('is told by each change as the next reader is told', async () => {
+it('is returned by each change as the next read returns it', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const changes: [string, () => Promise<CounterChange>][] = [
     ['first definition', () => counters.define(counter, { maxValue: 100 }, asked)],
@@ -138,7 +138,7 @@ it('is told by each change as the next reader is told', async () => {
   }
 })
 
-it('is told by the first change under a key as the next reader is told, also beside a counter at 0', async () => {
+it('is returned by the first change under a key as the next read returns it, also beside a counter at 0', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const claim = claimOf('n', 'k', [])
   const [change] = await Promise.all([
@@ -196,7 +196,7 @@ it('does not fall where a first call is refused, which leaves a row', async () =
   }
 })
 
-it('is told to whoever asks, also where others of the flush do not', async () => {
+it('is returned to each caller that asks for it, also where others of the flush do not', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   for (const _ of upTo(2)) {
     const changes = await Promise.all([
@@ -238,7 +238,7 @@ it('never lets a reader of an unwritten name hold that for newer than its first 
   expect(states.flat().filter(({ value }) => value === 0).length).toBeGreaterThan(names.length)
 })
 
-it('orders what many callers in two processes are told as it came about', async () => {
+it('orders the changes of many callers in two processes as they were made', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   const told = (

@@ -13,7 +13,7 @@ import { collectStatements } from './support/statements.ts'
 stopClock()
 
 const key = { namespace: 'n', name: 'c' }
-const told = { wantsPeriodValues: true }
+const withPeriodValues = { wantsPeriodValues: true }
 
 async function valueIn(counters: Counters, period: 'HOUR' | 'DAY' | 'MONTH') {
   return counters.valueIn(await known(counters, key), period)
@@ -58,7 +58,7 @@ it('was updated when the last of its slots was', async () => {
 it('tells about where a counter stood, and in a process alone exactly', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { slots: 100 })
-  const changes = await Promise.all(upTo(50).map(() => counters.incrementBy(key, 2, told)))
+  const changes = await Promise.all(upTo(50).map(() => counters.incrementBy(key, 2, withPeriodValues)))
   expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(50).map((n) => 2 * n))
   expect(sorted(changes.map(({ valuesIn }) => valuesIn?.DAY ?? 0))).toEqual(upTo(50).map((n) => 2 * n))
   expect(changes.every(({ value, previousValue }) => value - previousValue === 2)).toBe(true)
@@ -68,7 +68,7 @@ it('resets the sum, and counts once for a key', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { slots: 8 })
   await Promise.all(upTo(30).map(() => counters.incrementBy(key, 1)))
-  expect(await counters.reset(key, 7, told)).toMatchObject({
+  expect(await counters.reset(key, 7, withPeriodValues)).toMatchObject({
     value: 7,
     previousValue: 30,
     valuesIn: { DAY: 30 },
@@ -144,7 +144,7 @@ it('has no slot wait for the history, so that several can commit at once', async
   const [held] = await holder.query<RowDataPacket[]>('select * from counter_history for update')
   expect(held).toHaveLength(3)
   for (const number of upTo(20)) {
-    expect((await counters.incrementBy(key, 1, told)).valuesIn?.MONTH).toBe(6 + number)
+    expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn?.MONTH).toBe(6 + number)
   }
   expect(await valueIn(counters, 'DAY')).toBe(26)
 })
@@ -176,7 +176,7 @@ it('changes its slots under load of two processes without losing a hit', async (
   }
   expect(await query(target, 'select slot from counter_value')).toEqual([{ slot: 0 }])
   // Exact again.
-  const changes = await Promise.all(upTo(20).map(() => counters.incrementBy(key, 1, told)))
+  const changes = await Promise.all(upTo(20).map(() => counters.incrementBy(key, 1, withPeriodValues)))
   expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(20).map((n) => counted + n))
   expect(sorted(changes.map(({ valuesIn }) => valuesIn?.MONTH ?? 0))).toEqual(
     upTo(20).map((n) => counted + n),
@@ -195,7 +195,7 @@ it('sums each of several counters that are changed in one flush', async () => {
   for (const deltas of increments)
     await Promise.all(keys.map((key, index) => counters.incrementBy(key, deltas[index] ?? 0)))
   const statements = collectStatements()
-  const resets = await Promise.all(keys.map((key, index) => counters.reset(key, index, told)))
+  const resets = await Promise.all(keys.map((key, index) => counters.reset(key, index, withPeriodValues)))
   expect(statements).toHaveLength(2)
   expect(resets.map(({ previousValue }) => previousValue)).toEqual([11, 55, 81])
   expect(resets.map(({ valuesIn }) => valuesIn?.MONTH)).toEqual([11, 55, 81])

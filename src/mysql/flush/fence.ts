@@ -203,7 +203,7 @@ export function openFencedConnection(
     touchFence(session, fence).catch(session.drop)
   }
 
-  /** Reports a fence that is behind what its writer was told. */
+  /** Reports a fence that is behind what its writer has committed. */
   async function compare(session: Session, left: Fence): Promise<void> {
     const found = await seqIn(session, left)
     // One of a process that was frozen for days was deleted by another.
