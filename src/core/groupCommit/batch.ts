@@ -109,7 +109,7 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
     const { operations, request } = call
     // Calls after a definition or deletion change another row. Those operations are alone on theirs.
     if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.key))) break
-    const isRedefining = operations.some(({ operation }) => isForDefinition(operation))
+    const isRedefining = operations.some(isForDefinition)
     if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
     for (const { row } of operations) touched.add(row.key)
     if (request.claim) {
@@ -124,8 +124,8 @@ export function firstOf(waiting: Iterable<Call>): Call[] {
 }
 
 /** Whether it changes or deletes the definition of a counter. */
-function isForDefinition({ kind }: CounterOperation | SequenceOperation): boolean {
-  return kind === 'define' || kind === 'delete'
+function isForDefinition({ operation }: { operation: CounterOperation | SequenceOperation }): boolean {
+  return operation.kind === 'define' || operation.kind === 'delete'
 }
 
 export interface BatchOptions {
@@ -261,5 +261,5 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
 
 /** Whether the work on a counter may change or delete its definition. */
 export function mayRedefine({ operations }: CounterWork): boolean {
-  return operations.some(isForDefinition)
+  return operations.some((operation) => isForDefinition({ operation }))
 }
