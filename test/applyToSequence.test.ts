@@ -30,7 +30,8 @@ function found(reservation: StoredReservation): NumberState {
     free: [5],
     revision: undefined,
   }
-  const row = { kind: 'sequenceGroup', key: 'g', sequenceKey: 's', group: '', definition } as const
+  const ids = { id: 1, sequenceId: 1, identity: 1, version: 1, incarnation: 0, issuedIn: undefined }
+  const row = { kind: 'sequenceGroup', key: 'g', group: '', definition, ...ids } as const
   return numberState({ row, periodKey: 0 }, { ...position, reservations: [reservation] })
 }
 

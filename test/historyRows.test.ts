@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { runningAt } from '../src/core/counters/runningPeriods.ts'
+import type { CounterWork } from '../src/core/groupCommit/batch.ts'
+import type { CounterRow } from '../src/core/rows.ts'
 import { lockHistory } from '../src/mysql/counters/historyRows.ts'
-import type { CounterRecord, CounterRecordWork } from '../src/mysql/counters/record.ts'
 import { select } from '../src/mysql/select.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'
@@ -19,9 +20,9 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   )
   const definition = { ...PLAIN, periods: [{ period: 'HOUR', keepDays: null, since: null }] } as const
   const running = runningAt(definition, 20 * 3_600_000)
-  const works = upTo(1000).map((id): CounterRecordWork => {
+  const works = upTo(1000).map((id): CounterWork => {
     const cached = { version: 1, incarnation: 0, changedAt: 0, definition }
-    const row: CounterRecord = { kind: 'counter', key: `${id}`, id, ...cached }
+    const row: CounterRow = { kind: 'counter', key: `${id}`, id, ...cached }
     const path = { kind: 'locked', slot: 0 } as const
     return { row, operations: [], path, running, wantsRevision: false, wantsPeriodValues: false }
   })
@@ -29,7 +30,7 @@ it('finds the history rows of a thousand counters by their whole keys, however l
   // In a session with Nth's own settings.
   const reads = await openTestDatabase(target).withRetry(async (connection) => {
     await connection.query('flush status')
-    await connection.query(statement?.text ?? '')
+    await connection.query(statement ?? '')
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })

@@ -1,25 +1,40 @@
 import type { Definition } from './counters/definition.ts'
 import type { SequenceDefinition } from './sequences/definition.ts'
 
-/** A row that operations change. Storage adds to it what its statements need. */
+/** A row that operations change, as a flush identifies it. */
 export type Row = CounterRow | SequenceGroupRow
 
 export interface CounterRow {
   kind: 'counter'
   /** Unique per counter and definition. */
   key: string
+  id: number
+  /** Version of the definition that was read with it. */
+  version: number
   definition: Definition
+  /** Incarnation of the database when the row was read. */
+  incarnation: number
+  /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
+  changedAt: number
 }
 
 export interface SequenceGroupRow {
   kind: 'sequenceGroup'
   /** Unique per sequence group and definition of its sequence. */
   key: string
-  /** The same for all sequence groups of the sequence. */
-  sequenceKey: string
+  id: number
+  sequenceId: number
+  /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
+  identity: number
+  /** Version of the sequence, as last read. */
+  version: number
   /** Name of the sequence group; may be empty. */
   group: string
   definition: SequenceDefinition
+  /** Incarnation of the database when the row was read. */
+  incarnation: number
+  /** The period whose row is known to exist and is stored as the latest, and its definition then. */
+  issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
 }
 
 /** Finds rows by what callers call them. */
@@ -31,9 +46,4 @@ export interface Rows<Name, R extends Row> {
   loadOrCreate(name: Name, at: Date): Promise<R>
   /** Drops a row from the cache. */
   forget(name: Name): void
-}
-
-/** Whether a row has a key, or is a sequence group of the sequence with that key. */
-export function isOf(row: Row, key: string): boolean {
-  return row.key === key || (row.kind === 'sequenceGroup' && row.sequenceKey === key)
 }

@@ -62,8 +62,6 @@ export const courses = fc.infiniteStream(
 
 export interface ModelRow extends CounterRow {
   name: string
-  id: number
-  version: number
 }
 
 /** A row as it is stored. */
@@ -103,7 +101,8 @@ export function modelStore(table: Table): CounterStore {
     }
     table.rows.set(name, stored)
     const { id, version, definition } = stored
-    const row: ModelRow = { kind: 'counter', key: `${id} ${version}`, name, id, version, definition }
+    const own = { kind: 'counter', key: `${id} ${version}`, incarnation: 0, changedAt: 0 } as const
+    const row: ModelRow = { ...own, name, id, version, definition }
     known.set(name, row)
     return row
   }
@@ -174,14 +173,14 @@ class ModelTransaction implements Transaction {
   }
 
   async #fail(): Promise<NotApplied | undefined> {
-    const { claims, counters } = this.#batch
+    const { counters } = this.#batch
     const { fate, turns, run } = this.#course
     await turnsLater(turns)
     if (fate === 'conflict') return { kind: 'conflict', cause: fate }
     if (fate !== 'failingKey') return undefined
-    const places = [...claims.map(({ key }) => key), ...counters.map(({ row }) => row.key)]
-    const key = String(places[run % places.length])
-    return { kind: run % 2 === 0 ? 'fault' : 'locked', cause: fate, key }
+    const key = counters[run % counters.length]?.row.key
+    if (run % 3 === 0 && key !== undefined) return { kind: 'notLocked', locked: [key], gone: [] }
+    return { kind: run % 3 === 1 ? 'fault' : 'locked', cause: fate }
   }
 
   /** As at its deadline: the call is answered by where it is then. */
@@ -225,11 +224,10 @@ class ModelTransaction implements Transaction {
 
   async commit(): Promise<Outcome> {
     this.isCommitSent = true
-    return this.#commit()
+    return this.fitsOneTrip ? this.#commitAtOnce() : this.#commit()
   }
 
-  async commitAtOnce(): ReturnType<Transaction['commitAtOnce']> {
-    this.isCommitSent = true
+  async #commitAtOnce(): Promise<Outcome> {
     await this.#lock()
     const failure = await this.#fail()
     const isFit = this.#batch.counters.every((work) => isMade(work, this.#stored.get(work)?.added))

@@ -19,22 +19,23 @@ export interface Batch {
 }
 
 /** The operations of a batch on one row, in order of arrival. */
-interface RowWork<Row, Operation, Path> {
+interface RowWork<Row, Operation> {
   readonly row: Row
   readonly operations: readonly Operation[]
-  readonly path: Path
   /** Whether a caller wants the revision after its operation. */
   readonly wantsRevision: boolean
-}
-
-export interface CounterWork extends RowWork<CounterRow, CounterOperation, CounterPath> {
-  /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
-  readonly running: readonly RunningPeriod[]
-  /** Whether a caller wants the totals of these periods. */
+  /** Whether a caller wants the totals of the running periods. */
   readonly wantsPeriodValues: boolean
 }
 
-export interface SequenceGroupWork extends RowWork<SequenceGroupRow, SequenceOperation, SequenceGroupPath> {
+export interface CounterWork extends RowWork<CounterRow, CounterOperation> {
+  readonly path: CounterPath
+  /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
+  readonly running: readonly RunningPeriod[]
+}
+
+export interface SequenceGroupWork extends RowWork<SequenceGroupRow, SequenceOperation> {
+  readonly path: SequenceGroupPath
   /** Key of its current period. */
   readonly periodKey: number
 }
@@ -58,9 +59,9 @@ export type SequenceGroupPath =
   { readonly kind: 'coalesced'; readonly sum: number } | { readonly kind: 'locked' }
 
 /** Work on a counter that takes the coalesced path. */
-export type Coalesced<Work extends CounterWork = CounterWork> = Work & { readonly path: CoalescedCounter }
+export type CoalescedWork = CounterWork & { readonly path: CoalescedCounter }
 
-export function isCoalesced<Work extends CounterWork>(work: Work): work is Coalesced<Work> {
+export function isCoalesced(work: CounterWork): work is CoalescedWork {
   return work.path.kind === 'coalesced'
 }
 
@@ -70,23 +71,24 @@ export interface Precautions {
   readonly lockedPath: Set<string>
   /** The slots drawn: the same in all attempts, as another session may hold another slot locked. By key of the row. */
   readonly slots: Map<string, number>
-  /** A row is locked by another session: all locks are tried first, so that no call waits for more than one. */
+  /** A row is locked by another session: all locks are tried first, and none is waited for. */
   triesLocks: boolean
-  /** A statement for several rows failed: each row and claim has its own, so that a failure shows its key. */
-  onePerStatement: boolean
+  /** The quarantined key of the calls: its lock is tried before all others. */
+  readonly quarantined: string | undefined
   /** COMMIT may be sent with the additions, before they are known to have been possible. */
   mayCommitAtOnce: boolean
   /** Number of attempts after which the flush paused. */
   failures: number
 }
 
-export function openPrecautions(mayCommitAtOnce: boolean): Precautions {
+export function openPrecautions(quarantined?: string): Precautions {
+  const isQuarantined = quarantined !== undefined
   return {
     lockedPath: new Set(),
     slots: new Map(),
-    triesLocks: false,
-    onePerStatement: false,
-    mayCommitAtOnce,
+    triesLocks: isQuarantined,
+    quarantined,
+    mayCommitAtOnce: !isQuarantined,
     failures: 0,
   }
 }
@@ -141,8 +143,8 @@ export function batchOf(
   at: Date,
   options: BatchOptions,
 ): Batch {
-  const counters = new Map<string, Touched<CounterRow, CounterOperation>>()
-  const sequenceGroups = new Map<string, Touched<SequenceGroupRow, SequenceOperation>>()
+  const counters = new Map<string, Touching<CounterRow, CounterOperation>>()
+  const sequenceGroups = new Map<string, Touching<SequenceGroupRow, SequenceOperation>>()
   const claims = new Map<string, Claim>()
   const carts: Call[] = []
   for (const call of calls) {
@@ -155,9 +157,11 @@ export function batchOf(
     }
   }
   const counterWork: CounterWork[] = []
-  for (const touched of counters.values()) counterWork.push(workOnCounter(touched, precautions, at, options))
+  for (const touching of counters.values())
+    counterWork.push(workOnCounter(touching, precautions, at, options))
   const sequenceGroupWork: SequenceGroupWork[] = []
-  for (const touched of sequenceGroups.values()) sequenceGroupWork.push(workOnGroup(touched, precautions, at))
+  for (const touching of sequenceGroups.values())
+    sequenceGroupWork.push(workOnSequenceGroup(touching, precautions, at))
   return {
     calls,
     counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
@@ -168,38 +172,38 @@ export function batchOf(
   }
 }
 
-/** A row with its operations, and what their requests ask for. */
-interface Touched<Row, Operation> {
-  row: Row
-  operations: Operation[]
-  hasClaim: boolean
+/** What the calls of a batch ask of a row, before its path is chosen. */
+interface Touching<Row, Operation> extends RowWork<Row, Operation> {
+  readonly operations: Operation[]
   wantsRevision: boolean
   wantsPeriodValues: boolean
+  hasClaim: boolean
 }
 
 function include<Row extends { key: string }, Operation>(
-  rows: Map<string, Touched<Row, Operation>>,
+  rows: Map<string, Touching<Row, Operation>>,
   row: Row,
   operation: Operation,
   { claim, withRevision, wantsPeriodValues }: Request,
 ): void {
-  let touched = rows.get(row.key)
-  if (!touched) {
-    touched = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
-    rows.set(row.key, touched)
+  let touching = rows.get(row.key)
+  if (!touching) {
+    touching = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    rows.set(row.key, touching)
   }
-  touched.operations.push(operation)
-  if (claim) touched.hasClaim = true
-  if (withRevision) touched.wantsRevision = true
-  if (wantsPeriodValues) touched.wantsPeriodValues = true
+  touching.operations.push(operation)
+  if (claim) touching.hasClaim = true
+  if (withRevision) touching.wantsRevision = true
+  if (wantsPeriodValues) touching.wantsPeriodValues = true
 }
 
 function workOnCounter(
-  { row, operations, hasClaim, wantsRevision, wantsPeriodValues }: Touched<CounterRow, CounterOperation>,
+  touching: Touching<CounterRow, CounterOperation>,
   precautions: Precautions,
   at: Date,
   { runningPeriods, random }: BatchOptions,
 ): CounterWork {
+  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
   const { slots, bounds } = row.definition
   let sum = 0
   let raise = 0
@@ -236,16 +240,18 @@ function slotOf({ key, definition }: CounterRow, { slots }: Precautions, random:
   return slot
 }
 
-function workOnGroup(
-  { row, operations, hasClaim, wantsRevision }: Touched<SequenceGroupRow, SequenceOperation>,
+function workOnSequenceGroup(
+  touching: Touching<SequenceGroupRow, SequenceOperation>,
   precautions: Precautions,
   at: Date,
 ): SequenceGroupWork {
+  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
   const { restartEvery, timeZone, step } = row.definition
   let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
   for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
   const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
-  return { row, operations, path, wantsRevision, periodKey: periodKeyOf(restartEvery, timeZone, at) }
+  const periodKey = periodKeyOf(restartEvery, timeZone, at)
+  return { row, operations, path, wantsRevision, wantsPeriodValues, periodKey }
 }
 
 /** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */

@@ -1,6 +1,5 @@
 import { assertInvariant, NthError, unavailable } from '../errors.ts'
 import { refusalMeasure, waitMeasure } from '../measures.ts'
-import { isOf } from '../rows.ts'
 import type { Applied, Request, RowOperation } from './request.ts'
 
 /**
@@ -97,9 +96,16 @@ export class Call {
     else this.#resolve(answer)
   }
 
-  /** Whether it touches the row, sequence or claim of a key. */
+  /** The key of its claim, if any, and those of its rows. */
+  get keys(): string[] {
+    const { claim } = this.request
+    const keys = claim ? [claim.key] : []
+    for (const { row } of this.operations) keys.push(row.key)
+    return keys
+  }
+
   touches(key: string): boolean {
-    return this.operations.some(({ row }) => isOf(row, key)) || this.request.claim?.key === key
+    return this.operations.some(({ row }) => row.key === key) || this.request.claim?.key === key
   }
 
   /** Returns false for a call that is answered, which it stays. */

@@ -2,20 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, CONFLICT, RETRY } from '../backoff.ts'
 import { assertInvariant, errorOf, isTooLarge, NthError } from '../errors.ts'
 import { flushMeasure, retryMeasure } from '../measures.ts'
-import { isOf, type Row } from '../rows.ts'
 import { flushTrace, traced } from '../traces.ts'
-import {
-  type Batch,
-  type BatchOptions,
-  batchOf,
-  onLockedPath,
-  openPrecautions,
-  type Precautions,
-} from './batch.ts'
+import { type Batch, type BatchOptions, batchOf, openPrecautions, type Precautions } from './batch.ts'
 import { type Call, doubtful, type PendingCalls } from './call.ts'
 import { type Decision, decide } from './decide.ts'
 import type { Applied, NamedOperation } from './request.ts'
-import type { Outcome, Transaction, Writer } from './writer.ts'
+import type { Outcome, Writer } from './writer.ts'
 
 export interface FlushOptions extends Pick<BatchOptions, 'random'> {
   now: () => Date
@@ -23,7 +15,7 @@ export interface FlushOptions extends Pick<BatchOptions, 'random'> {
   keyTtlMs: number
 }
 
-/** Why a key is quarantined. A fault is final: its calls can only be refused. */
+/** Why keys are quarantined. A fault is final: its calls can only be refused. */
 export type QuarantineReason = { kind: 'locked' | 'fault' | 'broken'; cause: unknown }
 
 /** What flushes work with, and where calls go that leave a flush without an answer. */
@@ -31,41 +23,51 @@ export interface FlushContext extends FlushOptions, BatchOptions {
   pending: PendingCalls
   /** The rows of these calls are gone, or were read from another database. */
   resolveAgain(calls: readonly Call[]): void
-  /** The row or claim of a key failed, which these calls touch. */
-  quarantine(key: string, calls: readonly Call[], reason: QuarantineReason): void
+  /** One of the keys failed. The calls, which touch them, go to the first. */
+  quarantine(keys: readonly string[], calls: readonly Call[], reason: QuarantineReason): void
   /** Called with the operations of each call that was committed. */
   onApplied(operations: readonly NamedOperation[]): void
-  /** Whether the first attempt of a flush may send COMMIT at once. */
-  mayCommitAtOnce: boolean
 }
 
 type AttemptOutcome =
   | { kind: 'committed'; results: readonly (Applied | NthError)[] }
   | Exclude<Outcome, { kind: 'committed' }>
-  | { kind: 'gone' | 'refused'; keys: readonly string[] }
+  | Exclude<Decision, { kind: 'decided' }>
   /** A call was answered before COMMIT was sent. */
   | { kind: 'expired' }
 
-const LOCKED: QuarantineReason = {
-  kind: 'locked',
-  cause: new Error('Another session holds a lock on one of its rows'),
-}
+const HELD = new Error('Another session holds a lock on one of its rows')
 
-/** Flushes calls until each is answered or has left. Returns whether anything was committed. */
-export function flushAll(writer: Writer, calls: readonly Call[], context: FlushContext): Promise<boolean> {
+/**
+ * Flushes calls until each is answered or has left. Returns whether anything was committed.
+ *
+ * @param quarantined the key of the calls, if it is quarantined
+ */
+export function flushAll(
+  writer: Writer,
+  calls: readonly Call[],
+  context: FlushContext,
+  quarantined?: string,
+): Promise<boolean> {
   const work = () => ({ requests: calls.map(({ request }) => request) })
-  return traced(flushTrace, work, () => flushUntilAnswered(writer, calls, context))
+  return traced(flushTrace, work, () => flushUntilAnswered(writer, calls, context, quarantined))
 }
 
-async function flushUntilAnswered(writer: Writer, calls: readonly Call[], context: FlushContext) {
+async function flushUntilAnswered(
+  writer: Writer,
+  calls: readonly Call[],
+  context: FlushContext,
+  quarantined: string | undefined,
+): Promise<boolean> {
   const { pending, random, resolveAgain, quarantine, onApplied } = context
   const at = context.now()
   const began = performance.now()
-  const precautions = openPrecautions(context.mayCommitAtOnce)
+  const precautions = openPrecautions(quarantined)
   for (let open = calls; ; precautions.mayCommitAtOnce = false) {
     open = pending.unanswered(open)
     if (open.length === 0) return false
     const outcome = await attempt(writer, open, precautions, at, context)
+    if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
     switch (outcome.kind) {
       case 'committed': {
         let operations = 0
@@ -85,7 +87,8 @@ async function flushUntilAnswered(writer: Writer, calls: readonly Call[], contex
         return false
       }
       case 'broken':
-        return flushApart(writer, open, outcome.cause, context)
+      case 'fault':
+        return flushApart(writer, open, outcome, context, quarantined)
       case 'stale':
         resolveAgain(open)
         return false
@@ -98,35 +101,35 @@ async function flushUntilAnswered(writer: Writer, calls: readonly Call[], contex
       case 'notLocked':
         open = without(open, outcome.gone, resolveAgain)
         for (const key of outcome.locked)
-          open = without(open, [key], (leaving) => quarantine(key, leaving, LOCKED))
+          open = without(open, [key], (leaving) =>
+            quarantine([key], leaving, { kind: 'locked', cause: HELD }),
+          )
         break
       case 'locked':
-      case 'fault': {
-        const { kind, cause, key } = outcome
-        for (const call of open) call.obstacle = cause
-        const mayBeFound = kind === 'fault' || precautions.triesLocks
-        precautions.onePerStatement = key === undefined && mayBeFound && !precautions.onePerStatement
-        if (kind === 'locked') precautions.triesLocks = true
-        if (key !== undefined)
-          open = without(open, [key], (leaving) => quarantine(key, leaving, { kind, cause }))
-        else if (kind === 'fault') await pauseAfterFailure(RETRY, precautions, random)
+        if (precautions.triesLocks) {
+          // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
+          for (const call of open.toReversed()) quarantine(call.keys.slice(0, 1), [call], outcome)
+          return false
+        }
+        precautions.triesLocks = true
         break
-      }
       case 'conflict':
+        await pauseAfterFailure(CONFLICT, precautions, random)
+        break
       case 'full':
+        refuseDefinitions(open)
+        break
       case 'lost':
-        for (const call of open) call.obstacle = outcome.cause
-        if (outcome.kind === 'full') refuseDefinitions(open)
-        precautions.onePerStatement = false
-        await pauseAfterFailure(outcome.kind === 'conflict' ? CONFLICT : RETRY, precautions, random)
+        await pauseAfterFailure(RETRY, precautions, random)
     }
     retryMeasure.publish(undefined)
   }
 }
 
 /**
- * Makes one attempt: reads, decides, writes and commits. A call that was answered as not applied must never be
- * committed, so COMMIT is sent in the tick in which all callers were seen waiting.
+ * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has to
+ * be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT is
+ * sent in the tick in which all callers were seen waiting.
  */
 async function attempt(
   writer: Writer,
@@ -145,64 +148,34 @@ async function attempt(
   }
   const transaction = await writer.begin(batch)
   if (transaction.kind !== 'transaction') return transaction
-  if (transaction.fitsOneTrip) return attemptInOneTrip(transaction, batch, context)
-  const reading = await transaction.read()
-  if (reading.kind !== 'read') return reading
-  let decision: Decision | { kind: 'expired' }
+  const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
+  if (reading && reading.kind !== 'read') return reading
+  let decision: Decision | { kind: 'expired' } | undefined
   try {
-    decision = decide(batch, reading, keyTtlMs)
-    if (decision.kind === 'decided') {
-      transaction.write(decision.writes)
-      if (!mayCommit(calls, pending)) decision = { kind: 'expired' }
-    }
+    if (reading) decision = decide(batch, reading, keyTtlMs)
+    if (decision?.kind === 'decided') transaction.write(decision.writes)
+    if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
+    if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
   } catch (cause) {
     for (const call of calls) call.rollBack()
     await transaction.rollBack()
     return { kind: 'broken', cause }
   }
-  if (decision.kind !== 'decided') {
+  if (decision && decision.kind !== 'decided') {
     await transaction.rollBack()
     return decision
   }
   const committing = transaction.commit()
   const { isCommitSent } = transaction
   const outcome = await committing
-  assertInvariant(isCommitSent, COMMITS_AT_ONCE)
-  if (outcome.kind === 'committed') return { kind: 'committed', results: decision.results }
-  if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
-  return outcome
-}
-
-/** The same for a distant database: commits first, as nothing has to be decided, and then finds the results. */
-async function attemptInOneTrip(
-  transaction: Transaction,
-  batch: Batch,
-  { pending, keyTtlMs }: FlushContext,
-): Promise<AttemptOutcome> {
-  if (!mayCommit(batch.calls, pending)) {
-    await transaction.rollBack()
-    return { kind: 'expired' }
-  }
-  const committing = transaction.commitAtOnce()
-  const { isCommitSent } = transaction
-  const outcome = await committing
-  assertInvariant(isCommitSent, COMMITS_AT_ONCE)
+  assertInvariant(isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
   if (outcome.kind === 'committed') {
-    const decision = decide(batch, outcome.reading, keyTtlMs)
-    assertInvariant(decision.kind === 'decided', 'the operations confirm the additions that were committed')
+    if (outcome.reading) decision = decide(batch, outcome.reading, keyTtlMs)
+    assertInvariant(decision?.kind === 'decided', 'what was committed was decided')
     return { kind: 'committed', results: decision.results }
   }
-  if (outcome.kind !== 'unknown') for (const call of batch.calls) call.rollBack()
+  if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
   return outcome
-}
-
-const COMMITS_AT_ONCE = 'COMMIT is sent as soon as all callers were seen waiting'
-
-/** The last look: whether all callers still wait. If so, their calls are committing from now on. */
-function mayCommit(calls: readonly Call[], pending: PendingCalls): boolean {
-  if (pending.unanswered(calls).length < calls.length) return false
-  for (const call of calls) call.commit()
-  return true
 }
 
 async function pauseAfterFailure(backoff: typeof RETRY, precautions: Precautions, random: () => number) {
@@ -211,28 +184,32 @@ async function pauseAfterFailure(backoff: typeof RETRY, precautions: Precautions
 }
 
 /**
- * Bisects calls that are too large for one flush, or of which one causes an exception. Fails the single one, and
- * quarantines a row that caused an exception: it would delay others.
+ * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
+ * they would delay others. A call that causes an exception of our own fails.
  */
 async function flushApart(
   writer: Writer,
   calls: readonly Call[],
-  cause: unknown,
+  { kind, cause }: QuarantineReason,
   context: FlushContext,
+  quarantined: string | undefined,
 ): Promise<boolean> {
   const [call, ...others] = calls
+  if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
+    context.quarantine(call.keys, calls, { kind, cause })
+    return false
+  }
   if (call && others.length === 0) {
     call.settle(errorOf(cause))
     if (isTooLarge(cause)) return false
     // The definition that was cached may be the cause.
     for (const named of call.request.operations) named.rows.forget(named.name)
-    const [first, ...more] = call.operations
-    if (first && more.length === 0) context.quarantine(first.row.key, [], { kind: 'broken', cause })
+    if (call.operations.length === 1) context.quarantine(call.keys.slice(-1), [], { kind, cause })
     return false
   }
   const half = Math.ceil(calls.length / 2)
-  const first = await flushAll(writer, calls.slice(0, half), context)
-  const second = await flushAll(writer, calls.slice(half), context)
+  const first = await flushAll(writer, calls.slice(0, half), context, quarantined)
+  const second = await flushAll(writer, calls.slice(half), context, quarantined)
   return first || second
 }
 
@@ -255,32 +232,4 @@ function refuseDefinitions(calls: readonly Call[]): void {
     const isDefining = call.operations.some(({ operation }) => operation.kind === 'define')
     if (isDefining) call.settle(new NthError('OUT_OF_RANGE', message))
   }
-}
-
-/**
- * Tries to lock one row or claim of a call, and holds nothing else meanwhile. Returns the failure, if it is one of that
- * key.
- */
-export async function probe(
-  writer: Writer,
-  key: string,
-  call: Call,
-  context: FlushContext,
-): Promise<QuarantineReason | undefined> {
-  const batch = batchOf([call], openPrecautions(false), context.now(), context)
-  const hasKey = ({ row }: { row: Row }) => isOf(row, key)
-  const transaction = await writer.begin({
-    ...batch,
-    counters: batch.counters.filter(hasKey).map(onLockedPath),
-    sequenceGroups: batch.sequenceGroups
-      .filter(hasKey)
-      .slice(0, 1)
-      .map((work) => ({ ...work, path: { kind: 'locked' } })),
-    claims: batch.claims.filter((claim) => claim.key === key),
-  })
-  if (transaction.kind !== 'transaction') return undefined
-  const reading = await transaction.read()
-  if (reading.kind === 'read') await transaction.rollBack()
-  const hasFailed = (reading.kind === 'locked' || reading.kind === 'fault') && reading.key === key
-  return hasFailed ? { kind: reading.kind, cause: reading.cause } : undefined
 }

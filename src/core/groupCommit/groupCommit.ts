@@ -5,7 +5,7 @@ import { errorOf, unavailable } from '../errors.ts'
 import { changeChannel } from '../traces.ts'
 import { firstOf } from './batch.ts'
 import { type Call, doubtful, openPendingCalls, type PendingCallsOptions } from './call.ts'
-import { type FlushOptions, flushAll, probe, type QuarantineReason } from './flush.ts'
+import { type FlushOptions, flushAll, type QuarantineReason } from './flush.ts'
 import { openQuarantine } from './quarantine.ts'
 import {
   type Applied,
@@ -48,6 +48,8 @@ export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
 
 /** Each flushes one quarantined key at a time. */
 const QUARANTINE_WRITERS = 2
+/** After a quarantined key has failed again. */
+const QUARANTINE_PAUSE_MS = 20
 
 /**
  * Attempts until an operator is notified, once. A row that is gone was deleted or redefined, so its key usually
@@ -59,9 +61,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
   const { openWriter, onFault, now, random } = options
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
-  const shared = { ...options, pending, runningPeriods, resolveAgain }
-  const context = { ...shared, quarantine: isolateAll, mayCommitAtOnce: true }
-  const quarantineContext = { ...shared, quarantine: blame, mayCommitAtOnce: false }
+  const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate }
+  const quarantineContext = { ...context, quarantine: blame }
   const waiting = new Set<Call>()
   const quarantine = openQuarantine()
   const openOwn = () => ({ writer: openWriter(), isRunning: false })
@@ -152,7 +153,8 @@ export function openGroupCommit(options: GroupCommitOptions) {
       call.waitIn(waiting)
       if (!main.isRunning) void flushWaiting()
     } else {
-      isolate(key, [call])
+      quarantine.add(key, [call])
+      flushQuarantine()
     }
   }
 
@@ -181,46 +183,42 @@ export function openGroupCommit(options: GroupCommitOptions) {
     }
   }
 
-  /** Quarantines a key with all calls that touch it: those of the flush before those that wait. */
-  function isolateAll(key: string, blamed: readonly Call[]): void {
-    const others = [...waiting].filter((call) => call.touches(key))
-    isolate(key, [...blamed, ...others], true)
+  /** Quarantines keys, with the calls of a flush before those that wait. */
+  function isolate(keys: readonly string[], calls: readonly Call[]): void {
+    for (const [index, key] of keys.entries()) quarantine.add(key, index === 0 ? calls : [], true)
+    for (const call of [...waiting]) if (keys.some((key) => call.touches(key))) enqueue(call)
+    flushQuarantine()
   }
 
-  function isolate(key: string, calls: readonly Call[], first = false): void {
-    quarantine.add(key, calls, first)
+  function flushQuarantine(): void {
     for (const own of quarantineWriters) if (!own.isRunning) void flushQuarantined(own)
   }
 
-  /** A writer of the quarantine: flushes each failing key alone, until that succeeds. */
+  /**
+   * A writer of the quarantine: flushes each key alone, until that succeeds. It waits for no lock: another key may be
+   * free, and a call that touches several rows must not hold those that others use.
+   */
   async function flushQuarantined(own: typeof main): Promise<void> {
     own.isRunning = true
     for (let tried = quarantine.next(); tried; tried = quarantine.next()) {
       const { key, calls } = tried
-      const isDone = await flushAlone(own.writer, key, calls).catch((error) => fail(calls, error))
+      const flushing = flushAll(own.writer, calls, quarantineContext, key)
+      const isDone = await flushing.catch((error) => fail(calls, error))
       if (isDone) for (const call of quarantine.release(key)) enqueue(call)
       else quarantine.putBack(key)
+      if (!isDone) await pause(QUARANTINE_PAUSE_MS)
     }
     own.isRunning = false
   }
 
-  async function flushAlone(writer: Writer, key: string, calls: readonly Call[]): Promise<boolean> {
-    // A call that touches more must not hold those rows while it waits for this key.
-    const other = calls.find(({ operations, request }) => operations.length + (request.claim ? 1 : 0) > 1)
-    const reason = other && (await probe(writer, key, other, quarantineContext))
-    if (!reason) return flushAll(writer, calls, quarantineContext)
-    blame(key, calls, reason)
-    return false
-  }
-
-  function blame(key: string, blamed: readonly Call[], { kind, cause }: QuarantineReason): void {
+  function blame(keys: readonly string[], calls: readonly Call[], { kind, cause }: QuarantineReason): void {
     if (kind !== 'fault') {
-      isolate(key, blamed, true)
+      isolate(keys, calls)
       return
     }
     onFault(cause)
     const refusal = unavailable('The database refuses this change; nothing was done.', cause)
-    for (const call of blamed) call.settle(refusal)
+    for (const call of calls) call.settle(refusal)
   }
 
   /** Answers calls after an unexpected exception. The flush loop goes on. */

@@ -25,11 +25,7 @@ export function openQuarantine() {
     keyOf({ operations, request: { claim } }: Call): string | undefined {
       if (quarantine.size === 0) return undefined
       if (claim && quarantine.has(claim.key)) return claim.key
-      for (const { row } of operations) {
-        if (quarantine.has(row.key)) return row.key
-        if (row.kind === 'sequenceGroup' && quarantine.has(row.sequenceKey)) return row.sequenceKey
-      }
-      return undefined
+      return operations.find(({ row }) => quarantine.has(row.key))?.row.key
     },
 
     /** Quarantines a key and adds calls that wait for it. `first`: before those that wait already. */

@@ -12,12 +12,15 @@ export interface Writer {
 }
 
 /**
- * A transaction: `read`, `write`, `commit`. Or `commitAtOnce`, where `fitsOneTrip`. Or `rollBack`, after `read`. What is
+ * A transaction: `read`, `write`, `commit`; only `commit` where `fitsOneTrip`. Or `rollBack` instead of `commit`. What is
  * not applied is rolled back.
  */
 export interface Transaction {
   readonly kind: 'transaction'
-  /** Whether it may commit at once: nothing has to be decided before, and the database is far away. */
+  /**
+   * Whether one round trip makes the additions and commits: nothing has to be decided before, and the database is far
+   * away. It changes nothing unless all additions are possible.
+   */
   readonly fitsOneTrip: boolean
   /** Whether COMMIT was sent, or its text found too large. Then the outcome is that of `commit`. */
   readonly isCommitSent: boolean
@@ -27,8 +30,6 @@ export interface Transaction {
   write(writes: Writes): void
   /** The second round trip: sends writes and COMMIT, before it returns. */
   commit(): Promise<Outcome>
-  /** Both in one round trip, which changes nothing unless all additions are possible. Sends it before it returns. */
-  commitAtOnce(): Promise<Exclude<Outcome, { kind: 'committed' }> | { kind: 'committed'; reading: Reading }>
   rollBack(): Promise<void>
 }
 
@@ -80,7 +81,8 @@ export type CounterWrite =
     }
 
 export type Outcome =
-  | { kind: 'committed' }
+  /** In one trip: with what was read. */
+  | { kind: 'committed'; reading?: Reading }
   | NotApplied
   /** Not known whether it was applied. */
   | { kind: 'unknown'; cause: unknown }
@@ -89,12 +91,12 @@ export type Outcome =
 export type NotApplied =
   /** Rolled back in favour of another transaction. */
   | { kind: 'conflict'; cause: unknown }
-  /** Another session holds a lock: on the row or claim of a key, if known. */
-  | { kind: 'locked'; cause: unknown; key: string | undefined }
+  /** Another session holds a lock. */
+  | { kind: 'locked'; cause: unknown }
   /** The locks of these keys could not be taken at once; other rows are gone. */
   | { kind: 'notLocked'; locked: readonly string[]; gone: readonly string[] }
-  /** The database refuses it for good: the row or claim of a key, if known. */
-  | { kind: 'fault'; cause: unknown; key: string | undefined }
+  /** The database refuses it for good. */
+  | { kind: 'fault'; cause: unknown }
   /** A definition would make the total of a running period leave the safe range. */
   | { kind: 'full'; cause: unknown }
   /** Its rows were read from an earlier incarnation of the database. */

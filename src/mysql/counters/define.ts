@@ -1,36 +1,32 @@
 import type { Definition } from '../../core/counters/definition.ts'
 import { historySourcesOf } from '../../core/counters/historySources.ts'
-import { mayRedefine } from '../../core/groupCommit/batch.ts'
+import { type CounterWork, mayRedefine } from '../../core/groupCommit/batch.ts'
+import type { CounterRow } from '../../core/rows.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
-import { type Statement, select } from '../flush/statements.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './columns.ts'
 import { closePeriods } from './historyRows.ts'
 import { NO_PERIODS, startSecond } from './periods.ts'
-import type { CounterRecord, CounterRecordWork } from './record.ts'
 import { spread } from './slots.ts'
 import type { Marks } from './update.ts'
 
 /** Locks the definitions of counters and their leaderboard rows, where work may change or delete them. */
-export function lockDefinitions(works: readonly CounterRecordWork[]): Statement[] {
-  const locks: Statement[] = []
+export function lockDefinitions(works: readonly CounterWork[]): string[] {
+  const locks: string[] = []
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
-    const { id, key } = work.row
+    const id = integer(work.row.id)
     locks.push(
-      select(`select id from counter force index (primary) where id = ${integer(id)} for update`, key),
-      select(
-        `select counter_id from leaderboard force index (primary) where counter_id = ${integer(id)} for update`,
-        key,
-      ),
+      `select id from counter force index (primary) where id = ${id} for update`,
+      `select counter_id from leaderboard force index (primary) where counter_id = ${id} for update`,
     )
   }
   return locks
 }
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
-export function redefine(row: CounterRecord, definition: Definition, noted: Marks): string[] {
+export function redefine(row: CounterRow, definition: Definition, noted: Marks): string[] {
   const { id, version, definition: present } = row
   const { bounds, slots, timeZone, periods } = definition
   const { minValue = null, maxValue = null, overflow } = bounds ?? {}
@@ -53,7 +49,7 @@ export function redefine(row: CounterRecord, definition: Definition, noted: Mark
 }
 
 /** Deletes a locked counter for good: its id is never reused. The sweep deletes its history. */
-export function remove({ id }: CounterRecord): string[] {
+export function remove({ id }: CounterRow): string[] {
   return [
     `delete from counter_value where counter_id = ${integer(id)}`,
     `delete from counter where id = ${integer(id)}`,
@@ -62,7 +58,7 @@ export function remove({ id }: CounterRecord): string[] {
   ]
 }
 
-function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
+function renew({ id, version }: CounterRow, { at, first }: Marks): string {
   return `update counter_value
    set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
        created_at = coalesce(created_at, ${instant(at)}),
@@ -75,7 +71,7 @@ function renew({ id, version }: CounterRecord, { at, first }: Marks): string {
  * Rewrites the history row of a running period with its total: after a change of the time zone, from the rows whose
  * middle lies in the period or later; and from finer periods, for what only they contain.
  */
-function carryOver({ id, definition: present }: CounterRecord, next: Definition, period: Period, at: number) {
+function carryOver({ id, definition: present }: CounterRow, next: Definition, period: Period, at: number) {
   const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
   const before = calendarOf(present.timeZone).bucketAt(period, at).start
   const kept = present.periods.find((tracked) => tracked.period === period)

@@ -1,31 +1,19 @@
-import { isCoalesced } from '../../core/groupCommit/batch.ts'
+import { type CounterWork, isCoalesced } from '../../core/groupCommit/batch.ts'
 import type { CounterReading, CounterWrite, Writes } from '../../core/groupCommit/writer.ts'
 import { type Answer, firstRow } from '../connections/session.ts'
-import {
-  byId,
-  type Clock,
-  type Form,
-  joined,
-  ownerOf,
-  resultOf,
-  type Section,
-  type Statement,
-  select,
-  together,
-} from '../flush/statements.ts'
+import { byId, type Clock, type Form, joined, resultOf, type Section } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { redefine, remove } from './define.ts'
 import { addToHistory, historyIn, lockHistory } from './historyRows.ts'
 import { areRoomy, areRunning, type PeriodsRow, periodsIn, writingColumns } from './periods.ts'
-import type { CounterRecord, CounterRecordWork } from './record.ts'
 import { addToSlot, setSlots, slotOf } from './slots.ts'
 import { add, addReturningOld, change, lock, read } from './update.ts'
 
 /** What the first answers show of a counter. */
 interface CounterAnswer {
-  work: CounterRecordWork
+  work: CounterWork
   isAdded: boolean
   /** Undefined: there is no such row, or it must be read again. */
   reading: CounterReading | undefined
@@ -41,20 +29,17 @@ interface CounterAnswer {
 const NARROW = 2
 
 /** Makes the coalesced additions to counters without slots, which are in lock order, and locks the others. */
-export function changeCounters(
-  works: readonly CounterRecordWork[],
-  form: Form,
-): Section<readonly CounterAnswer[]> {
-  const isWide = works.length > NARROW && !form.onePerStatement
+export function changeCounters(works: readonly CounterWork[], form: Form): Section<readonly CounterAnswer[]> {
+  const isWide = works.length > NARROW
   const changes = isWide ? lockAndAdd(works, form) : joined(works.map((work) => changeOne(work, form)))
   const wanted = works.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
   return wanted.length === 0 ? changes : readAfter(changes, wanted)
 }
 
-function changeOne(work: CounterRecordWork, form: Form): Section<readonly CounterAnswer[]> {
+function changeOne(work: CounterWork, form: Form): Section<readonly CounterAnswer[]> {
   if (!isCoalesced(work) || form.isTriggered) return lockAndAdd([work], form)
   return {
-    statements: [{ text: addReturningOld(work, form.at), owner: work.row.key }],
+    statements: [addReturningOld(work, form.at)],
     read([answer]) {
       const { affectedRows, insertId } = resultOf(answer)
       const isAdded = affectedRows === 1
@@ -65,14 +50,13 @@ function changeOne(work: CounterRecordWork, form: Form): Section<readonly Counte
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
-function lockAndAdd(works: readonly CounterRecordWork[], { at }: Form): Section<readonly CounterAnswer[]> {
+function lockAndAdd(works: readonly CounterWork[], { at }: Form): Section<readonly CounterAnswer[]> {
   // Counters with the same running periods have the same array.
   const alike = [...groupBy(works.filter(isCoalesced), ({ running }) => running).values()].flatMap(
     (group) => [...groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values()],
   )
-  const owner = ownerOf(works)
   return {
-    statements: [select(lock(works), owner), ...alike.map((group) => ({ text: add(group, at), owner }))],
+    statements: [lock(works), ...alike.map((group) => add(group, at))],
     read([locked], clock) {
       const rows = byId<LockedRow>(locked)
       return works.map((work): CounterAnswer => {
@@ -92,10 +76,10 @@ function lockAndAdd(works: readonly CounterRecordWork[], { at }: Form): Section<
 /** Reads rows after their additions, where their revisions or the totals of their periods are wanted. */
 function readAfter(
   changes: Section<readonly CounterAnswer[]>,
-  wanted: readonly CounterRecordWork[],
+  wanted: readonly CounterWork[],
 ): Section<readonly CounterAnswer[]> {
   return {
-    statements: [...changes.statements, select(read(wanted), ownerOf(wanted))],
+    statements: [...changes.statements, read(wanted)],
     read(answers, clock) {
       const rows = byId<LockedRow>(answers.at(-1))
       const isWanted = new Set(wanted)
@@ -117,34 +101,29 @@ function readAfter(
  */
 export function readAgain(
   unclear: readonly CounterAnswer[],
-  form: Form,
-): Section<readonly [CounterRecordWork, CounterReading][]> {
-  return joined(
-    together(unclear, form).map((group): Section<[CounterRecordWork, CounterReading][]> => {
-      const works = group.map(({ work }) => work)
-      return {
-        statements: [select(lock(works), ownerOf(works)), ...lockHistory(works)],
-        read([locked, history], clock) {
-          const rows = byId<LockedRow>(locked)
-          const historyOf = historyIn(history)
-          return group.flatMap(({ work, isAdded }): [CounterRecordWork, CounterReading][] => {
-            const row = rowOf(work, rows)
-            if (!row) return []
-            const reading = readingIn(row, work, isAdded, clock)
-            const periods = reading.periods?.map((each) => ({
-              ...each,
-              inHistory: historyOf(work.row.id, each.period),
-            }))
-            return [[work, { ...reading, periods }]]
-          })
-        },
-      }
-    }),
-  )
+): Section<readonly (readonly [CounterWork, CounterReading])[]> {
+  const works = unclear.map(({ work }) => work)
+  return {
+    statements: [lock(works), ...lockHistory(works)],
+    read([locked, history], clock) {
+      const rows = byId<LockedRow>(locked)
+      const historyOf = historyIn(history)
+      return unclear.flatMap(({ work, isAdded }) => {
+        const row = rowOf(work, rows)
+        if (!row) return []
+        const reading = readingIn(row, work, isAdded, clock)
+        const periods = reading.periods?.map((each) => ({
+          ...each,
+          inHistory: historyOf(work.row.id, each.period),
+        }))
+        return [[work, { ...reading, periods }] as const]
+      })
+    },
+  }
 }
 
 /** Reads the database's clock: also as the initial revision of rows, as results need it before they are written. */
-export const READ_CLOCK = select(`select unix_timestamp() as now, ${REVISION_OF_NOW} as first`)
+export const READ_CLOCK = `select unix_timestamp() as now, ${REVISION_OF_NOW} as first`
 
 export function clockIn(answer: Answer | undefined): Clock {
   const row = firstRow<Record<'now' | 'first', number>>(answer)
@@ -156,7 +135,7 @@ type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null
 type LockedRow = ValueRow & Record<'id' | 'version', number>
 
 /** The row of a counter, unless it was redefined. */
-function rowOf({ row }: CounterRecordWork, rows: ReadonlyMap<number, LockedRow>): LockedRow | undefined {
+function rowOf({ row }: CounterWork, rows: ReadonlyMap<number, LockedRow>): LockedRow | undefined {
   const locked = rows.get(row.id)
   return locked?.version === row.version ? locked : undefined
 }
@@ -164,7 +143,7 @@ function rowOf({ row }: CounterRecordWork, rows: ReadonlyMap<number, LockedRow>)
 /** A counter before its operations, as its row shows it, which may include their sum. */
 export function readingIn(
   row: ValueRow,
-  { path, running }: CounterRecordWork,
+  { path, running }: CounterWork,
   isAdded: boolean,
   { now, first }: Clock,
 ): CounterReading {
@@ -186,66 +165,56 @@ function added(value: number): CounterReading {
 
 type Change = Exclude<CounterWrite, 'deleted'>
 /** A counter that changes. `periods`: assignments of its columns, each followed by a comma. */
-type ChangedCounter = { work: CounterRecordWork; row: CounterRecord; write: Change; periods: string }
+type ChangedCounter = { work: CounterWork; write: Change; periods: string }
 
 /** The statements that write counters on the locked path. `first`: initial revision, if known. */
 export function writeCounters(
   counters: Writes['counters'],
   first: number | undefined,
-  form: Form,
-): Statement[] {
+  { at }: Form,
+): string[] {
   const changed: ChangedCounter[] = []
-  const statements: Statement[] = []
+  const statements: string[] = []
   for (const { work, write } of counters) {
-    // All rows come from this store.
-    const row = work.row as CounterRecord
-    const add = (texts: string[]) => statements.push(...texts.map((text) => ({ text, owner: row.key })))
+    const { row } = work
     if (write === 'deleted') {
-      add(remove(row))
+      statements.push(...remove(row))
       continue
     }
-    const counter = { work: { ...work, row }, row, write, periods: writingColumns(write.columns) }
-    if (write.isCounted && row.definition.slots > 1) add([...writeSlots(counter, first, form)])
-    else if (write.isCounted) changed.push(counter)
-    if (write.definition) add(redefine(row, write.definition, { at: form.at, raise: write.raised, first }))
+    const noted = { at, raise: write.raised, first }
+    const periods = writingColumns(write.columns)
+    if (write.isCounted && row.definition.slots > 1) statements.push(...writeSlots(work, write, periods, at))
+    else if (write.isCounted) changed.push({ work, write, periods })
+    if (write.definition) statements.push(...redefine(row, write.definition, noted))
   }
-  return [...statements, ...writeValues(changed, first, form)]
+  return [...statements, ...writeValues(changed, first, at)]
 }
 
-function writeSlots({ work, row, write, periods }: ChangedCounter, first: number | undefined, { at }: Form) {
-  const { previousValue, value, raised: raise } = write
+function writeSlots(work: CounterWork, { previousValue, value, raised }: Change, periods: string, at: Date) {
   const slot = slotOf(work)
-  if (slot === undefined) return setSlots(row, value, periods, { at, raise, first })
-  return [addToSlot(row, slot, value - previousValue, periods, { at, raise, first })]
+  if (slot === undefined) return setSlots(work.row, value, periods, { at, raise: raised })
+  return [addToSlot(work.row, slot, value - previousValue, periods, { at, raise: raised })]
 }
 
 /** Changes locked rows, with one statement for all that are changed alike. */
-function writeValues(changed: readonly ChangedCounter[], first: number | undefined, form: Form): Statement[] {
+function writeValues(changed: readonly ChangedCounter[], first: number | undefined, at: Date): string[] {
   const isSame = changed.every(({ write }) => write.value === changed[0]?.write.value)
   const assignments = ({ write: { previousValue, value }, periods }: ChangedCounter) =>
     isSame || !Number.isSafeInteger(value - previousValue)
       ? `${periods}value = ${integer(value)}`
       : `${periods}value = value + ${integer(value - previousValue)}`
-  const groups = groupBy(changed, (counter) =>
-    form.onePerStatement ? counter.row.key : `${counter.write.raised} ${assignments(counter)}`,
-  )
+  const groups = groupBy(changed, (counter) => `${counter.write.raised} ${assignments(counter)}`)
   return [...groups.values()].map((group) => {
     const [counter] = group
-    const noted = { at: form.at, raise: counter.write.raised, first }
-    return { text: change(group, assignments(counter), noted), owner: ownerOf(group) }
+    const works = group.map(({ work }) => work)
+    return change(works, assignments(counter), { at, raise: counter.write.raised, first })
   })
 }
 
-/** The statements that add to the history of counters. */
-export function writeHistory(counters: Writes['counters'], form: Form): Statement[] {
-  const moved = counters.flatMap(({ work, write }) =>
-    // All rows come from this store.
-    write === 'deleted' || write.history.length === 0
-      ? []
-      : [{ row: work.row as CounterRecord, history: write.history }],
+/** The statement that adds to the history of counters, if there is anything to add. */
+export function writeHistory(counters: Writes['counters']): string[] {
+  const additions = counters.flatMap(({ work, write }) =>
+    write === 'deleted' ? [] : write.history.map((each) => ({ id: work.row.id, ...each })),
   )
-  return together(moved, form).map((group) => ({
-    text: addToHistory(group.flatMap(({ row, history }) => history.map((each) => ({ id: row.id, ...each })))),
-    owner: ownerOf(group),
-  }))
+  return additions.length > 0 ? [addToHistory(additions)] : []
 }

@@ -1,12 +1,11 @@
 import type { PeriodAddition } from '../../core/counters/runningPeriods.ts'
+import type { CounterWork } from '../../core/groupCommit/batch.ts'
 import type { Period } from '../../core/time/calendar.ts'
 import { type Answer, rowsOf } from '../connections/session.ts'
-import { ownerOf, type Statement, select } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
 import { PERIOD_CODES } from './columns.ts'
 import { COLUMNS, startSecond } from './periods.ts'
-import type { CounterRecordWork } from './record.ts'
 
 /** Adds to history rows, in the order of the primary key: that of all processes. */
 export function addToHistory(additions: readonly (PeriodAddition & { id: number })[]): string {
@@ -26,7 +25,7 @@ on duplicate key update value = value + values(value)`
  * Locks the history rows of the running periods of counters, and reads them. After all other rows, in the order of the
  * primary key: that of all processes.
  */
-export function lockHistory(works: readonly CounterRecordWork[]): Statement[] {
+export function lockHistory(works: readonly CounterWork[]): string[] {
   const tracking = works.filter(({ running }) => running.length > 0)
   if (tracking.length === 0) return []
   const conditions = [...groupBy(tracking, ({ running }) => running)].map(([running, group]) => {
@@ -35,12 +34,13 @@ export function lockHistory(works: readonly CounterRecordWork[]): Statement[] {
     )
     return `counter_id in (${list(group, ({ row }) => integer(row.id))}) and (${periods.join(' or ')})`
   })
-  const text = `select counter_id as id, period, value
+  return [
+    `select counter_id as id, period, value
   from counter_history force index (primary)
  where ${conditions.join(' or ')}
  order by counter_id, period, start
-   for update`
-  return [select(text, ownerOf(works))]
+   for update`,
+  ]
 }
 
 /** Reads the answer of `lockHistory`: what was added in the running period of a counter. */

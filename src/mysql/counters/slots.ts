@@ -1,11 +1,12 @@
+import type { CounterWork } from '../../core/groupCommit/batch.ts'
 import type { CounterReading } from '../../core/groupCommit/writer.ts'
+import type { CounterRow } from '../../core/rows.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
-import { type Section, select } from '../flush/statements.ts'
+import type { Section } from '../flush/statements.ts'
 import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { PERIOD_CODES } from './columns.ts'
 import { COLUMNS, type PeriodsRow, periodColumns, periodsIn, startSecond } from './periods.ts'
-import type { CounterRecord, CounterRecordWork } from './record.ts'
 import { type Marks, times } from './update.ts'
 
 /** Temporary slot for the sum of the others: no counter has so many slots. */
@@ -15,12 +16,12 @@ type SumRow = PeriodsRow & Record<'value' | 'revision', number | string>
 type SlotRow = SumRow & Record<'slot' | 'version', number>
 
 /** The slot of a counter that its operations change; undefined: all of them, under lock. */
-export function slotOf({ path }: CounterRecordWork): number | undefined {
+export function slotOf({ path }: CounterWork): number | undefined {
   return path.kind === 'locked' && path.slot !== 'all' ? path.slot : undefined
 }
 
 /** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
-export function lockSlots(work: CounterRecordWork): Section<[CounterRecordWork, CounterReading][]> {
+export function lockSlots(work: CounterWork): Section<[CounterWork, CounterReading][]> {
   const { row, running } = work
   const slot = slotOf(work)
   const lock = `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
@@ -29,7 +30,7 @@ export function lockSlots(work: CounterRecordWork): Section<[CounterRecordWork, 
  order by slot
    for update`
   return {
-    statements: [select(lock, row.key), select(sumRest(work, slot), row.key)],
+    statements: [lock, sumRest(work, slot)],
     read([locked, sums], { now }) {
       const slots = rowsOf<SlotRow>(locked)
       const changed = slots.find((each) => each.slot === (slot ?? 0))
@@ -51,7 +52,7 @@ export function lockSlots(work: CounterRecordWork): Section<[CounterRecordWork, 
  * Sums the other slots, and their running periods with the history: as far as other sessions have committed them, or
  * under lock. In one statement: between two, a period could move.
  */
-function sumRest({ row, running }: CounterRecordWork, slot: number | undefined): string {
+function sumRest({ row, running }: CounterWork, slot: number | undefined): string {
   const id = integer(row.id)
   const totals = running.map(({ period, start }) => {
     const { start: startColumn, added } = COLUMNS[period]
@@ -70,7 +71,7 @@ function sumRest({ row, running }: CounterRecordWork, slot: number | undefined):
 
 /** Adds to one slot of a counter, whose revision is the sum over its slots. Only the first one includes a time. */
 export function addToSlot(
-  { id }: CounterRecord,
+  { id }: CounterRow,
   slot: number,
   delta: number,
   columns: string,
@@ -84,7 +85,7 @@ export function addToSlot(
 }
 
 /** Sets the sum of a counter's locked slots. */
-export function setSlots({ id }: CounterRecord, to: number, columns: string, { at, raise }: Marks): string[] {
+export function setSlots({ id }: CounterRow, to: number, columns: string, { at, raise }: Marks): string[] {
   return [
     `update counter_value set value = 0 where counter_id = ${integer(id)} and slot > 0`,
     `update counter_value

@@ -2,6 +2,7 @@ import type { PageByName } from '../../core/counters/pages.ts'
 import { runningAt } from '../../core/counters/runningPeriods.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
 import type { CounterStore } from '../../core/counters/store.ts'
+import type { CounterRow } from '../../core/rows.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { groupBy } from '../groupBy.ts'
@@ -24,7 +25,6 @@ import {
 import { readHistory } from './history.ts'
 import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
 import { openedColumns } from './periods.ts'
-import type { CounterRecord } from './record.ts'
 
 export function openCounterStore(
   database: Database,
@@ -57,7 +57,7 @@ async function readRows(connection: Connection, keys: readonly CounterKey[], inc
         where ${isNamed}`,
   )
   const rows = await select<IdentifiedRow>(connection, statement)
-  return new Map<string, CounterRecord>(
+  return new Map<string, CounterRow>(
     rows.map((row) => {
       const { id, version } = row
       const key = `counter ${id} ${version}`

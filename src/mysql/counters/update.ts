@@ -1,9 +1,9 @@
+import type { CoalescedWork, CounterWork } from '../../core/groupCommit/batch.ts'
 import { idsOf } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { addingInPeriods, andRoomyPeriods, isRoomy, periodColumns } from './periods.ts'
-import type { CoalescedRecordWork, CounterRecordWork } from './record.ts'
 
 /**
  * Adds to a row's value, and returns the value before in the answer: MySQL Cookbook, "single-row sequence generators".
@@ -11,7 +11,7 @@ import type { CoalescedRecordWork, CounterRecordWork } from './record.ts'
  * the running periods. If `insertId` is 0, the value may have been 0, or the table may have a trigger. (The function is
  * unsigned, hence the cast.)
  */
-export function addReturningOld({ row, path, running }: CoalescedRecordWork, at: Date): string {
+export function addReturningOld({ row, path, running }: CoalescedWork, at: Date): string {
   const sum = integer(path.sum)
   return `update counter_value
    set ${marks({ at, raise: path.raise })},
@@ -23,7 +23,7 @@ export function addReturningOld({ row, path, running }: CoalescedRecordWork, at:
  * Adds the same to each of several locked rows, if it has the running periods: those of one definition. Without
  * `force index`, MariaDB 11 scans a small table, and waits for rows that others have locked.
  */
-export function add(works: readonly [CoalescedRecordWork, ...CoalescedRecordWork[]], at: Date): string {
+export function add(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): string {
   const [{ path, running }] = works
   const sum = integer(path.sum)
   return `update counter_value force index (primary)
@@ -36,7 +36,7 @@ export function add(works: readonly [CoalescedRecordWork, ...CoalescedRecordWork
  * Makes the additions of several counters with the same running periods, in the order of their primary key: to those
  * rows that have their version and the running periods, and whose totals leave room for small additions.
  */
-export function addToEach(works: readonly [CoalescedRecordWork, ...CoalescedRecordWork[]], at: Date): string {
+export function addToEach(works: readonly [CoalescedWork, ...CoalescedWork[]], at: Date): string {
   const [{ running }] = works
   const addition = eachOf(works, ({ path }) => path.sum)
   const raise = eachOf(works, ({ path }) => path.raise)
@@ -49,10 +49,7 @@ export function addToEach(works: readonly [CoalescedRecordWork, ...CoalescedReco
 }
 
 /** An amount for each row: that of most rows, except for those that it lists. */
-function eachOf(
-  works: readonly CoalescedRecordWork[],
-  amountOf: (work: CoalescedRecordWork) => number,
-): string {
+function eachOf(works: readonly CoalescedWork[], amountOf: (work: CoalescedWork) => number): string {
   const groups = [...groupBy(works, amountOf)].sort(([, a], [, b]) => b.length - a.length)
   const [[most] = [0], ...others] = groups
   if (others.length === 0) return integer(most)
@@ -61,14 +58,14 @@ function eachOf(
 }
 
 /** Locks rows in the order of their primary key, and reads them with the columns of periods. */
-export function lock(works: readonly CounterRecordWork[]): string {
+export function lock(works: readonly CounterWork[]): string {
   return `${read(works)}
  order by counter_id
    for update`
 }
 
 /** Reads rows: the values, and the columns of periods. The revision of a row that was never changed is null. */
-export function read(works: readonly CounterRecordWork[]): string {
+export function read(works: readonly CounterWork[]): string {
   const revision = 'if(created_at is null, null, revision) as revision'
   // Without `force index`, a server may scan, and lock, all of a small table.
   return `select ${['counter_id as id, version, value', revision, ...periodColumns(works)].join(', ')}

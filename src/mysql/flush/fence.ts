@@ -7,9 +7,9 @@ import type { Hosts } from '../connections/hosts/hosts.ts'
 import { isSameDatabase } from '../connections/identity.ts'
 import type { Connection } from '../connections/pool.ts'
 import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { type Answer, rowsOf, type Session } from '../connections/session.ts'
+import { type Answer, firstRow, rowsOf, type Session } from '../connections/session.ts'
 import { integer } from '../literals.ts'
-import { type Statement, select } from './statements.ts'
+import { resultOf } from './statements.ts'
 
 /**
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
@@ -43,27 +43,26 @@ async function seqIn(session: Session, { id }: Fence): Promise<number | undefine
   return answers.flatMap(rowsOf<Pick<Fence, 'seq'>>)[0]?.seq
 }
 
-const START_TRANSACTION: Statement = { text: 'start transaction' }
-const ROLLBACK: Statement = { text: 'rollback' }
-const COMMIT: Statement = { text: 'commit' }
-
 /**
  * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
  * 0 there, and it would commit what an earlier transaction left. There the second also waits until its node has all that
  * was committed on others before; if it doesn't in time, the error is that of a locked row, 1205.
  */
-export function begin({ session, fence: { id, seq, epoch } }: Fenced): Statement[] {
+export function begin({ session, fence: { id, seq, epoch } }: Fenced): string[] {
   const raise = `update fence
    set seq = ${integer(seq + 1)},
        found = null,
        touched_at = utc_timestamp()
  where id = ${integer(id)} and seq = ${integer(seq)} and epoch = ${integer(epoch)}`
-  return [session.isGalera ? ROLLBACK : START_TRANSACTION, { text: raise, isFence: true }]
+  return [session.isGalera ? 'rollback' : 'start transaction', raise]
 }
+
+/** Index of the statement of `begin` that fails if its lock, or that of its node, is not free in time. */
+export const RAISE_INDEX = 1
 
 /** Whether the answers to `begin` show that `seq` was what this writer left it at. */
 export function hasBegun([, raised]: readonly Answer[]): boolean {
-  return !Array.isArray(raised) && raised?.affectedRows === 1
+  return resultOf(raised).affectedRows === 1
 }
 
 /** The fence as only the transaction that incremented `seq` leaves it: one that sends the same again has a later epoch. */
@@ -84,11 +83,12 @@ const IS_PRIMARY = `exists (
  * A Galera cluster may abort a transaction between two statements of one text, when another node's changes come first.
  * The server then continues with the next statement, and answers OK to a COMMIT of nothing, or of a part.
  */
-export function end({ session, fence }: Fenced): Statement[] {
-  if (session.isGalera)
-    return [{ text: failUnless(`exists (select 1 from fence where ${asLeft(fence)})`) }, COMMIT]
-  return session.identity.cluster === '' ? [COMMIT] : [{ text: failUnless(IS_PRIMARY) }, COMMIT]
+export function end({ session, fence }: Fenced): string[] {
+  if (session.isGalera) return [failUnless(`exists (select 1 from fence where ${asLeft(fence)})`), 'commit']
+  return session.identity.cluster === '' ? COMMIT : [failUnless(IS_PRIMARY), 'commit']
 }
+
+const COMMIT = ['commit']
 
 /**
  * Keeps a text with the fence, for a writer that loses the answer, and reads it. Fails unless the statement before
@@ -96,17 +96,22 @@ export function end({ session, fence }: Fenced): Statement[] {
  *
  * @param text an expression
  */
-export function keep({ fence }: Fenced, changed: number, text: string): Statement[] {
+export function keep({ fence }: Fenced, changed: number, text: string): string[] {
   const own = `from fence where ${asLeft(fence)}`
   return [
-    {
-      text: `update fence
+    `update fence
    set found = if(row_count() = ${integer(changed)}, ${text}, null)
  where ${asLeft(fence)}`,
-    },
-    { text: failUnless(`(select found ${own}) is not null`) },
-    select(`select found ${own}`),
+    failUnless(`(select found ${own}) is not null`),
+    `select found ${own}`,
+    // Shows whether the select fails, or what comes after it.
+    'do 0',
   ]
+}
+
+/** What the answers to `keep` show. */
+export function keptIn(answers: readonly Answer[]): string | undefined {
+  return firstRow<{ found?: string | null }>(answers.at(-2))?.found ?? undefined
 }
 
 /** Errors of the last statements that mean that the transaction had no effect. */
@@ -195,12 +200,10 @@ export function openFencedConnection(
   function keepAlive(): void {
     const session = reconnecting.current()
     if (!session || isBusy()) return
-    if (!fence || Date.now() - touchedAt <= DAY_MS) {
-      session.send(['do 0']).catch(session.drop)
-      return
-    }
-    touchedAt = Date.now()
-    touchFence(session, fence).catch(session.drop)
+    const isOld = fence && Date.now() - touchedAt > DAY_MS
+    if (isOld) touchedAt = Date.now()
+    const sending = fence && isOld ? touchFence(session, fence) : session.send(['do 0'])
+    sending.catch(session.drop)
   }
 
   /** Reports a fence that is behind what its writer has committed. */

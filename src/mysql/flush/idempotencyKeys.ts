@@ -3,32 +3,27 @@ import type { Claim, EarlierResults, StoredResults } from '../../core/idempotenc
 import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
 import { type Answer, rowsOf } from '../connections/session.ts'
-import { bytes, digest, instant } from '../literals.ts'
-import { type Form, resultOf, type Section, select, together } from './statements.ts'
+import { bytes, digest, instant, list } from '../literals.ts'
+import { resultOf, type Section } from './statements.ts'
 
 /** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */
-export function claimKeys(claims: readonly Claim[], form: Form): Section<EarlierResults[] | undefined> {
-  const claiming = together(inOrder(claims), form).map((group) => ({
-    text: claim(group, form.at),
-    owner: group.length === 1 ? group[0]?.key : undefined,
-  }))
+export function claimKeys(claims: readonly Claim[], at: Date): Section<EarlierResults[] | undefined> {
   return {
-    statements: [...claiming, select(readResults(claims))],
-    read(answers) {
-      const earlier = earlierIn(answers.at(-1))
-      let claimed = 0
-      for (const answer of answers.slice(0, -1)) claimed += resultOf(answer).affectedRows
-      return claimed + earlier.length === claims.length ? earlier : undefined
+    statements: [claim(inOrder(claims), at), readResults(claims)],
+    read([claimed, used]) {
+      const earlier = earlierIn(used)
+      return resultOf(claimed).affectedRows + earlier.length === claims.length ? earlier : undefined
     },
   }
 }
 
 /** Claims unused keys, which are `inOrder`. Waits for a transaction that has claimed one of them. */
 function claim(claims: readonly Claim[], at: Date): string {
-  const values = claims.map(
+  const values = list(
+    claims,
     ({ hash, fingerprint }) => `(${digest(hash)}, ${digest(fingerprint)}, ${instant(at)}, utc_timestamp(3))`,
   )
-  return `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values.join(', ')}`
+  return `insert ignore into idempotency_key (hash, fingerprint, applied_at, claimed_at) values ${values}`
 }
 
 /**

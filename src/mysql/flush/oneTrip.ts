@@ -1,11 +1,10 @@
-import { isCoalesced } from '../../core/groupCommit/batch.ts'
+import { type CoalescedWork, type CounterWork, isCoalesced } from '../../core/groupCommit/batch.ts'
 import type { CounterReading, Reading } from '../../core/groupCommit/writer.ts'
 import { readingIn } from '../counters/flush.ts'
 import { periodColumns } from '../counters/periods.ts'
-import type { CoalescedRecordWork, CounterRecordWork } from '../counters/record.ts'
 import { addToEach } from '../counters/update.ts'
 import { begin, type Fenced, keep } from './fence.ts'
-import { idsOf, NO_CLOCK, ownerOf, type Statement } from './statements.ts'
+import { idsOf, NO_CLOCK } from './statements.ts'
 
 /** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
 const MAX_COUNTERS = 256
@@ -13,10 +12,10 @@ const MAX_COUNTERS = 256
 const MAX_ADDITIONS = 4
 
 /** Counters that can be changed in one trip. */
-export type OneTrip = readonly [CoalescedRecordWork, ...CoalescedRecordWork[]]
+export type OneTrip = readonly [CoalescedWork, ...CoalescedWork[]]
 
 /** The counters, if all of them are additions to rows that surely have the running periods; else undefined. */
-export function oneTripOf(counters: readonly CounterRecordWork[]): OneTrip | undefined {
+export function oneTripOf(counters: readonly CounterWork[]): OneTrip | undefined {
   const [first, ...others] = counters.filter(isCoalesced)
   if (!first || others.length + 1 < counters.length || counters.length > MAX_COUNTERS) return undefined
   const works: OneTrip = [first, ...others]
@@ -31,21 +30,17 @@ export function oneTripOf(counters: readonly CounterRecordWork[]): OneTrip | und
  * The statements of a flush that is sent in one trip, before COMMIT. If a row does not fit its addition, the transaction
  * fails as a whole: it was deleted or redefined, its periods have turned, or a total is large.
  */
-export function addInOneTrip(fenced: Fenced, works: OneTrip, at: Date): Statement[] {
+export function addInOneTrip(fenced: Fenced, works: OneTrip, at: Date): string[] {
   const columns = ['counter_id', 'value', 'revision', ...periodColumns(works)]
   const rows = `(
           select group_concat(concat_ws(' ', ${columns.join(', ')}) order by counter_id)
             from counter_value
            where counter_id in (${idsOf(works)}) and slot = 0)`
-  return [
-    ...begin(fenced),
-    { text: addToEach(works, at), owner: ownerOf(works) },
-    ...keep(fenced, works.length, rows),
-  ]
+  return [...begin(fenced), addToEach(works, at), ...keep(fenced, works.length, rows)]
 }
 
 /** Reads what such a flush has kept: all rows, with their additions. */
-export function readKept(works: readonly CoalescedRecordWork[], kept: string): Reading {
+export function readKept(works: OneTrip, kept: string): Reading {
   const columns = periodColumns(works)
   const rows = new Map(
     kept.split(',').map((text) => {
@@ -54,7 +49,7 @@ export function readKept(works: readonly CoalescedRecordWork[], kept: string): R
       return [Number(id), { value, revision, ...inPeriods }]
     }),
   )
-  const counters = works.flatMap((work): [CounterRecordWork, CounterReading][] => {
+  const counters = works.flatMap((work): [CounterWork, CounterReading][] => {
     const row = rows.get(work.row.id)
     return row ? [[work, readingIn(row, work, true, NO_CLOCK)]] : []
   })

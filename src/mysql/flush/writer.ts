@@ -1,5 +1,10 @@
 import { isTooLarge } from '../../core/errors.ts'
-import { type Batch, mayRedefine } from '../../core/groupCommit/batch.ts'
+import {
+  type Batch,
+  type CounterWork,
+  mayRedefine,
+  type SequenceGroupWork,
+} from '../../core/groupCommit/batch.ts'
 import type {
   NotApplied,
   Outcome,
@@ -8,11 +13,12 @@ import type {
   Writer,
   Writes,
 } from '../../core/groupCommit/writer.ts'
+import type { CounterRow } from '../../core/rows.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { type Answer, FailedStatement, firstRow } from '../connections/session.ts'
+import { FailedStatement } from '../connections/session.ts'
 import { lockDefinitions } from '../counters/define.ts'
 import {
   changeCounters,
@@ -22,36 +28,38 @@ import {
   writeCounters,
   writeHistory,
 } from '../counters/flush.ts'
-import type { CounterRecord, CounterRecordWork } from '../counters/record.ts'
 import { lockSlots } from '../counters/slots.ts'
 import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from '../sequences/flush.ts'
-import { inLockOrder, type SequenceGroupRecordWork } from '../sequences/record.ts'
+import { inLockOrder } from '../sequences/record.ts'
 import {
   begin,
   end,
   type Fenced,
   hasBegun,
   hasLeftGroup,
+  keptIn,
   openFencedConnection,
+  RAISE_INDEX,
   ROLLED_BACK,
   rollBack,
 } from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './idempotencyKeys.ts'
 import { addInOneTrip, type OneTrip, oneTripOf, readKept } from './oneTrip.ts'
-import { type Clock, type Form, joined, NO_CLOCK, type Statement, send, withMarks } from './statements.ts'
-import { splitMissing, tryLocks } from './tryLocks.ts'
+import { type Clock, type Form, joined, NO_CLOCK, send } from './statements.ts'
+import { tryLocks } from './tryLocks.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
-  onChanged: (rows: readonly CounterRecord[]) => void
+  onChanged: (rows: readonly CounterRow[]) => void
   /** Called with failures that an operator should see. */
   onFault: (error: unknown) => void
 }
 
 /** What a writer keeps from one flush to the next. */
-interface WriterState extends WriterOptions, Pick<Form, 'hidden'> {
+interface WriterState extends WriterOptions {
   readonly connection: ReturnType<typeof openFencedConnection>
   readonly reportWriting: ReturnType<typeof afterSwitchover>
+  /** Whether triggers hide the values of rows from the answers. */
   isTriggered: boolean
   /** Whether a transaction is open. Then nothing else may be sent: its COMMIT would also commit a part of that one. */
   isBusy: boolean
@@ -60,49 +68,41 @@ interface WriterState extends WriterOptions, Pick<Form, 'hidden'> {
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
-const NONE: readonly Statement[] = []
+const NONE: readonly string[] = []
 
 /** Opens a connection that flushes. */
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
   const connection = openFencedConnection(hosts, options, () => state.isBusy)
-  const state: WriterState = {
-    ...options,
-    connection,
-    reportWriting: afterSwitchover(options.health.writing),
-    hidden: new Set(),
-    isTriggered: false,
-    isBusy: false,
+  const reportWriting = afterSwitchover(options.health.writing)
+  const state: WriterState = { ...options, connection, reportWriting, isTriggered: false, isBusy: false }
+
+  async function open(batch: Batch): Promise<FlushTransaction | NotApplied> {
+    let fenced: Fenced
+    try {
+      fenced = await connection.open()
+    } catch (cause) {
+      if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
+      return { kind: 'lost', cause }
+    }
+    const { incarnation } = options.failover
+    for (const { row } of batch.counters) if (row.incarnation !== incarnation) return { kind: 'stale' }
+    for (const { row } of batch.sequenceGroups) if (row.incarnation !== incarnation) return { kind: 'stale' }
+    try {
+      return new FlushTransaction(state, fenced, batch)
+    } catch (cause) {
+      return { kind: 'broken', cause }
+    }
   }
+
   return {
     async begin(batch) {
       state.isBusy = true
-      const transaction = await open(state, batch)
+      const transaction = await open(batch)
       if (transaction.kind !== 'transaction') state.isBusy = false
       return transaction
     },
     close: connection.close,
   }
-}
-
-async function open(state: WriterState, batch: Batch): Promise<FlushTransaction | NotApplied> {
-  const { connection, reportWriting, failover } = state
-  let fenced: Fenced
-  try {
-    fenced = await connection.open()
-  } catch (cause) {
-    if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
-    return { kind: 'lost', cause }
-  }
-  let transaction: FlushTransaction
-  try {
-    transaction = new FlushTransaction(state, fenced, batch)
-  } catch (cause) {
-    return { kind: 'broken', cause }
-  }
-  const { counters, sequenceGroups } = transaction
-  for (const { row } of counters) if (row.incarnation !== failover.incarnation) return { kind: 'stale' }
-  for (const { row } of sequenceGroups) if (row.incarnation !== failover.incarnation) return { kind: 'stale' }
-  return transaction
 }
 
 /**
@@ -114,38 +114,35 @@ async function open(state: WriterState, batch: Batch): Promise<FlushTransaction 
  */
 class FlushTransaction implements Transaction {
   readonly kind = 'transaction'
-  /** In lock order. */
-  readonly counters: readonly CounterRecordWork[]
-  /** In lock order. */
-  readonly sequenceGroups: readonly SequenceGroupRecordWork[]
   readonly #state: WriterState
   readonly #fenced: Fenced
   readonly #batch: Batch
+  /** In lock order. */
+  readonly #counters: readonly CounterWork[]
+  /** In lock order. */
+  readonly #sequenceGroups: readonly SequenceGroupWork[]
   readonly #form: Form
   /** The counters, where one trip is enough and worth it. */
   readonly #oneTrip: OneTrip | undefined
-  /** The latest statements, to find the one that failed. */
-  #sent: readonly Statement[] = NONE
   #clock: Clock = NO_CLOCK
-  #prepared: readonly Statement[] = NONE
+  #prepared: readonly string[] = NONE
   #writes: Writes | undefined
+  /** What a committed transaction kept with its fence. */
+  #kept: string | undefined
+  #hasBegun = false
   #isCommitSent = false
 
   constructor(state: WriterState, fenced: Fenced, batch: Batch) {
-    const { at, precautions, claims } = batch
+    const { at, precautions, claims, counters, sequenceGroups } = batch
     const { isGalera, isFar } = fenced.session
     this.#state = state
     this.#fenced = fenced
     this.#batch = batch
-    // All rows come from this store.
-    const counters = batch.counters as readonly CounterRecordWork[]
-    const sequenceGroups = batch.sequenceGroups as readonly SequenceGroupRecordWork[]
-    this.counters = counters.length > 1 ? counters.toSorted((a, b) => a.row.id - b.row.id) : counters
-    this.sequenceGroups = sequenceGroups.length > 1 ? sequenceGroups.toSorted(inLockOrder) : sequenceGroups
-    const { isTriggered, hidden } = state
-    this.#form = { at, onePerStatement: precautions.onePerStatement, isTriggered, hidden, isGalera }
+    this.#counters = counters.length > 1 ? counters.toSorted((a, b) => a.row.id - b.row.id) : counters
+    this.#sequenceGroups = sequenceGroups.length > 1 ? sequenceGroups.toSorted(inLockOrder) : sequenceGroups
+    this.#form = { at, isTriggered: state.isTriggered, isGalera }
     const mayFit = isFar && precautions.mayCommitAtOnce && claims.length === 0 && sequenceGroups.length === 0
-    this.#oneTrip = mayFit ? oneTripOf(this.counters) : undefined
+    this.#oneTrip = mayFit ? oneTripOf(this.#counters) : undefined
     if (this.#oneTrip) this.#prepared = addInOneTrip(fenced, this.#oneTrip, at)
   }
 
@@ -158,13 +155,8 @@ class FlushTransaction implements Transaction {
   }
 
   async read(): Promise<Reading | NotApplied> {
-    try {
-      const reading = await this.#lockAndRead()
-      if (reading.kind !== 'read') this.#state.isBusy = false
-      return reading
-    } catch (error) {
-      return this.#failed(error)
-    }
+    const reading = await this.#lockAndRead().catch((error) => this.#failed(error))
+    return reading.kind === 'read' ? reading : this.#ended(reading)
   }
 
   /**
@@ -172,21 +164,29 @@ class FlushTransaction implements Transaction {
    * would leave the outcome unknown.
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
-    const { counters, sequenceGroups } = this
+    const counters = this.#counters
+    const sequenceGroups = this.#sequenceGroups
     const { claims, precautions } = this.#batch
     const form = this.#form
+    const { session } = this.#fenced
+    let fence: readonly string[] = begin(this.#fenced)
     if (precautions.triesLocks) {
-      const obstacle = await this.#tryLocks()
+      const locks = tryLocks(this.#batch, counters, sequenceGroups)
+      const [begun, locked] = await send(session, [fence, locks.statements])
+      if (!hasBegun(begun)) return this.#lose()
+      this.#hasBegun = true
+      fence = NONE
+      const obstacle = locks.read(locked, NO_CLOCK)
+      if (obstacle) await rollBack(session)
       if (obstacle) return obstacle
     }
-    const fence = precautions.triesLocks ? NONE : begin(this.#fenced)
-    const keys = claims.length > 0 ? claimKeys(claims, form) : undefined
+    const keys = claims.length > 0 ? claimKeys(claims, form.at) : undefined
     const single = counters.filter(({ row }) => row.definition.slots === 1)
     const slotted = counters.filter(({ row }) => row.definition.slots > 1)
     const changes = single.length > 0 ? changeCounters(single, form) : undefined
     const slots = slotted.length > 0 ? joined(slotted.map(lockSlots)) : undefined
     const groups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, form) : undefined
-    const [begun, claimed, time, changed, summed, locked] = await this.#send([
+    const [begun, claimed, time, changed, summed, locked] = await send(session, [
       fence,
       keys?.statements ?? NONE,
       slots || this.#isFirstRevisionWanted() ? [READ_CLOCK] : NONE,
@@ -195,12 +195,13 @@ class FlushTransaction implements Transaction {
       groups?.statements ?? NONE,
       lockDefinitions(counters),
     ])
-    if (!precautions.triesLocks && !hasBegun(begun)) return this.#lose()
+    if (!this.#hasBegun && !hasBegun(begun)) return this.#lose()
+    this.#hasBegun = true
     if (time.length > 0) this.#clock = clockIn(time[0])
     const clock = this.#clock
     const earlier = keys ? keys.read(claimed, clock) : []
     if (!earlier) {
-      await rollBack(this.#fenced.session)
+      await rollBack(session)
       return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
     }
     const readings = new Map(slots?.read(summed, clock))
@@ -208,8 +209,8 @@ class FlushTransaction implements Transaction {
     for (const { work, reading } of answers) if (reading) readings.set(work, reading)
     const unclear = answers.filter(({ isUnclear }) => isUnclear)
     if (unclear.length > 0) {
-      const again = readAgain(unclear, form)
-      const [time, read] = await this.#send([[READ_CLOCK], again.statements])
+      const again = readAgain(unclear)
+      const [time, read] = await send(session, [[READ_CLOCK], again.statements])
       this.#clock = { ...clockIn(time[0]), first: clock.first ?? clockIn(time[0]).first }
       for (const [work, reading] of again.read(read, this.#clock)) {
         readings.set(work, reading)
@@ -217,27 +218,16 @@ class FlushTransaction implements Transaction {
         if (reading.isAdded && reading.value !== 0) this.#state.isTriggered = true
       }
     }
-    return { kind: 'read', counters: readings, sequenceGroups: new Map(groups?.read(locked, clock)), earlier }
-  }
-
-  /** Tries all locks at once. Returns why that is not possible. */
-  async #tryLocks(): Promise<NotApplied | undefined> {
-    const { session } = this.#fenced
-    const locks = tryLocks(this.counters, this.sequenceGroups, this.#batch.claims)
-    const [begun, locked] = await this.#send([begin(this.#fenced), locks.statements])
-    if (!hasBegun(begun)) return this.#lose()
-    const missing = locks.read(locked, NO_CLOCK)
-    if (missing.length === 0) return undefined
-    const keys = await splitMissing(session, missing)
-    await rollBack(session)
-    return { kind: 'notLocked', ...keys }
+    const found = groups?.read(locked, clock)
+    if (found?.isHidden) this.#state.isTriggered = true
+    return { kind: 'read', counters: readings, sequenceGroups: new Map(found?.readings), earlier }
   }
 
   /** Whether initial revisions are wanted of rows that only the second round trip writes. */
   #isFirstRevisionWanted(): boolean {
-    for (const { path, wantsRevision } of this.counters)
+    for (const { path, wantsRevision } of this.#counters)
       if (wantsRevision && path.kind === 'locked') return true
-    for (const work of this.sequenceGroups)
+    for (const work of this.#sequenceGroups)
       if (work.wantsRevision && !mayAdvance(work, this.#form)) return true
     return false
   }
@@ -247,31 +237,20 @@ class FlushTransaction implements Transaction {
     const { counters, sequenceGroups, toStore, toRelease } = writes
     const form = this.#form
     const { first } = this.#clock
-    const prepared: Statement[] = []
+    const prepared: string[] = []
     if (counters.length > 0) prepared.push(...writeCounters(counters, first, form))
     if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, first, form))
-    if (counters.length > 0) prepared.push(...writeHistory(counters, form))
-    if (toStore.length > 0) prepared.push({ text: storeResults(toStore) })
-    for (const claim of toRelease) prepared.push({ text: releaseKey(claim), owner: claim.key })
+    if (counters.length > 0) prepared.push(...writeHistory(counters))
+    if (toStore.length > 0) prepared.push(storeResults(toStore))
+    for (const claim of toRelease) prepared.push(releaseKey(claim))
     this.#prepared = prepared
   }
 
   async commit(): Promise<Outcome> {
-    const outcome = await this.#commit()
-    this.#noteChanges(outcome)
-    return outcome
-  }
-
-  async commitAtOnce(): ReturnType<Transaction['commitAtOnce']> {
-    const outcome = await this.#commit()
-    this.#noteChanges(outcome)
-    if (outcome.kind !== 'committed') return outcome
-    try {
-      return { kind: 'committed', reading: readKept(this.#oneTrip ?? [], outcome.kept ?? '') }
-    } catch (cause) {
-      this.#state.onFault(cause)
-      return { kind: 'unknown', cause }
-    }
+    const outcome = this.#ended(await this.#commit())
+    this.#note(outcome)
+    if (outcome.kind !== 'committed' || !this.#oneTrip) return outcome
+    return { kind: 'committed', reading: readKept(this.#oneTrip, this.#kept ?? '') }
   }
 
   async rollBack(): Promise<void> {
@@ -280,26 +259,24 @@ class FlushTransaction implements Transaction {
   }
 
   /** Sends what is prepared, and COMMIT. */
-  async #commit(): Promise<Ended> {
+  async #commit(): Promise<Outcome> {
     const state = this.#state
     const { session, fence } = this.#fenced
-    const prepared = this.#prepared
-    let kept: string | undefined
     try {
-      const sending = this.#send([prepared, end(this.#fenced)])
+      const sending = send(session, [this.#prepared, end(this.#fenced)])
       this.#isCommitSent = true
       const [written] = await sending
-      if (this.#oneTrip) kept = keptIn(written.at(-1))
+      if (this.#oneTrip) this.#kept = keptIn(written)
     } catch (error) {
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
-      const isBeforeCommit = error instanceof FailedStatement && error.index < withMarks([prepared]).length
+      const isBeforeCommit = error instanceof FailedStatement && error.index < this.#prepared.length
       if (isBeforeCommit || isTooLarge(error)) return this.#failed(error)
       const cause = causeOf(error)
       if (hasErrorNumber(cause, ...ROLLED_BACK)) {
         // The next START TRANSACTION would commit what may still be open.
         await rollBack(session)
         if (hasLeftGroup(session, cause)) session.drop()
-        return this.#ended({ kind: 'conflict', cause })
+        return { kind: 'conflict', cause }
       }
       session.drop()
       if (isUnwritable(cause)) state.reportWriting(false, cause)
@@ -307,35 +284,27 @@ class FlushTransaction implements Transaction {
       const last = await state.connection.lastCommit(this.#fenced, this.#batch.calls)
       // Whatever that transaction does, it no longer belongs to this writer.
       if (!last) state.connection.leaveFence()
-      if (!last) return this.#ended({ kind: 'unknown', cause })
-      if (!last.isCommitted) return this.#ended({ kind: 'lost', cause })
-      kept = last.kept
+      if (!last) return { kind: 'unknown', cause }
+      if (!last.isCommitted) return { kind: 'lost', cause }
+      this.#kept = last.kept
     }
     fence.seq += 1
     state.reportWriting(true)
-    return this.#ended({ kind: 'committed', kept })
+    return { kind: 'committed' }
   }
 
-  #noteChanges({ kind }: Ended): void {
+  /** Notes what was committed, or may have been. */
+  #note({ kind }: Outcome): void {
     if (kind !== 'committed' && kind !== 'unknown') return
-    const rows: CounterRecord[] = []
-    for (const { row } of this.counters) {
-      row.changedAt = this.#batch.at.getTime()
-      rows.push(row)
-    }
+    const rows = this.#counters.map(({ row }) => row)
+    for (const row of rows) row.changedAt = this.#batch.at.getTime()
     try {
       this.#state.onChanged(rows)
-      const { sequenceGroups = [] } = this.#writes ?? {}
-      if (kind === 'committed' && sequenceGroups.length > 0) noteIssued(sequenceGroups)
+      if (kind === 'committed') noteIssued(this.#writes?.sequenceGroups ?? [])
     } catch (error) {
       // Committed results are returned whatever happens here.
       this.#state.onFault(error)
     }
-  }
-
-  async #send<Lists extends readonly (readonly Statement[])[]>(lists: readonly [...Lists]) {
-    this.#sent = withMarks(lists)
-    return send(this.#fenced.session, this.#sent, lists)
   }
 
   #ended<Outcome>(outcome: Outcome): Outcome {
@@ -350,42 +319,30 @@ class FlushTransaction implements Transaction {
     return { kind: 'stale' }
   }
 
-  /** The outcome of an error before COMMIT: nothing was applied, and one row or claim may be the cause. */
+  /** The outcome of an error before COMMIT: nothing was applied. */
   async #failed(error: unknown): Promise<NotApplied> {
     const { session } = this.#fenced
-    const { precautions, counters } = this.#batch
     const { health, reportWriting } = this.#state
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
       session.drop()
       health.unanswered()
-      return this.#ended({ kind: 'lost', cause: error })
+      return { kind: 'lost', cause: error }
     }
     await rollBack(session)
-    this.#state.isBusy = false
     if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
-    const { cause } = error
-    const failed = this.#sent[error.index]
-    // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
-    if (failed?.isFence) return { kind: 'lost', cause }
+    const { cause, index } = error
     // From `keep`.
     if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
-    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && counters.some(mayRedefine)) return { kind: 'full', cause }
-    const key = failed?.owner
-    if (hasErrorNumber(cause, ...LOCKED)) return { kind: 'locked', cause, key }
+    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#counters.some(mayRedefine))
+      return { kind: 'full', cause }
+    // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
+    if (!this.#hasBegun && index === RAISE_INDEX) return { kind: 'lost', cause }
+    if (hasErrorNumber(cause, ...LOCKED)) return { kind: 'locked', cause }
     const failure = failureOf(cause)
-    const isRepeated = failure === 'fault' && key === undefined && precautions.onePerStatement
-    if (isRepeated || failure === 'refused') reportWriting(false, cause)
-    if (failure === 'fault') return { kind: 'fault', cause, key }
-    return { kind: failure === 'conflict' ? 'conflict' : 'lost', cause }
+    if (failure === 'refused') reportWriting(false, cause)
+    return { kind: failure === 'refused' ? 'lost' : failure, cause }
   }
-}
-
-/** `kept`: what a committed transaction kept with its fence. */
-type Ended = Exclude<Outcome, { kind: 'committed' }> | { kind: 'committed'; kept: string | undefined }
-
-function keptIn(answer: Answer | undefined): string | undefined {
-  return firstRow<{ found?: string | null }>(answer)?.found ?? undefined
 }
 
 function causeOf(error: unknown): unknown {

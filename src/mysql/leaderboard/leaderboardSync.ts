@@ -1,7 +1,7 @@
 import { NthError } from '../../core/errors.ts'
+import type { CounterRow } from '../../core/rows.ts'
 import type { Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
-import type { CounterRecord } from '../counters/record.ts'
 import { copyToLeaderboard } from './leaderboardCopy.ts'
 
 export type LeaderboardSync = ReturnType<typeof openLeaderboardSync>
@@ -75,7 +75,7 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
     refresh: refreshInTime,
 
     /** Marks changed rows for the next copy. */
-    mark(rows: readonly CounterRecord[]): void {
+    mark(rows: readonly CounterRow[]): void {
       for (const { id } of rows) marked.add(id)
       if (marked.size > 0) copyLater()
     },

@@ -4,23 +4,6 @@ import type { SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 
-/** A sequence group, as a flush identifies it. */
-export interface SequenceGroupRecord extends SequenceGroupRow {
-  id: number
-  sequenceId: number
-  /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
-  identity: number
-  /** Incarnation of the database when the row was read. */
-  incarnation: number
-  /** Version of the sequence, as last read. */
-  version: number
-  /** The period whose row is known to exist and is stored as the latest, and its definition then. */
-  issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
-}
-
-/** The operations of a flush on a sequence group of this store. */
-export type SequenceGroupRecordWork = SequenceGroupWork & { readonly row: SequenceGroupRecord }
-
 /** Columns of a sequence group's record. Table aliases: n, s and g. */
 export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
        s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
@@ -35,13 +18,12 @@ export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroup
   return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }
 }
 
-export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRecord {
+export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
   const { id, identity, version, sequence_id: sequenceId } = row
   const definition = sequenceDefinitionIn(row)
   return {
     kind: 'sequenceGroup',
     key: keyOf(id, version, definition),
-    sequenceKey: `sequence ${sequenceId}`,
     group: row.its_group.toString(),
     definition,
     id,
@@ -59,12 +41,12 @@ function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }:
 }
 
 /** Whether the row of a period is known to exist, and to be stored as the latest, with a definition. */
-export function isIssuedIn(row: SequenceGroupRecord, periodKey: number, definition: SequenceDefinition) {
+export function isIssuedIn(row: SequenceGroupRow, periodKey: number, definition: SequenceDefinition) {
   return row.issuedIn?.periodKey === periodKey && row.issuedIn.definition === definition
 }
 
 /** Applies its sequence's current definition. False: it needs other rows or statements. */
-export function isRenewed(group: SequenceGroupRecord, found: SequenceDefinitionRow & { version: number }) {
+export function isRenewed(group: SequenceGroupRow, found: SequenceDefinitionRow & { version: number }) {
   const definition = sequenceDefinitionIn(found)
   if (keyOf(group.id, found.version, definition) !== group.key) return false
   group.definition = definition
@@ -73,6 +55,6 @@ export function isRenewed(group: SequenceGroupRecord, found: SequenceDefinitionR
 }
 
 /** Lock order of the rows: by period, then by sequence group. */
-export function inLockOrder(a: SequenceGroupRecordWork, b: SequenceGroupRecordWork): number {
+export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number {
   return a.periodKey - b.periodKey || a.row.id - b.row.id
 }

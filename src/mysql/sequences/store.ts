@@ -1,4 +1,5 @@
 import { keyText } from '../../core/counters/state.ts'
+import type { SequenceGroupRow } from '../../core/rows.ts'
 import { noSuchReservation } from '../../core/sequences/state.ts'
 import {
   type SequenceGroupKey,
@@ -15,7 +16,7 @@ import { select, selectByParent } from '../select.ts'
 import { findOrCreateSequence } from './create.ts'
 import { defineSequence, deleteSequence } from './define.ts'
 import { listSequenceGroups, listSequences, readSequenceGroups, readSequences } from './reads.ts'
-import { keyIn, RECORD, type RecordRow, recordIn, type SequenceGroupRecord } from './record.ts'
+import { keyIn, RECORD, type RecordRow, recordIn } from './record.ts'
 import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
 
 export function openSequenceStore(
@@ -29,7 +30,7 @@ export function openSequenceStore(
     create: createSequenceGroups,
   })
   /** Sequence groups of reservations: the row cached by name, if it has the same key. */
-  const loadByToken = loadInBatches<string, SequenceGroupRecord>(
+  const loadByToken = loadInBatches<string, SequenceGroupRow>(
     (token) => token,
     (tokens) =>
       database.withRetry(async (connection) => {
