@@ -108,7 +108,10 @@ async function flushUntilAnswered(
       case 'locked':
         if (precautions.triesLocks) {
           // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
-          for (const call of open.toReversed()) quarantine(call.keys.slice(0, 1), [call], outcome)
+          for (const call of open.toReversed()) {
+            const [key = ''] = call.keys
+            quarantine([quarantined ?? key], [call], outcome)
+          }
           return false
         }
         precautions.triesLocks = true
