@@ -26,11 +26,12 @@ it('finds the history rows of a thousand counters by their whole keys, however l
     const path = { kind: 'locked', slot: 0 } as const
     return { row, operations: [], path, running, wantsRevision: false, wantsPeriodValues: false }
   })
-  const [statement] = lockHistory(works)
+  const statements: string[] = []
+  lockHistory(works, statements)
   // In a session with Nth's own settings.
   const reads = await openTestDatabase(target).withRetry(async (connection) => {
     await connection.query('flush status')
-    await connection.query(statement ?? '')
+    await connection.query(statements.join())
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })

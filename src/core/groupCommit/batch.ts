@@ -10,7 +10,9 @@ import type { Request } from './request.ts'
 /** What one attempt of a flush does: its calls in order of arrival, and their operations by row. */
 export interface Batch {
   readonly calls: readonly Call[]
+  /** In the order in which all processes lock their rows. */
   readonly counters: readonly CounterWork[]
+  /** `inLockOrder`. */
   readonly sequenceGroups: readonly SequenceGroupWork[]
   /** One for each idempotency key. */
   readonly claims: readonly Claim[]
@@ -159,9 +161,11 @@ export function batchOf(
   const counterWork: CounterWork[] = []
   for (const touching of counters.values())
     counterWork.push(workOnCounter(touching, precautions, at, options))
+  if (counterWork.length > 1) counterWork.sort((a, b) => a.row.id - b.row.id)
   const sequenceGroupWork: SequenceGroupWork[] = []
   for (const touching of sequenceGroups.values())
     sequenceGroupWork.push(workOnSequenceGroup(touching, precautions, at))
+  if (sequenceGroupWork.length > 1) sequenceGroupWork.sort(inLockOrder)
   return {
     calls,
     counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
@@ -268,4 +272,9 @@ function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[
 /** Whether the work on a counter may change or delete its definition. */
 export function mayRedefine({ operations }: CounterWork): boolean {
   return operations.some((operation) => isForDefinition({ operation }))
+}
+
+/** Lock order of the rows of sequence groups: by period, then by id. */
+export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number {
+  return a.periodKey - b.periodKey || a.row.id - b.row.id
 }

@@ -3,6 +3,7 @@ import { historySourcesOf } from '../../core/counters/historySources.ts'
 import { type CounterWork, mayRedefine } from '../../core/groupCommit/batch.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
+import type { Statements } from '../flush/statements.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './columns.ts'
@@ -12,17 +13,15 @@ import { spread } from './slots.ts'
 import type { Marks } from './update.ts'
 
 /** Locks the definitions of counters and their leaderboard rows, where work may change or delete them. */
-export function lockDefinitions(works: readonly CounterWork[]): string[] {
-  const locks: string[] = []
+export function lockDefinitions(works: readonly CounterWork[], statements: Statements): void {
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
     const id = integer(work.row.id)
-    locks.push(
+    statements.push(
       `select id from counter force index (primary) where id = ${id} for update`,
       `select counter_id from leaderboard force index (primary) where counter_id = ${id} for update`,
     )
   }
-  return locks
 }
 
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */

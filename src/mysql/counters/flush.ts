@@ -1,24 +1,30 @@
 import { type CounterWork, isCoalesced } from '../../core/groupCommit/batch.ts'
 import type { CounterReading, CounterWrite, Writes } from '../../core/groupCommit/writer.ts'
-import { type Answer, firstRow } from '../connections/session.ts'
-import { byId, type Clock, type Form, joined, resultOf, type Section } from '../flush/statements.ts'
+import {
+  append,
+  byId,
+  type Clock,
+  type Form,
+  type Reader,
+  resultOf,
+  type Statements,
+} from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer } from '../literals.ts'
-import { REVISION_OF_NOW } from '../revisions.ts'
 import { redefine, remove } from './define.ts'
-import { addToHistory, historyIn, lockHistory } from './historyRows.ts'
+import { addToHistory, lockHistory } from './historyRows.ts'
 import { areRoomy, areRunning, type PeriodsRow, periodsIn, writingColumns } from './periods.ts'
-import { addToSlot, setSlots, slotOf } from './slots.ts'
+import { addToSlot, lockSlots, setSlots, slotOf } from './slots.ts'
 import { add, addReturningOld, change, lock, read } from './update.ts'
 
 /** What the first answers show of a counter. */
 interface CounterAnswer {
   work: CounterWork
-  isAdded: boolean
   /** Undefined: there is no such row, or it must be read again. */
   reading: CounterReading | undefined
   /** Whether it must be read again: the answer doesn't show the value, or it may not have the running periods. */
   isUnclear: boolean
+  isAdded: boolean
 }
 
 /**
@@ -28,68 +34,73 @@ interface CounterAnswer {
  */
 const NARROW = 2
 
-/** Makes the coalesced additions to counters without slots, which are in lock order, and locks the others. */
-export function changeCounters(works: readonly CounterWork[], form: Form): Section<readonly CounterAnswer[]> {
-  const isWide = works.length > NARROW
-  const changes = isWide ? lockAndAdd(works, form) : joined(works.map((work) => changeOne(work, form)))
-  const wanted = works.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
-  return wanted.length === 0 ? changes : readAfter(changes, wanted)
+/** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
+export function changeCounters(
+  works: readonly CounterWork[],
+  form: Form,
+  statements: Statements,
+): Reader<readonly CounterAnswer[]> {
+  const readers: Reader<readonly CounterAnswer[]>[] = []
+  const single = works.filter(({ row }) => row.definition.slots === 1)
+  if (single.length > NARROW) readers.push(lockAndAdd(single, form, statements))
+  else for (const work of single) readers.push(changeOne(work, form, statements))
+  const wanted = single.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
+  // Reads rows after their additions, where their revisions or the totals of their periods are wanted.
+  const readAt = wanted.length > 0 ? append(statements, read(wanted)) : -1
+  for (const work of works) {
+    if (work.row.definition.slots === 1) continue
+    const readSlots = lockSlots(work, statements)
+    readers.push((answers, clock) => [answerOf(work, readSlots(answers, clock))])
+  }
+  return (answers, clock) => {
+    const changes = readers.flatMap((readChanges) => readChanges(answers, clock))
+    if (readAt < 0) return changes
+    const rows = byId<LockedRow>(answers[readAt])
+    return changes.map((change) => {
+      const { work, reading } = change
+      const row = reading?.isAdded ? rows.get(work.row.id) : undefined
+      return row ? answerOf(work, readingIn(row, work, true, clock)) : change
+    })
+  }
 }
 
-function changeOne(work: CounterWork, form: Form): Section<readonly CounterAnswer[]> {
-  if (!isCoalesced(work) || form.isTriggered) return lockAndAdd([work], form)
-  return {
-    statements: [addReturningOld(work, form.at)],
-    read([answer]) {
-      const { affectedRows, insertId } = resultOf(answer)
-      const isAdded = affectedRows === 1
-      const isUnclear = !isAdded || insertId === 0
-      return [{ work, isAdded, isUnclear, reading: isUnclear ? undefined : added(Number(insertId)) }]
-    },
+function changeOne(work: CounterWork, form: Form, statements: Statements): Reader<readonly CounterAnswer[]> {
+  if (!isCoalesced(work) || form.isTriggered) return lockAndAdd([work], form, statements)
+  const changedAt = append(statements, addReturningOld(work, form.at))
+  return (answers) => {
+    const { affectedRows, insertId } = resultOf(answers[changedAt])
+    if (affectedRows === 1 && insertId !== 0) return [answerOf(work, added(Number(insertId)))]
+    return [{ work, reading: undefined, isUnclear: true, isAdded: affectedRows === 1 }]
   }
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
-function lockAndAdd(works: readonly CounterWork[], { at }: Form): Section<readonly CounterAnswer[]> {
+function lockAndAdd(
+  works: readonly CounterWork[],
+  { at }: Form,
+  statements: Statements,
+): Reader<readonly CounterAnswer[]> {
+  const lockedAt = append(statements, lock(works))
   // Counters with the same running periods have the same array.
-  const alike = [...groupBy(works.filter(isCoalesced), ({ running }) => running).values()].flatMap(
-    (group) => [...groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values()],
-  )
-  return {
-    statements: [lock(works), ...alike.map((group) => add(group, at))],
-    read([locked], clock) {
-      const rows = byId<LockedRow>(locked)
-      return works.map((work): CounterAnswer => {
-        const row = rowOf(work, rows)
-        if (!row) return { work, isAdded: false, isUnclear: false, reading: undefined }
-        const reading = readingIn(row, work, false, clock)
-        const { periods = [] } = reading
-        const isUnclear = !(isCoalesced(work) ? areRoomy(periods) : areRunning(periods))
-        const isAdded = isCoalesced(work) && !isUnclear
-        if (isUnclear) return { work, isAdded, isUnclear, reading: undefined }
-        return { work, isAdded, isUnclear, reading: isAdded ? added(reading.value) : reading }
-      })
-    },
+  for (const group of groupBy(works.filter(isCoalesced), ({ running }) => running).values())
+    for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
+      append(statements, add(alike, at))
+  return (answers, clock) => {
+    const rows = byId<LockedRow>(answers[lockedAt])
+    return works.map((work) => {
+      const row = rowOf(work, rows)
+      if (!row) return answerOf(work, undefined)
+      const reading = readingIn(row, work, false, clock)
+      const { periods = [] } = reading
+      if (isCoalesced(work) ? areRoomy(periods) : areRunning(periods))
+        return answerOf(work, isCoalesced(work) ? added(reading.value) : reading)
+      return { work, reading: undefined, isUnclear: true, isAdded: false }
+    })
   }
 }
 
-/** Reads rows after their additions, where their revisions or the totals of their periods are wanted. */
-function readAfter(
-  changes: Section<readonly CounterAnswer[]>,
-  wanted: readonly CounterWork[],
-): Section<readonly CounterAnswer[]> {
-  return {
-    statements: [...changes.statements, read(wanted)],
-    read(answers, clock) {
-      const rows = byId<LockedRow>(answers.at(-1))
-      const isWanted = new Set(wanted)
-      return changes.read(answers, clock).map((answer) => {
-        const row = isWanted.has(answer.work) ? rows.get(answer.work.row.id) : undefined
-        const isRead = row && answer.isAdded && answer.reading
-        return isRead ? { ...answer, reading: readingIn(row, answer.work, true, clock) } : answer
-      })
-    },
-  }
+function answerOf(work: CounterWork, reading: CounterReading | undefined): CounterAnswer {
+  return { work, reading, isUnclear: false, isAdded: reading?.isAdded === true }
 }
 
 /**
@@ -101,33 +112,25 @@ function readAfter(
  */
 export function readAgain(
   unclear: readonly CounterAnswer[],
-): Section<readonly (readonly [CounterWork, CounterReading])[]> {
+  statements: Statements,
+): Reader<readonly (readonly [CounterWork, CounterReading])[]> {
   const works = unclear.map(({ work }) => work)
-  return {
-    statements: [lock(works), ...lockHistory(works)],
-    read([locked, history], clock) {
-      const rows = byId<LockedRow>(locked)
-      const historyOf = historyIn(history)
-      return unclear.flatMap(({ work, isAdded }) => {
-        const row = rowOf(work, rows)
-        if (!row) return []
-        const reading = readingIn(row, work, isAdded, clock)
-        const periods = reading.periods?.map((each) => ({
-          ...each,
-          inHistory: historyOf(work.row.id, each.period),
-        }))
-        return [[work, { ...reading, periods }] as const]
-      })
-    },
+  const lockedAt = append(statements, lock(works))
+  const readHistory = lockHistory(works, statements)
+  return (answers, clock) => {
+    const rows = byId<LockedRow>(answers[lockedAt])
+    const historyOf = readHistory(answers, clock)
+    return unclear.flatMap(({ work, isAdded }) => {
+      const row = rowOf(work, rows)
+      if (!row) return []
+      const reading = readingIn(row, work, isAdded, clock)
+      const periods = reading.periods?.map((each) => ({
+        ...each,
+        inHistory: historyOf(work.row.id, each.period),
+      }))
+      return [[work, { ...reading, periods }] as const]
+    })
   }
-}
-
-/** Reads the database's clock: also as the initial revision of rows, as results need it before they are written. */
-export const READ_CLOCK = `select unix_timestamp() as now, ${REVISION_OF_NOW} as first`
-
-export function clockIn(answer: Answer | undefined): Clock {
-  const row = firstRow<Record<'now' | 'first', number>>(answer)
-  return { now: 1000 * (row?.now ?? 0), first: row?.first }
 }
 
 /** A counter's row, with the columns of periods. */

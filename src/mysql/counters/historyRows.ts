@@ -1,7 +1,8 @@
 import type { PeriodAddition } from '../../core/counters/runningPeriods.ts'
 import type { CounterWork } from '../../core/groupCommit/batch.ts'
 import type { Period } from '../../core/time/calendar.ts'
-import { type Answer, rowsOf } from '../connections/session.ts'
+import { rowsOf } from '../connections/session.ts'
+import { append, idsOf, type Reader, type Statements } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
 import { PERIOD_CODES } from './columns.ts'
@@ -22,32 +23,34 @@ on duplicate key update value = value + values(value)`
 }
 
 /**
- * Locks the history rows of the running periods of counters, and reads them. After all other rows, in the order of the
- * primary key: that of all processes.
+ * Locks the history rows of the running periods of counters, and reads what was added in these periods. After all other
+ * rows, in the order of the primary key: that of all processes.
  */
-export function lockHistory(works: readonly CounterWork[]): string[] {
+export function lockHistory(
+  works: readonly CounterWork[],
+  statements: Statements,
+): Reader<(id: number, period: Period) => bigint> {
   const tracking = works.filter(({ running }) => running.length > 0)
-  if (tracking.length === 0) return []
+  if (tracking.length === 0) return () => () => 0n
   const conditions = [...groupBy(tracking, ({ running }) => running)].map(([running, group]) => {
     const periods = running.map(
       ({ period, start }) => `period = ${PERIOD_CODES[period]} and start = ${startSecond(start)}`,
     )
-    return `counter_id in (${list(group, ({ row }) => integer(row.id))}) and (${periods.join(' or ')})`
+    return `counter_id in (${idsOf(group)}) and (${periods.join(' or ')})`
   })
-  return [
+  const lockedAt = append(
+    statements,
     `select counter_id as id, period, value
   from counter_history force index (primary)
  where ${conditions.join(' or ')}
  order by counter_id, period, start
    for update`,
-  ]
-}
-
-/** Reads the answer of `lockHistory`: what was added in the running period of a counter. */
-export function historyIn(answer: Answer | undefined): (id: number, period: Period) => bigint {
-  const rows = rowsOf<Record<'id' | 'period', number> & { value: number | string }>(answer)
-  const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
-  return (id, period) => amounts.get(`${id} ${PERIOD_CODES[period]}`) ?? 0n
+  )
+  return (answers) => {
+    const rows = rowsOf<Record<'id' | 'period', number> & { value: number | string }>(answers[lockedAt])
+    const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
+    return (id, period) => amounts.get(`${id} ${PERIOD_CODES[period]}`) ?? 0n
+  }
 }
 
 /** Adds the columns of a period to the history, from all slots of a counter, which are locked. */

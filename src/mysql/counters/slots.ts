@@ -2,7 +2,7 @@ import type { CounterWork } from '../../core/groupCommit/batch.ts'
 import type { CounterReading } from '../../core/groupCommit/writer.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
-import type { Section } from '../flush/statements.ts'
+import { append, type Reader, type Statements } from '../flush/statements.ts'
 import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { PERIOD_CODES } from './columns.ts'
@@ -21,30 +21,31 @@ export function slotOf({ path }: CounterWork): number | undefined {
 }
 
 /** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
-export function lockSlots(work: CounterWork): Section<[CounterWork, CounterReading][]> {
+export function lockSlots(work: CounterWork, statements: Statements): Reader<CounterReading | undefined> {
   const { row, running } = work
   const slot = slotOf(work)
-  const lock = `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
+  const lockedAt = append(
+    statements,
+    `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
   from counter_value force index (primary)
  where counter_id = ${integer(row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
  order by slot
-   for update`
-  return {
-    statements: [lock, sumRest(work, slot)],
-    read([locked, sums], { now }) {
-      const slots = rowsOf<SlotRow>(locked)
-      const changed = slots.find((each) => each.slot === (slot ?? 0))
-      const rest = firstRow<SumRow>(sums)
-      if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return []
-      const periods = periodsIn(changed, running, 0).map((each) => ({
-        ...each,
-        elsewhere: BigInt(rest[COLUMNS[each.period].added] ?? 0),
-      }))
-      // A slot may be beyond the safe range although the sum is not.
-      const value = Number(BigInt(changed.value) + BigInt(rest.value))
-      const revision = Number(changed.revision) + Number(rest.revision)
-      return [[work, { value, revision, isAdded: false, periods, now }]]
-    },
+   for update`,
+  )
+  const sumAt = append(statements, sumRest(work, slot))
+  return (answers, { now }) => {
+    const slots = rowsOf<SlotRow>(answers[lockedAt])
+    const changed = slots.find((each) => each.slot === (slot ?? 0))
+    const rest = firstRow<SumRow>(answers[sumAt])
+    if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return undefined
+    const periods = periodsIn(changed, running, 0).map((each) => ({
+      ...each,
+      elsewhere: BigInt(rest[COLUMNS[each.period].added] ?? 0),
+    }))
+    // A slot may be beyond the safe range although the sum is not.
+    const value = Number(BigInt(changed.value) + BigInt(rest.value))
+    const revision = Number(changed.revision) + Number(rest.revision)
+    return { value, revision, isAdded: false, periods, now }
   }
 }
 

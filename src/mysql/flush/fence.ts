@@ -15,12 +15,17 @@ import { resultOf } from './statements.ts'
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
  * reading after a lost connection increments `epoch`: what was sent before it and arrives after it does nothing.
  */
-export type Fence = Record<'id' | 'seq' | 'epoch', number>
+export type Fence = Record<'id' | 'seq' | 'epoch', number> & {
+  /** When it last committed, by the time of day, as the database deletes by it: a machine may have been suspended. */
+  usedAt: number
+}
 
 export type Fenced = { session: Session; fence: Fence }
 
-/** Rows that were not touched for so long are deleted, by a scheduled job. */
+/** Rows of writers that have not flushed for so long are deleted, by a scheduled job. */
 export const RETENTION_DAYS = 7
+/** Then the row of this writer may be deleted: clocks differ. */
+const MAY_BE_SWEPT_MS = (RETENTION_DAYS - 1) * DAY_MS
 
 async function createFence(session: Session): Promise<Fence> {
   // The range of `randomInt`, large enough that no id is ever used twice.
@@ -29,12 +34,7 @@ async function createFence(session: Session): Promise<Fence> {
     `insert into fence (id, touched_at) values (${integer(id)}, utc_timestamp())`,
     'commit',
   ])
-  return { id, seq: 0, epoch: 0 }
-}
-
-/** Keeps the row of a writer that only waits from being deleted. */
-async function touchFence(session: Session, { id }: Fence): Promise<void> {
-  await session.send([`update fence set touched_at = utc_timestamp() where id = ${integer(id)}`, 'commit'])
+  return { id, seq: 0, epoch: 0, usedAt: Date.now() }
 }
 
 /** What its `seq` is in the database; `undefined` if the row is missing. */
@@ -61,8 +61,14 @@ export function begin({ session, fence: { id, seq, epoch } }: Fenced): string[] 
 export const RAISE_INDEX = 1
 
 /** Whether the answers to `begin` show that `seq` was what this writer left it at. */
-export function hasBegun([, raised]: readonly Answer[]): boolean {
-  return resultOf(raised).affectedRows === 1
+export function hasBegun(answers: readonly Answer[]): boolean {
+  return resultOf(answers[RAISE_INDEX]).affectedRows === 1
+}
+
+/** Called once the transaction has committed. */
+export function advanceFence({ fence }: Fenced): void {
+  fence.seq += 1
+  fence.usedAt = Date.now()
 }
 
 /** The fence as only the transaction that incremented `seq` leaves it: one that sends the same again has a later epoch. */
@@ -174,43 +180,25 @@ type LastCommit = { isCommitted: true; kept: string | undefined } | { isCommitte
 /** Pause between failed attempts to read the row. */
 const RETRY_PAUSE_MS = 50
 
-/**
- * Opens a writer's connection, which is reopened when it is lost, and its own fence.
- *
- * @param isBusy whether a flush is using it, so that it needs no heartbeat
- */
-export function openFencedConnection(
-  hosts: Hosts,
-  options: ReconnectingSessionOptions,
-  isBusy: () => boolean,
-) {
+/** Opens a writer's connection, which is reopened when it is lost, and its own fence. */
+export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionOptions) {
   const { failover, idleLimitS } = options
   const reconnecting = openReconnectingSession(hosts, options)
   let fence: Fence | undefined
   /** The last one, whose last transaction may or may not have been committed. */
   let left: Fence | undefined
-  /** By the time of day, as the database deletes by it: a machine may have been suspended. */
-  let touchedAt = Date.now()
   const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
 
-  /**
-   * Keeps an idle session alive and, once a day, the fence. A session that fails here is reopened when needed. All is sent
-   * at once: a flush that begins meanwhile comes after it.
-   */
+  /** Keeps an idle session alive. One that fails here is reopened when needed. */
   function keepAlive(): void {
     const session = reconnecting.current()
-    if (!session || isBusy()) return
-    const isOld = fence && Date.now() - touchedAt > DAY_MS
-    if (isOld) touchedAt = Date.now()
-    const sending = fence && isOld ? touchFence(session, fence) : session.send(['do 0'])
-    sending.catch(session.drop)
+    session?.send(['do 0']).catch(session.drop)
   }
 
   /** Reports a fence that is behind what its writer has committed. */
   async function compare(session: Session, left: Fence): Promise<void> {
     const found = await seqIn(session, left)
-    // One of a process that was frozen for days was deleted by another.
-    const isSwept = found === undefined && Date.now() - touchedAt > RETENTION_DAYS * DAY_MS
+    const isSwept = found === undefined && Date.now() - left.usedAt > MAY_BE_SWEPT_MS
     if (!isSwept && (found ?? -1) < left.seq) failover.lost(lackOf(left, found))
   }
 

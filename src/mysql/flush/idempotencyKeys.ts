@@ -4,16 +4,20 @@ import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
 import { type Answer, rowsOf } from '../connections/session.ts'
 import { bytes, digest, instant, list } from '../literals.ts'
-import { resultOf, type Section } from './statements.ts'
+import { append, type Reader, resultOf, type Statements } from './statements.ts'
 
 /** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */
-export function claimKeys(claims: readonly Claim[], at: Date): Section<EarlierResults[] | undefined> {
-  return {
-    statements: [claim(inOrder(claims), at), readResults(claims)],
-    read([claimed, used]) {
-      const earlier = earlierIn(used)
-      return resultOf(claimed).affectedRows + earlier.length === claims.length ? earlier : undefined
-    },
+export function claimKeys(
+  claims: readonly Claim[],
+  at: Date,
+  statements: Statements,
+): Reader<EarlierResults[] | undefined> {
+  const claimedAt = append(statements, claim(inOrder(claims), at))
+  const usedAt = append(statements, readResults(claims))
+  return (answers) => {
+    const earlier = earlierIn(answers[usedAt])
+    const { affectedRows } = resultOf(answers[claimedAt])
+    return affectedRows + earlier.length === claims.length ? earlier : undefined
   }
 }
 

@@ -1,12 +1,18 @@
 import type { ResultSetHeader } from 'mysql2'
-import { type Answer, rowsOf, type Session } from '../connections/session.ts'
+import { type Answer, firstRow, rowsOf } from '../connections/session.ts'
 import { integer, list } from '../literals.ts'
+import { REVISION_OF_NOW } from '../revisions.ts'
 
-/** Statements that are sent one after another, and a function that reads their answers. */
-export interface Section<Value> {
-  readonly statements: readonly string[]
-  read(answers: readonly Answer[], clock: Clock): Value
+/** The statements of one text, in the order in which they are sent. */
+export type Statements = string[]
+
+/** Adds a statement to a text, and returns the index of its answer. */
+export function append(statements: Statements, statement: string): number {
+  return statements.push(statement) - 1
 }
+
+/** Reads the answers to the statements that a function has added to a text. */
+export type Reader<Value> = (answers: readonly Answer[], clock: Clock) => Value
 
 /** The database's clock, as far as it was read. */
 export interface Clock {
@@ -19,46 +25,21 @@ export interface Clock {
 /** Where the clock was not read. */
 export const NO_CLOCK: Clock = { now: 0, first: undefined }
 
+/** Reads the database's clock: also as the initial revision of rows, as results need it before they are written. */
+export function readClock(statements: Statements): (answers: readonly Answer[]) => Clock {
+  const clockAt = append(statements, `select unix_timestamp() as now, ${REVISION_OF_NOW} as first`)
+  return (answers) => {
+    const row = firstRow<Record<'now' | 'first', number>>(answers[clockAt])
+    return { now: 1000 * (row?.now ?? 0), first: row?.first }
+  }
+}
+
 /** How the statements of a flush are written. */
 export interface Form {
   readonly at: Date
   /** Whether triggers hide the values of rows from the answers. */
   readonly isTriggered: boolean
   readonly isGalera: boolean
-}
-
-type Lists = readonly (readonly string[])[]
-type AnswersTo<All extends Lists> = { [Index in keyof All]: Answer[] }
-
-/** Sends the statements of some lists as one text. Returns the answers to each list. */
-export async function send<All extends Lists>(session: Session, lists: readonly [...All]) {
-  return splitBy(lists, await session.send(lists.flat()))
-}
-
-/** The answers to each of some lists of statements. */
-export function splitBy<All extends Lists>(lists: readonly [...All], answers: readonly Answer[]) {
-  const byList: Answer[][] = []
-  let from = 0
-  for (const { length } of lists) {
-    byList.push(answers.slice(from, from + length))
-    from += length
-  }
-  // One for each list.
-  return byList as AnswersTo<All>
-}
-
-/** Sections that are sent one after another, as one. */
-export function joined<Value>(sections: readonly Section<readonly Value[]>[]): Section<readonly Value[]> {
-  const [first, ...others] = sections
-  if (first && others.length === 0) return first
-  const lists = sections.map(({ statements }) => statements)
-  return {
-    statements: lists.flat(),
-    read(answers, clock) {
-      const byList = splitBy(lists, answers)
-      return sections.flatMap(({ read }, index) => read(byList[index] ?? [], clock))
-    },
-  }
 }
 
 /** The ids of rows, for `in (…)`. */

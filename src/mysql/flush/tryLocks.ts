@@ -5,7 +5,7 @@ import { slotOf } from '../counters/slots.ts'
 import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
 import { inOrder } from './idempotencyKeys.ts'
-import { idsOf, type Section } from './statements.ts'
+import { append, idsOf, type Reader, type Statements } from './statements.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
@@ -17,40 +17,31 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
  * quarantined row, before it locks any other.
  */
 export function tryLocks(
-  { claims, precautions: { quarantined } }: Batch,
-  counters: readonly CounterWork[],
-  sequenceGroups: readonly SequenceGroupWork[],
-): Section<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
+  { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
+  statements: Statements,
+): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
   const suspect = counters.find(({ row }) => row.key === quarantined)
-  const suspectSlot = suspect && lockOne('counter_value', rowsIn(suspect))
+  if (suspect) append(statements, lockOne('counter_value', rowsIn(suspect)))
+  for (const { hash } of inOrder(claims))
+    append(statements, lockOne('idempotency_key', `hash = ${digest(hash)}`))
   const single = counters.filter(({ row }) => row.definition.slots === 1)
   const slotted = counters.filter(({ row }) => row.definition.slots > 1)
   const wanted = [...(single.length > 0 ? [rowsOfAll(single)] : []), ...slotted.map(rowsIn)]
-  const counting = wanted.map((rows) => `${SELECT}${rows}\n   for update skip locked`)
-  const before = [
-    ...(suspectSlot ? [suspectSlot] : []),
-    ...inOrder(claims).map(({ hash }) => lockOne('idempotency_key', `hash = ${digest(hash)}`)),
-  ]
-  const present = counters.length > 0 ? [`${SELECT}${rowsOfAll(counters)}`] : []
-  return {
-    statements: [...before, ...counting, ...present, ...sequenceGroups.flatMap(lockSequenceGroup)],
-    read(answers) {
-      const [from, to] = [before.length, before.length + counting.length]
-      const locked = groupBy(answers.slice(from, to).flatMap(rowsOf), ({ counter_id }): number => counter_id)
-      const missing = counters.filter((work) => {
-        const { id, definition } = work.row
-        return (locked.get(id)?.length ?? 0) < (slotOf(work) === undefined ? definition.slots : 1)
-      })
-      if (missing.length === 0) return undefined
-      const versions = new Map(rowsOf(answers[to]).map((row) => [row.counter_id, row.version]))
-      const isThere = ({ row }: CounterWork) => versions.get(row.id) === row.version
-      const keysOf = (works: readonly CounterWork[]) => works.map(({ row }) => row.key)
-      return {
-        kind: 'notLocked',
-        locked: keysOf(missing.filter(isThere)),
-        gone: keysOf(missing.filter((work) => !isThere(work))),
-      }
-    },
+  const lockedAt = wanted.map((rows) => append(statements, `${SELECT}${rows}\n   for update skip locked`))
+  const presentAt = counters.length > 0 ? append(statements, `${SELECT}${rowsOfAll(counters)}`) : -1
+  for (const work of sequenceGroups) statements.push(...lockSequenceGroup(work))
+  return (answers) => {
+    const rows = lockedAt.flatMap((index) => rowsOf(answers[index]))
+    const locked = groupBy(rows, ({ counter_id }): number => counter_id)
+    const missing = counters.filter((work) => {
+      const { id, definition } = work.row
+      return (locked.get(id)?.length ?? 0) < (slotOf(work) === undefined ? definition.slots : 1)
+    })
+    if (missing.length === 0) return undefined
+    const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
+    const keysOf = (areThere: boolean) =>
+      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
+    return { kind: 'notLocked', locked: keysOf(true), gone: keysOf(false) }
   }
 }
 

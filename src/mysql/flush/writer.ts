@@ -1,11 +1,7 @@
 import { isTooLarge } from '../../core/errors.ts'
-import {
-  type Batch,
-  type CounterWork,
-  mayRedefine,
-  type SequenceGroupWork,
-} from '../../core/groupCommit/batch.ts'
+import { type Batch, type CounterWork, isCoalesced, mayRedefine } from '../../core/groupCommit/batch.ts'
 import type {
+  CounterReading,
   NotApplied,
   Outcome,
   Reading,
@@ -20,18 +16,10 @@ import type { Hosts } from '../connections/hosts/hosts.ts'
 import type { ReconnectingSessionOptions } from '../connections/reconnecting.ts'
 import { FailedStatement } from '../connections/session.ts'
 import { lockDefinitions } from '../counters/define.ts'
-import {
-  changeCounters,
-  clockIn,
-  READ_CLOCK,
-  readAgain,
-  writeCounters,
-  writeHistory,
-} from '../counters/flush.ts'
-import { lockSlots } from '../counters/slots.ts'
+import { changeCounters, readAgain, writeCounters, writeHistory } from '../counters/flush.ts'
 import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from '../sequences/flush.ts'
-import { inLockOrder } from '../sequences/record.ts'
 import {
+  advanceFence,
   begin,
   end,
   type Fenced,
@@ -45,7 +33,7 @@ import {
 } from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './idempotencyKeys.ts'
 import { addInOneTrip, type OneTrip, oneTripOf, readKept } from './oneTrip.ts'
-import { type Clock, type Form, joined, NO_CLOCK, send } from './statements.ts'
+import { type Clock, type Form, NO_CLOCK, readClock, type Statements } from './statements.ts'
 import { tryLocks } from './tryLocks.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
@@ -61,45 +49,34 @@ interface WriterState extends WriterOptions {
   readonly reportWriting: ReturnType<typeof afterSwitchover>
   /** Whether triggers hide the values of rows from the answers. */
   isTriggered: boolean
-  /** Whether a transaction is open. Then nothing else may be sent: its COMMIT would also commit a part of that one. */
-  isBusy: boolean
 }
 
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
 const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 
-const NONE: readonly string[] = []
-
 /** Opens a connection that flushes. */
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
-  const connection = openFencedConnection(hosts, options, () => state.isBusy)
+  const connection = openFencedConnection(hosts, options)
   const reportWriting = afterSwitchover(options.health.writing)
-  const state: WriterState = { ...options, connection, reportWriting, isTriggered: false, isBusy: false }
-
-  async function open(batch: Batch): Promise<FlushTransaction | NotApplied> {
-    let fenced: Fenced
-    try {
-      fenced = await connection.open()
-    } catch (cause) {
-      if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
-      return { kind: 'lost', cause }
-    }
-    const { incarnation } = options.failover
-    for (const { row } of batch.counters) if (row.incarnation !== incarnation) return { kind: 'stale' }
-    for (const { row } of batch.sequenceGroups) if (row.incarnation !== incarnation) return { kind: 'stale' }
-    try {
-      return new FlushTransaction(state, fenced, batch)
-    } catch (cause) {
-      return { kind: 'broken', cause }
-    }
-  }
-
+  const state: WriterState = { ...options, connection, reportWriting, isTriggered: false }
   return {
     async begin(batch) {
-      state.isBusy = true
-      const transaction = await open(batch)
-      if (transaction.kind !== 'transaction') state.isBusy = false
-      return transaction
+      let fenced: Fenced
+      try {
+        fenced = await connection.open()
+      } catch (cause) {
+        if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
+        return { kind: 'lost', cause }
+      }
+      const { incarnation } = options.failover
+      for (const { row } of batch.counters) if (row.incarnation !== incarnation) return { kind: 'stale' }
+      for (const { row } of batch.sequenceGroups)
+        if (row.incarnation !== incarnation) return { kind: 'stale' }
+      try {
+        return new FlushTransaction(state, fenced, batch)
+      } catch (cause) {
+        return { kind: 'broken', cause }
+      }
     },
     close: connection.close,
   }
@@ -117,20 +94,16 @@ class FlushTransaction implements Transaction {
   readonly #state: WriterState
   readonly #fenced: Fenced
   readonly #batch: Batch
-  /** In lock order. */
-  readonly #counters: readonly CounterWork[]
-  /** In lock order. */
-  readonly #sequenceGroups: readonly SequenceGroupWork[]
   readonly #form: Form
   /** The counters, where one trip is enough and worth it. */
   readonly #oneTrip: OneTrip | undefined
+  #hasBegun = false
   #clock: Clock = NO_CLOCK
-  #prepared: readonly string[] = NONE
+  #prepared: readonly string[] = []
   #writes: Writes | undefined
+  #isCommitSent = false
   /** What a committed transaction kept with its fence. */
   #kept: string | undefined
-  #hasBegun = false
-  #isCommitSent = false
 
   constructor(state: WriterState, fenced: Fenced, batch: Batch) {
     const { at, precautions, claims, counters, sequenceGroups } = batch
@@ -138,11 +111,9 @@ class FlushTransaction implements Transaction {
     this.#state = state
     this.#fenced = fenced
     this.#batch = batch
-    this.#counters = counters.length > 1 ? counters.toSorted((a, b) => a.row.id - b.row.id) : counters
-    this.#sequenceGroups = sequenceGroups.length > 1 ? sequenceGroups.toSorted(inLockOrder) : sequenceGroups
     this.#form = { at, isTriggered: state.isTriggered, isGalera }
     const mayFit = isFar && precautions.mayCommitAtOnce && claims.length === 0 && sequenceGroups.length === 0
-    this.#oneTrip = mayFit ? oneTripOf(this.#counters) : undefined
+    this.#oneTrip = mayFit ? oneTripOf(counters) : undefined
     if (this.#oneTrip) this.#prepared = addInOneTrip(fenced, this.#oneTrip, at)
   }
 
@@ -154,9 +125,8 @@ class FlushTransaction implements Transaction {
     return this.#isCommitSent
   }
 
-  async read(): Promise<Reading | NotApplied> {
-    const reading = await this.#lockAndRead().catch((error) => this.#failed(error))
-    return reading.kind === 'read' ? reading : this.#ended(reading)
+  read(): Promise<Reading | NotApplied> {
+    return this.#lockAndRead().catch((error) => this.#failed(error))
   }
 
   /**
@@ -164,72 +134,61 @@ class FlushTransaction implements Transaction {
    * would leave the outcome unknown.
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
-    const counters = this.#counters
-    const sequenceGroups = this.#sequenceGroups
-    const { claims, precautions } = this.#batch
+    const { claims, counters, sequenceGroups, precautions } = this.#batch
     const form = this.#form
     const { session } = this.#fenced
-    let fence: readonly string[] = begin(this.#fenced)
+    const statements = begin(this.#fenced)
     if (precautions.triesLocks) {
-      const locks = tryLocks(this.#batch, counters, sequenceGroups)
-      const [begun, locked] = await send(session, [fence, locks.statements])
-      if (!hasBegun(begun)) return this.#lose()
+      const readLocks = tryLocks(this.#batch, statements)
+      const answers = await session.send(statements.splice(0))
+      if (!hasBegun(answers)) return this.#lose()
       this.#hasBegun = true
-      fence = NONE
-      const obstacle = locks.read(locked, NO_CLOCK)
+      const obstacle = readLocks(answers, NO_CLOCK)
       if (obstacle) await rollBack(session)
       if (obstacle) return obstacle
     }
-    const keys = claims.length > 0 ? claimKeys(claims, form.at) : undefined
-    const single = counters.filter(({ row }) => row.definition.slots === 1)
-    const slotted = counters.filter(({ row }) => row.definition.slots > 1)
-    const changes = single.length > 0 ? changeCounters(single, form) : undefined
-    const slots = slotted.length > 0 ? joined(slotted.map(lockSlots)) : undefined
-    const groups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, form) : undefined
-    const [begun, claimed, time, changed, summed, locked] = await send(session, [
-      fence,
-      keys?.statements ?? NONE,
-      slots || this.#isFirstRevisionWanted() ? [READ_CLOCK] : NONE,
-      changes?.statements ?? NONE,
-      slots?.statements ?? NONE,
-      groups?.statements ?? NONE,
-      lockDefinitions(counters),
-    ])
-    if (!this.#hasBegun && !hasBegun(begun)) return this.#lose()
+    const readKeys = claims.length > 0 ? claimKeys(claims, form.at, statements) : undefined
+    const needsClock =
+      counters.some((work) => !isCoalesced(work) && (work.wantsRevision || work.row.definition.slots > 1)) ||
+      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work, form))
+    const clockIn = needsClock ? readClock(statements) : undefined
+    const readCounters = counters.length > 0 ? changeCounters(counters, form, statements) : undefined
+    const readGroups =
+      sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, form, statements) : undefined
+    lockDefinitions(counters, statements)
+    const answers = await session.send(statements)
+    if (!this.#hasBegun && !hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
-    if (time.length > 0) this.#clock = clockIn(time[0])
-    const clock = this.#clock
-    const earlier = keys ? keys.read(claimed, clock) : []
+    if (clockIn) this.#clock = clockIn(answers)
+    const earlier = readKeys ? readKeys(answers, this.#clock) : []
     if (!earlier) {
       await rollBack(session)
       return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
     }
-    const readings = new Map(slots?.read(summed, clock))
-    const answers = changes?.read(changed, clock) ?? []
-    for (const { work, reading } of answers) if (reading) readings.set(work, reading)
-    const unclear = answers.filter(({ isUnclear }) => isUnclear)
+    const changes = readCounters ? readCounters(answers, this.#clock) : []
+    const readings = new Map<CounterWork, CounterReading>()
+    for (const { work, reading } of changes) if (reading) readings.set(work, reading)
+    const unclear = changes.filter(({ isUnclear }) => isUnclear)
     if (unclear.length > 0) {
-      const again = readAgain(unclear)
-      const [time, read] = await send(session, [[READ_CLOCK], again.statements])
-      this.#clock = { ...clockIn(time[0]), first: clock.first ?? clockIn(time[0]).first }
-      for (const [work, reading] of again.read(read, this.#clock)) {
-        readings.set(work, reading)
-        // A trigger hid the value: 0 gives the same answer.
-        if (reading.isAdded && reading.value !== 0) this.#state.isTriggered = true
-      }
+      for (const [work, reading] of await this.#readAgain(unclear)) readings.set(work, reading)
     }
-    const found = groups?.read(locked, clock)
-    if (found?.isHidden) this.#state.isTriggered = true
-    return { kind: 'read', counters: readings, sequenceGroups: new Map(found?.readings), earlier }
+    const located = readGroups?.(answers, this.#clock)
+    if (located?.isHidden) this.#state.isTriggered = true
+    return { kind: 'read', counters: readings, sequenceGroups: new Map(located?.readings), earlier }
   }
 
-  /** Whether initial revisions are wanted of rows that only the second round trip writes. */
-  #isFirstRevisionWanted(): boolean {
-    for (const { path, wantsRevision } of this.#counters)
-      if (wantsRevision && path.kind === 'locked') return true
-    for (const work of this.#sequenceGroups)
-      if (work.wantsRevision && !mayAdvance(work, this.#form)) return true
-    return false
+  async #readAgain(unclear: Parameters<typeof readAgain>[0]) {
+    const statements: Statements = []
+    const clockIn = readClock(statements)
+    const readCounters = readAgain(unclear, statements)
+    const answers = await this.#fenced.session.send(statements)
+    const { first } = this.#clock
+    const clock = clockIn(answers)
+    this.#clock = { now: clock.now, first: first ?? clock.first }
+    const readings = readCounters(answers, this.#clock)
+    // A trigger hid the value: 0 gives the same answer.
+    if (readings.some(([, { isAdded, value }]) => isAdded && value !== 0)) this.#state.isTriggered = true
+    return readings
   }
 
   write(writes: Writes): void {
@@ -247,29 +206,29 @@ class FlushTransaction implements Transaction {
   }
 
   async commit(): Promise<Outcome> {
-    const outcome = this.#ended(await this.#commit())
+    const outcome = await this.#commit()
     this.#note(outcome)
     if (outcome.kind !== 'committed' || !this.#oneTrip) return outcome
     return { kind: 'committed', reading: readKept(this.#oneTrip, this.#kept ?? '') }
   }
 
-  async rollBack(): Promise<void> {
-    await rollBack(this.#fenced.session)
-    this.#state.isBusy = false
+  rollBack(): Promise<void> {
+    return rollBack(this.#fenced.session)
   }
 
   /** Sends what is prepared, and COMMIT. */
   async #commit(): Promise<Outcome> {
     const state = this.#state
-    const { session, fence } = this.#fenced
+    const { session } = this.#fenced
+    const prepared = this.#prepared
     try {
-      const sending = send(session, [this.#prepared, end(this.#fenced)])
+      const sending = session.send([...prepared, ...end(this.#fenced)])
       this.#isCommitSent = true
-      const [written] = await sending
-      if (this.#oneTrip) this.#kept = keptIn(written)
+      const answers = await sending
+      if (this.#oneTrip) this.#kept = keptIn(answers.slice(0, prepared.length))
     } catch (error) {
       // After a statement that failed, the server runs no other. A text that is too large was not sent.
-      const isBeforeCommit = error instanceof FailedStatement && error.index < this.#prepared.length
+      const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
       if (isBeforeCommit || isTooLarge(error)) return this.#failed(error)
       const cause = causeOf(error)
       if (hasErrorNumber(cause, ...ROLLED_BACK)) {
@@ -288,7 +247,7 @@ class FlushTransaction implements Transaction {
       if (!last.isCommitted) return { kind: 'lost', cause }
       this.#kept = last.kept
     }
-    fence.seq += 1
+    advanceFence(this.#fenced)
     state.reportWriting(true)
     return { kind: 'committed' }
   }
@@ -296,7 +255,7 @@ class FlushTransaction implements Transaction {
   /** Notes what was committed, or may have been. */
   #note({ kind }: Outcome): void {
     if (kind !== 'committed' && kind !== 'unknown') return
-    const rows = this.#counters.map(({ row }) => row)
+    const rows = this.#batch.counters.map(({ row }) => row)
     for (const row of rows) row.changedAt = this.#batch.at.getTime()
     try {
       this.#state.onChanged(rows)
@@ -305,11 +264,6 @@ class FlushTransaction implements Transaction {
       // Committed results are returned whatever happens here.
       this.#state.onFault(error)
     }
-  }
-
-  #ended<Outcome>(outcome: Outcome): Outcome {
-    this.#state.isBusy = false
-    return outcome
   }
 
   /** The fence is not as this writer left it. */
@@ -334,7 +288,7 @@ class FlushTransaction implements Transaction {
     // From `keep`.
     if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
     // NULL means a sum that is too large. Without a definition, it comes from a trigger.
-    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#counters.some(mayRedefine))
+    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
       return { kind: 'full', cause }
     // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
     if (!this.#hasBegun && index === RAISE_INDEX) return { kind: 'lost', cause }

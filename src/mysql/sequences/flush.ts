@@ -1,24 +1,24 @@
-import type { SequenceGroupWork as Work } from '../../core/groupCommit/batch.ts'
+import { inLockOrder, type SequenceGroupWork as Work } from '../../core/groupCommit/batch.ts'
 import type { Writes } from '../../core/groupCommit/writer.ts'
 import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { Position } from '../../core/sequences/blocks.ts'
 import { EMPTY_POSITION, type SequenceGroupReading } from '../../core/sequences/state.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
 import {
+  append,
   byId,
   type Clock,
   type Form,
   idsOf,
-  joined,
+  type Reader,
   resultOf,
-  type Section,
-  splitBy,
+  type Statements,
 } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
-import { inLockOrder, isIssuedIn, isRenewed } from './record.ts'
+import { isIssuedIn, isRenewed } from './record.ts'
 import {
   closeReservation,
   inOrder,
@@ -42,36 +42,33 @@ type Located = { readings: Readings; isHidden: boolean }
  * that the definitions don't change; the rows of gapless sequence groups, as their reservations of past periods may be
  * closed as well; and the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(works: readonly Work[], form: Form): Section<Located> {
+export function lockSequenceGroups(
+  works: readonly Work[],
+  form: Form,
+  statements: Statements,
+): Reader<Located> {
   const opened = form.isGalera ? works.filter((work) => !isOpen(work)) : []
+  if (opened.length > 0) append(statements, noteUse(opened))
+  const lockedAt = append(statements, lockSequences(works))
   const isAdvancing = works.length <= NARROW && works.every((work) => mayAdvance(work, form))
-  const positions = isAdvancing ? advance(works, form.at) : lockPositions(works)
-  const lists = [
-    opened.length > 0 ? [noteUse(opened)] : [],
-    [lockSequences(works)],
-    positions.statements,
-  ] as const
-  return {
-    statements: lists.flat(),
-    read(answers, clock) {
-      const [, [locked], located] = splitBy(lists, answers)
-      const sequences = byId<LockedSequence>(locked)
-      const definitions = new Map<Work, number>()
-      for (const work of works) {
-        const sequence = sequences.get(work.row.sequenceId)
-        const isUsable = sequence && (sequence.version === work.row.version || isRenewed(work.row, sequence))
-        if (isUsable) definitions.set(work, sequence.definitions)
-      }
-      const { readings, isHidden } = positions.read(located, clock)
-      const usable = readings.flatMap(([work, reading]) => {
-        const defined = definitions.get(work)
-        if (defined === undefined) return []
-        // The number of its sequence's definitions is part of the revision.
-        const revision = reading.revision === undefined ? undefined : reading.revision + defined
-        return [[work, { ...reading, revision }] as const]
-      })
-      return { readings: usable, isHidden }
-    },
+  const readPositions = isAdvancing ? advance(works, form.at, statements) : lockPositions(works, statements)
+  return (answers, clock) => {
+    const sequences = byId<LockedSequence>(answers[lockedAt])
+    const definitions = new Map<Work, number>()
+    for (const work of works) {
+      const sequence = sequences.get(work.row.sequenceId)
+      const isUsable = sequence && (sequence.version === work.row.version || isRenewed(work.row, sequence))
+      if (isUsable) definitions.set(work, sequence.definitions)
+    }
+    const { readings, isHidden } = readPositions(answers, clock)
+    const usable = readings.flatMap(([work, reading]) => {
+      const defined = definitions.get(work)
+      if (defined === undefined) return []
+      // The number of its sequence's definitions is part of the revision.
+      const revision = reading.revision === undefined ? undefined : reading.revision + defined
+      return [[work, { ...reading, revision }] as const]
+    })
+    return { readings: usable, isHidden }
   }
 }
 
@@ -113,32 +110,29 @@ export function mayAdvance({ row, path, periodKey }: Work, { isTriggered }: Form
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
-function advance(works: readonly Work[], at: Date): Section<Located> {
-  const raised = works.map(({ row, operations }) => ({ row, raise: operations.length }))
+function advance(works: readonly Work[], at: Date, statements: Statements): Reader<Located> {
+  const advanced = works.map((work) => ({
+    work,
+    version: work.row.version,
+    index: append(statements, advanceReturningOld(work, at)),
+  }))
+  append(statements, raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
   const wanted = works.filter(({ wantsRevision }) => wantsRevision)
-  const versions = works.map(({ row }) => row.version)
-  const lists = [
-    works.map((work) => advanceReturningOld(work, at)),
-    [raiseRevisions(raised)],
-    wanted.length > 0 ? [readRevisions(wanted)] : [],
-  ] as const
-  return {
-    statements: lists.flat(),
-    read(answers) {
-      const [advanced, , [revisions]] = splitBy(lists, answers)
-      const after = byId<RevisionRow>(revisions)
-      const results = works.map((_, index) => resultOf(advanced[index]))
-      const readings = works.flatMap((work, index) => {
-        const { row, operations } = work
-        const last = results[index]?.insertId
-        // With another version, the definition has changed, so the row was advanced by a wrong amount. 0: not advanced.
-        if (row.version !== versions[index] || !last) return []
-        const raised = after.get(row.id)
-        const revision = raised && Number(raised.revision) - operations.length
-        return [[work, { ...EMPTY_POSITION, last: Number(last), isAdvanced: true, revision }] as const]
-      })
-      return { readings, isHidden: results.some((each) => each.affectedRows > 0 && each.insertId === 0) }
-    },
+  const readAt = wanted.length > 0 ? append(statements, readRevisions(wanted)) : -1
+  return (answers) => {
+    const raised = byId<RevisionRow>(answers[readAt])
+    let isHidden = false
+    const readings = advanced.flatMap(({ work, version, index }) => {
+      const { row, operations } = work
+      const { affectedRows, insertId } = resultOf(answers[index])
+      if (affectedRows > 0 && insertId === 0) isHidden = true
+      // With another version, the definition has changed, so the row was advanced by a wrong amount.
+      if (row.version !== version || affectedRows === 0 || insertId === 0) return []
+      const after = raised.get(row.id)
+      const revision = after && Number(after.revision) - operations.length
+      return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
+    })
+    return { readings, isHidden }
   }
 }
 
@@ -158,31 +152,24 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 }
 
 /** Locks all rows of sequence groups, and reads them. */
-function lockPositions(works: readonly Work[]): Section<Located> {
+function lockPositions(works: readonly Work[], statements: Statements): Reader<Located> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
-  const positions = joined([...groupBy(works, ({ periodKey }) => periodKey).values()].map(lockPeriod))
-  const reservations = joined(gapless.map(readReservations))
-  const lists = [
-    gapless.length > 0 ? [lockGapless(gapless)] : [],
-    positions.statements,
-    // So that no lock wait comes after COMMIT is sent.
-    [`${readRevisions(works)}\n   for update`],
-    reservations.statements,
-  ] as const
-  return {
-    statements: lists.flat(),
-    read(answers, clock) {
-      const [, located, [revisions], reserving] = splitBy(lists, answers)
-      const revised = byId<RevisionRow>(revisions)
-      const reserved = new Map(reservations.read(reserving, clock))
-      const readings = positions.read(located, clock).map(([work, { last, next, generation }]) => {
-        const { row, wantsRevision } = work
-        const revision = wantsRevision ? revisionIn(revised.get(row.id), clock) : undefined
-        const position = { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }
-        return [work, position] as const
-      })
-      return { readings, isHidden: false }
-    },
+  if (gapless.length > 0) append(statements, lockGapless(gapless))
+  const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
+  const readPeriods = periods.map((group) => lockPeriod(group, statements))
+  // So that no lock wait comes after COMMIT is sent.
+  const revisedAt = append(statements, `${readRevisions(works)}\n   for update`)
+  const readGapless = gapless.map((work) => [work, readReservations(work, statements)] as const)
+  return (answers, clock) => {
+    const revised = byId<RevisionRow>(answers[revisedAt])
+    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers, clock)]))
+    const located = readPeriods.flatMap((readPeriod) => readPeriod(answers, clock))
+    const readings = located.map(([work, { last, next, generation }]) => {
+      const revision = work.wantsRevision ? revisionIn(revised.get(work.row.id), clock) : undefined
+      const position = { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }
+      return [work, position] as const
+    })
+    return { readings, isHidden: false }
   }
 }
 
@@ -200,7 +187,10 @@ type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
  * Locks rows of one period. Creates missing ones: the insert also locks the existing ones, so that the lock order is
  * always the same.
  */
-function lockPeriod(works: readonly [Work, ...Work[]]): Section<readonly (readonly [Work, PositionRow])[]> {
+function lockPeriod(
+  works: readonly [Work, ...Work[]],
+  statements: Statements,
+): Reader<readonly (readonly [Work, PositionRow])[]> {
   const periodKey = integer(works[0].periodKey)
   const create = `insert into sequence_value (group_id, period_key, identity)
 select id, ${periodKey}, identity
@@ -208,46 +198,48 @@ select id, ${periodKey}, identity
  where id in (${idsOf(works)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
-  const lock = `select group_id as id, identity, value as last, next_value as next, generation
+  if (!works.every(isOpen)) append(statements, create)
+  const lockedAt = append(
+    statements,
+    `select group_id as id, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
  where group_id in (${idsOf(works)}) and period_key = ${periodKey}
  order by group_id
-   for update`
-  return {
-    statements: works.every(isOpen) ? [lock] : [create, lock],
-    read(answers) {
-      const rows = byId<PositionRow>(answers.at(-1))
-      return works.flatMap((work) => {
-        const position = rows.get(work.row.id)
-        return position?.identity === work.row.identity ? [[work, position] as const] : []
-      })
-    },
+   for update`,
+  )
+  return (answers) => {
+    const rows = byId<PositionRow>(answers[lockedAt])
+    return works.flatMap((work) => {
+      const position = rows.get(work.row.id)
+      return position?.identity === work.row.identity ? [[work, position] as const] : []
+    })
   }
 }
 
-type ReservationReading = Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>
-
-function readReservations(work: Work): Section<readonly (readonly [Work, ReservationReading])[]> {
+function readReservations(
+  work: Work,
+  statements: Statements,
+): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>> {
   const { row, operations, periodKey } = work
   const { id, definition } = row
   const count = operations.filter(({ kind }) => kind === 'reserve').length
   const tokens = operations.flatMap((each) =>
     each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
   )
-  const lists = [
-    ['select utc_timestamp(3) as now'],
-    count > 0 ? readFree({ id, periodKey, definition }, count) : [],
-    tokens.length > 0 ? [readTokens(tokens)] : [],
-  ] as const
-  return {
-    statements: lists.flat(),
-    read(answers) {
-      const [[time], ofFree, ofTokens] = splitBy(lists, answers)
-      const numbers = ofFree.flatMap(rowsOf<{ value: number }>).map(({ value }) => value)
-      const reservations = ofTokens.flatMap(rowsOf<ReservationRow>).map(reservationIn)
-      const now = firstRow<{ now: Date }>(time)?.now.getTime() ?? 0
-      return [[work, { now, free: inOrder(numbers, definition), reservations }]]
-    },
+  const clockAt = append(statements, 'select utc_timestamp(3) as now')
+  const free = count > 0 ? readFree({ id, periodKey, definition }, count) : []
+  const freeAt = free.map((text) => append(statements, text))
+  const tokensAt = tokens.length > 0 ? append(statements, readTokens(tokens)) : -1
+  return (answers) => {
+    const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
+    return {
+      now: firstRow<{ now: Date }>(answers[clockAt])?.now.getTime() ?? 0,
+      free: inOrder(
+        numbers.map(({ value }) => value),
+        definition,
+      ),
+      reservations: rowsOf<ReservationRow>(answers[tokensAt]).map(reservationIn),
+    }
   }
 }
 

@@ -1,4 +1,3 @@
-import type { SequenceGroupWork } from '../../core/groupCommit/batch.ts'
 import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
@@ -52,9 +51,4 @@ export function isRenewed(group: SequenceGroupRow, found: SequenceDefinitionRow 
   group.definition = definition
   group.version = found.version
   return true
-}
-
-/** Lock order of the rows: by period, then by sequence group. */
-export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number {
-  return a.periodKey - b.periodKey || a.row.id - b.row.id
 }
