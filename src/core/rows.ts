@@ -26,15 +26,15 @@ export interface SequenceGroupRow {
   sequenceId: number
   /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
   identity: number
-  /** Version of the sequence, as last read. */
+  /** Version of the sequence's definition that was read with it. */
   version: number
   /** Name of the sequence group; may be empty. */
   group: string
   definition: SequenceDefinition
   /** Incarnation of the database when the row was read. */
   incarnation: number
-  /** The period whose row is known to exist and is stored as the latest, and its definition then. */
-  issuedIn: { periodKey: number; definition: SequenceDefinition } | undefined
+  /** Key of the period whose row is known to exist and is stored as the latest, with this definition. */
+  issuedIn: number | undefined
 }
 
 /** Finds rows by what callers call them. */

@@ -17,8 +17,6 @@ import {
 import { groupBy } from '../groupBy.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow } from './columns.ts'
-import { isIssuedIn, isRenewed } from './record.ts'
 import {
   closeReservation,
   inOrder,
@@ -54,18 +52,12 @@ export function lockSequenceGroups(
   const readPositions = isAdvancing ? advance(works, form.at, statements) : lockPositions(works, statements)
   return (answers, clock) => {
     const sequences = byId<LockedSequence>(answers[lockedAt])
-    const definitions = new Map<Work, number>()
-    for (const work of works) {
-      const sequence = sequences.get(work.row.sequenceId)
-      const isUsable = sequence && (sequence.version === work.row.version || isRenewed(work.row, sequence))
-      if (isUsable) definitions.set(work, sequence.definitions)
-    }
     const { readings, isHidden } = readPositions(answers, clock)
     const usable = readings.flatMap(([work, reading]) => {
-      const defined = definitions.get(work)
-      if (defined === undefined) return []
+      const sequence = sequences.get(work.row.sequenceId)
+      if (sequence?.version !== work.row.version) return []
       // The number of its sequence's definitions is part of the revision.
-      const revision = reading.revision === undefined ? undefined : reading.revision + defined
+      const revision = reading.revision === undefined ? undefined : reading.revision + sequence.definitions
       return [[work, { ...reading, revision }] as const]
     })
     return { readings: usable, isHidden }
@@ -74,7 +66,7 @@ export function lockSequenceGroups(
 
 /** Whether this process has issued numbers in the current period of a sequence group. */
 function isOpen({ row, periodKey }: Work): boolean {
-  return row.issuedIn?.periodKey === periodKey
+  return row.issuedIn === periodKey
 }
 
 /**
@@ -87,33 +79,26 @@ function noteUse(works: readonly Work[]): string {
  where id in (${sequenceIdsOf(works)})`
 }
 
-type LockedSequence = SequenceDefinitionRow & Record<'id' | 'version' | 'definitions', number>
+type LockedSequence = Record<'id' | 'version' | 'definitions', number>
 
-/**
- * Locks the sequences, and reads how often they were defined. If a sequence was redefined in the meantime, its new
- * definition is used, unless that needs other rows or statements: so repeated redefinitions can't keep numbers from being
- * issued.
- */
+/** Locks the sequences, and reads how often they were defined. */
 function lockSequences(works: readonly Work[]): string {
-  return `select s.id, s.version, s.definitions, ${SEQUENCE_COLUMNS}
-  from sequence s force index (primary)
- where s.id in (${sequenceIdsOf(works)})
- order by s.id
+  return `select id, version, definitions
+  from sequence force index (primary)
+ where id in (${sequenceIdsOf(works)})
+ order by id
   lock in share mode`
 }
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayAdvance({ row, path, periodKey }: Work, { isTriggered }: Form): boolean {
-  const { definition } = row
-  const isKnown = isIssuedIn(row, periodKey, definition)
-  return isKnown && path.kind === 'coalesced' && !definition.gapless && !isTriggered
+export function mayAdvance(work: Work, { isTriggered }: Form): boolean {
+  return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless && !isTriggered
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
 function advance(works: readonly Work[], at: Date, statements: Statements): Reader<Located> {
   const advanced = works.map((work) => ({
     work,
-    version: work.row.version,
     index: append(statements, advanceReturningOld(work, at)),
   }))
   append(statements, raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
@@ -122,12 +107,11 @@ function advance(works: readonly Work[], at: Date, statements: Statements): Read
   return (answers) => {
     const raised = byId<RevisionRow>(answers[readAt])
     let isHidden = false
-    const readings = advanced.flatMap(({ work, version, index }) => {
+    const readings = advanced.flatMap(({ work, index }) => {
       const { row, operations } = work
       const { affectedRows, insertId } = resultOf(answers[index])
       if (affectedRows > 0 && insertId === 0) isHidden = true
-      // With another version, the definition has changed, so the row was advanced by a wrong amount.
-      if (row.version !== version || affectedRows === 0 || insertId === 0) return []
+      if (affectedRows === 0 || insertId === 0) return []
       const after = raised.get(row.id)
       const revision = after && Number(after.revision) - operations.length
       return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
@@ -279,7 +263,7 @@ export function writeSequenceGroups(
     ),
     ...written.flatMap((each) => {
       const { work, write } = each
-      const isLatest = !write.isIssued || isIssuedIn(work.row, work.periodKey, write.definition)
+      const isLatest = !write.isIssued || isOpen(work)
       return [...(isLatest ? [] : [noteLatest(each)]), ...reservationWrites(each)]
     }),
   ]
@@ -287,8 +271,7 @@ export function writeSequenceGroups(
 
 /** Caches for sequence groups what the next flush need not write again. */
 export function noteIssued(sequenceGroups: readonly Written[]): void {
-  for (const { work, write } of sequenceGroups)
-    if (write.isIssued) work.row.issuedIn = { periodKey: work.periodKey, definition: write.definition }
+  for (const { work, write } of sequenceGroups) if (write.isIssued) work.row.issuedIn = work.periodKey
 }
 
 /** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */

@@ -1,5 +1,4 @@
 import type { SequenceGroupRow } from '../../core/rows.ts'
-import type { SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
 
@@ -19,12 +18,11 @@ export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroup
 
 export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
   const { id, identity, version, sequence_id: sequenceId } = row
-  const definition = sequenceDefinitionIn(row)
   return {
     kind: 'sequenceGroup',
-    key: keyOf(id, version, definition),
+    key: `group ${id} version ${version}`,
     group: row.its_group.toString(),
-    definition,
+    definition: sequenceDefinitionIn(row),
     id,
     sequenceId,
     identity,
@@ -32,23 +30,4 @@ export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow 
     version,
     issuedIn: undefined,
   }
-}
-
-/** With the same key, the same statements read the same rows. */
-function keyOf(id: number, version: number, { restartEvery, timeZone, gapless }: SequenceDefinition): string {
-  return gapless ? `group ${id} version ${version}` : `group ${id} ${restartEvery} ${timeZone}`
-}
-
-/** Whether the row of a period is known to exist, and to be stored as the latest, with a definition. */
-export function isIssuedIn(row: SequenceGroupRow, periodKey: number, definition: SequenceDefinition) {
-  return row.issuedIn?.periodKey === periodKey && row.issuedIn.definition === definition
-}
-
-/** Applies its sequence's current definition. False: it needs other rows or statements. */
-export function isRenewed(group: SequenceGroupRow, found: SequenceDefinitionRow & { version: number }) {
-  const definition = sequenceDefinitionIn(found)
-  if (keyOf(group.id, found.version, definition) !== group.key) return false
-  group.definition = definition
-  group.version = found.version
-  return true
 }
