@@ -3,6 +3,7 @@ import { runningAt } from '../src/core/counters/runningPeriods.ts'
 import type { CounterWork } from '../src/core/groupCommit/batch.ts'
 import type { CounterRow } from '../src/core/rows.ts'
 import { lockHistory } from '../src/mysql/counters/historyRows.ts'
+import { FlushText } from '../src/mysql/flush/statements.ts'
 import { select } from '../src/mysql/select.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'
@@ -26,12 +27,12 @@ it('finds the history rows of a thousand counters by their whole keys, however l
     const path = { kind: 'locked', slot: 0 } as const
     return { row, operations: [], path, running, wantsRevision: false, wantsPeriodValues: false }
   })
-  const statements: string[] = []
-  lockHistory(works, statements)
+  const text = new FlushText(new Date())
+  lockHistory(works, text)
   // In a session with Nth's own settings.
   const reads = await openTestDatabase(target).withRetry(async (connection) => {
     await connection.query('flush status')
-    await connection.query(statements.join())
+    await connection.query(text.statements.join())
     const counts = await select<{ Value: string }>(connection, "show session status like 'Handler_read%'")
     return counts.reduce((sum, { Value }) => sum + Number(Value), 0)
   })

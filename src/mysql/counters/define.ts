@@ -3,7 +3,7 @@ import { historySourcesOf } from '../../core/counters/historySources.ts'
 import { type CounterWork, mayRedefine } from '../../core/groupCommit/batch.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
-import type { Statements } from '../flush/statements.ts'
+import type { FlushText } from '../flush/statements.ts'
 import { bytes, instant, integer, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
 import { PERIOD_CODES, periodsText } from './columns.ts'
@@ -13,11 +13,11 @@ import { spread } from './slots.ts'
 import type { Marks } from './update.ts'
 
 /** Locks the definitions of counters and their leaderboard rows, where work may change or delete them. */
-export function lockDefinitions(works: readonly CounterWork[], statements: Statements): void {
+export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
   for (const work of works) {
     if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
     const id = integer(work.row.id)
-    statements.push(
+    text.statements.push(
       `select id from counter force index (primary) where id = ${id} for update`,
       `select counter_id from leaderboard force index (primary) where counter_id = ${id} for update`,
     )

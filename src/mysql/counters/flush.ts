@@ -1,14 +1,6 @@
 import { type CounterWork, isCoalesced } from '../../core/groupCommit/batch.ts'
 import type { CounterReading, CounterWrite, Writes } from '../../core/groupCommit/writer.ts'
-import {
-  append,
-  byId,
-  type Clock,
-  type Form,
-  type Reader,
-  resultOf,
-  type Statements,
-} from '../flush/statements.ts'
+import { byId, type Clock, type FlushText, type Reader, resultOf } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer } from '../literals.ts'
 import { redefine, remove } from './define.ts'
@@ -37,19 +29,18 @@ const NARROW = 2
 /** Makes the coalesced additions to counters, which are in lock order, and locks the others. */
 export function changeCounters(
   works: readonly CounterWork[],
-  form: Form,
-  statements: Statements,
+  text: FlushText,
 ): Reader<readonly CounterAnswer[]> {
   const readers: Reader<readonly CounterAnswer[]>[] = []
   const single = works.filter(({ row }) => row.definition.slots === 1)
-  if (single.length > NARROW) readers.push(lockAndAdd(single, form, statements))
-  else for (const work of single) readers.push(changeOne(work, form, statements))
+  if (single.length > NARROW) readers.push(lockAndAdd(single, text))
+  else for (const work of single) readers.push(changeOne(work, text))
   const wanted = single.filter(isCoalesced).filter((work) => work.wantsRevision || work.wantsPeriodValues)
   // Reads rows after their additions, where their revisions or the totals of their periods are wanted.
-  const readAt = wanted.length > 0 ? append(statements, read(wanted)) : -1
+  const readAt = wanted.length > 0 ? text.add(read(wanted)) : -1
   for (const work of works) {
     if (work.row.definition.slots === 1) continue
-    const readSlots = lockSlots(work, statements)
+    const readSlots = lockSlots(work, text)
     readers.push((answers, clock) => [answerOf(work, readSlots(answers, clock))])
   }
   return (answers, clock) => {
@@ -64,9 +55,9 @@ export function changeCounters(
   }
 }
 
-function changeOne(work: CounterWork, form: Form, statements: Statements): Reader<readonly CounterAnswer[]> {
-  if (!isCoalesced(work) || form.isTriggered) return lockAndAdd([work], form, statements)
-  const changedAt = append(statements, addReturningOld(work, form.at))
+function changeOne(work: CounterWork, text: FlushText): Reader<readonly CounterAnswer[]> {
+  if (!isCoalesced(work) || text.isTriggered) return lockAndAdd([work], text)
+  const changedAt = text.add(addReturningOld(work, text.at))
   return (answers) => {
     const { affectedRows, insertId } = resultOf(answers[changedAt])
     if (affectedRows === 1 && insertId !== 0) return [answerOf(work, added(Number(insertId)))]
@@ -75,16 +66,12 @@ function changeOne(work: CounterWork, form: Form, statements: Statements): Reade
 }
 
 /** Locks rows, and makes the additions to those that have one: with one statement for all that are alike. */
-function lockAndAdd(
-  works: readonly CounterWork[],
-  { at }: Form,
-  statements: Statements,
-): Reader<readonly CounterAnswer[]> {
-  const lockedAt = append(statements, lock(works))
+function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<readonly CounterAnswer[]> {
+  const lockedAt = text.add(lock(works))
   // Counters with the same running periods have the same array.
   for (const group of groupBy(works.filter(isCoalesced), ({ running }) => running).values())
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
-      append(statements, add(alike, at))
+      text.add(add(alike, text.at))
   return (answers, clock) => {
     const rows = byId<LockedRow>(answers[lockedAt])
     return works.map((work) => {
@@ -112,11 +99,11 @@ function answerOf(work: CounterWork, reading: CounterReading | undefined): Count
  */
 export function readAgain(
   unclear: readonly CounterAnswer[],
-  statements: Statements,
+  text: FlushText,
 ): Reader<readonly (readonly [CounterWork, CounterReading])[]> {
   const works = unclear.map(({ work }) => work)
-  const lockedAt = append(statements, lock(works))
-  const readHistory = lockHistory(works, statements)
+  const lockedAt = text.add(lock(works))
+  const readHistory = lockHistory(works, text)
   return (answers, clock) => {
     const rows = byId<LockedRow>(answers[lockedAt])
     const historyOf = readHistory(answers, clock)
@@ -171,11 +158,7 @@ type Change = Exclude<CounterWrite, 'deleted'>
 type ChangedCounter = { work: CounterWork; write: Change; periods: string }
 
 /** The statements that write counters on the locked path. `first`: initial revision, if known. */
-export function writeCounters(
-  counters: Writes['counters'],
-  first: number | undefined,
-  { at }: Form,
-): string[] {
+export function writeCounters(counters: Writes['counters'], first: number | undefined, at: Date): string[] {
   const changed: ChangedCounter[] = []
   const statements: string[] = []
   for (const { work, write } of counters) {

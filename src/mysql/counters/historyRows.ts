@@ -2,7 +2,7 @@ import type { PeriodAddition } from '../../core/counters/runningPeriods.ts'
 import type { CounterWork } from '../../core/groupCommit/batch.ts'
 import type { Period } from '../../core/time/calendar.ts'
 import { rowsOf } from '../connections/session.ts'
-import { append, idsOf, type Reader, type Statements } from '../flush/statements.ts'
+import { type FlushText, idsOf, type Reader } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
 import { PERIOD_CODES } from './columns.ts'
@@ -28,7 +28,7 @@ on duplicate key update value = value + values(value)`
  */
 export function lockHistory(
   works: readonly CounterWork[],
-  statements: Statements,
+  text: FlushText,
 ): Reader<(id: number, period: Period) => bigint> {
   const tracking = works.filter(({ running }) => running.length > 0)
   if (tracking.length === 0) return () => () => 0n
@@ -38,8 +38,7 @@ export function lockHistory(
     )
     return `counter_id in (${idsOf(group)}) and (${periods.join(' or ')})`
   })
-  const lockedAt = append(
-    statements,
+  const lockedAt = text.add(
     `select counter_id as id, period, value
   from counter_history force index (primary)
  where ${conditions.join(' or ')}

@@ -2,7 +2,7 @@ import type { CounterWork } from '../../core/groupCommit/batch.ts'
 import type { CounterReading } from '../../core/groupCommit/writer.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
-import { append, type Reader, type Statements } from '../flush/statements.ts'
+import type { FlushText, Reader } from '../flush/statements.ts'
 import { instant, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { PERIOD_CODES } from './columns.ts'
@@ -21,18 +21,17 @@ export function slotOf({ path }: CounterWork): number | undefined {
 }
 
 /** Locks one or all slots of a counter, and reads one of them, and what there is elsewhere. */
-export function lockSlots(work: CounterWork, statements: Statements): Reader<CounterReading | undefined> {
+export function lockSlots(work: CounterWork, text: FlushText): Reader<CounterReading | undefined> {
   const { row, running } = work
   const slot = slotOf(work)
-  const lockedAt = append(
-    statements,
+  const lockedAt = text.add(
     `select ${['slot, version, value, revision', ...periodColumns([work])].join(', ')}
   from counter_value force index (primary)
  where counter_id = ${integer(row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}
  order by slot
    for update`,
   )
-  const sumAt = append(statements, sumRest(work, slot))
+  const sumAt = text.add(sumRest(work, slot))
   return (answers, { now }) => {
     const slots = rowsOf<SlotRow>(answers[lockedAt])
     const changed = slots.find((each) => each.slot === (slot ?? 0))

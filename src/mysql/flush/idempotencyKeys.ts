@@ -4,16 +4,12 @@ import type { OperationResult } from '../../core/operations.ts'
 import type { SequenceResult } from '../../core/sequences/state.ts'
 import { type Answer, rowsOf } from '../connections/session.ts'
 import { bytes, digest, instant, list } from '../literals.ts'
-import { append, type Reader, resultOf, type Statements } from './statements.ts'
+import { type FlushText, type Reader, resultOf } from './statements.ts'
 
 /** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */
-export function claimKeys(
-  claims: readonly Claim[],
-  at: Date,
-  statements: Statements,
-): Reader<EarlierResults[] | undefined> {
-  const claimedAt = append(statements, claim(inOrder(claims), at))
-  const usedAt = append(statements, readResults(claims))
+export function claimKeys(claims: readonly Claim[], text: FlushText): Reader<EarlierResults[] | undefined> {
+  const claimedAt = text.add(claim(inOrder(claims), text.at))
+  const usedAt = text.add(readResults(claims))
   return (answers) => {
     const earlier = earlierIn(answers[usedAt])
     const { affectedRows } = resultOf(answers[claimedAt])

@@ -3,12 +3,24 @@ import { type Answer, firstRow, rowsOf } from '../connections/session.ts'
 import { integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 
-/** The statements of one text, in the order in which they are sent. */
-export type Statements = string[]
+/** A text of statements, in the order in which they are sent, and how they are written. */
+export class FlushText {
+  readonly at: Date
+  /** Whether triggers hide the values of rows from the answers. */
+  readonly isTriggered: boolean
+  readonly isGalera: boolean
+  readonly statements: string[] = []
 
-/** Adds a statement to a text, and returns the index of its answer. */
-export function append(statements: Statements, statement: string): number {
-  return statements.push(statement) - 1
+  constructor(at: Date, isTriggered = false, isGalera = false) {
+    this.at = at
+    this.isTriggered = isTriggered
+    this.isGalera = isGalera
+  }
+
+  /** Adds a statement, and returns the index of its answer. */
+  add(statement: string): number {
+    return this.statements.push(statement) - 1
+  }
 }
 
 /** Reads the answers to the statements that a function has added to a text. */
@@ -26,20 +38,12 @@ export interface Clock {
 export const NO_CLOCK: Clock = { now: 0, first: undefined }
 
 /** Reads the database's clock: also as the initial revision of rows, as results need it before they are written. */
-export function readClock(statements: Statements): (answers: readonly Answer[]) => Clock {
-  const clockAt = append(statements, `select unix_timestamp() as now, ${REVISION_OF_NOW} as first`)
+export function readClock(text: FlushText): (answers: readonly Answer[]) => Clock {
+  const clockAt = text.add(`select unix_timestamp() as now, ${REVISION_OF_NOW} as first`)
   return (answers) => {
     const row = firstRow<Record<'now' | 'first', number>>(answers[clockAt])
     return { now: 1000 * (row?.now ?? 0), first: row?.first }
   }
-}
-
-/** How the statements of a flush are written. */
-export interface Form {
-  readonly at: Date
-  /** Whether triggers hide the values of rows from the answers. */
-  readonly isTriggered: boolean
-  readonly isGalera: boolean
 }
 
 /** The ids of rows, for `in (…)`. */

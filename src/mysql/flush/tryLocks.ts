@@ -5,7 +5,7 @@ import { slotOf } from '../counters/slots.ts'
 import { groupBy } from '../groupBy.ts'
 import { digest, integer } from '../literals.ts'
 import { inOrder } from './idempotencyKeys.ts'
-import { append, idsOf, type Reader, type Statements } from './statements.ts'
+import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
 const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
@@ -18,18 +18,17 @@ const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for shar
  */
 export function tryLocks(
   { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
-  statements: Statements,
+  text: FlushText,
 ): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
   const suspect = counters.find(({ row }) => row.key === quarantined)
-  if (suspect) append(statements, lockOne('counter_value', rowsIn(suspect)))
-  for (const { hash } of inOrder(claims))
-    append(statements, lockOne('idempotency_key', `hash = ${digest(hash)}`))
+  if (suspect) text.add(lockOne('counter_value', rowsIn(suspect)))
+  for (const { hash } of inOrder(claims)) text.add(lockOne('idempotency_key', `hash = ${digest(hash)}`))
   const single = counters.filter(({ row }) => row.definition.slots === 1)
   const slotted = counters.filter(({ row }) => row.definition.slots > 1)
   const wanted = [...(single.length > 0 ? [rowsOfAll(single)] : []), ...slotted.map(rowsIn)]
-  const lockedAt = wanted.map((rows) => append(statements, `${SELECT}${rows}\n   for update skip locked`))
-  const presentAt = counters.length > 0 ? append(statements, `${SELECT}${rowsOfAll(counters)}`) : -1
-  for (const work of sequenceGroups) statements.push(...lockSequenceGroup(work))
+  const lockedAt = wanted.map((rows) => text.add(`${SELECT}${rows}\n   for update skip locked`))
+  const presentAt = counters.length > 0 ? text.add(`${SELECT}${rowsOfAll(counters)}`) : -1
+  for (const work of sequenceGroups) text.statements.push(...lockSequenceGroup(work))
   return (answers) => {
     const rows = lockedAt.flatMap((index) => rowsOf(answers[index]))
     const locked = groupBy(rows, ({ counter_id }): number => counter_id)

@@ -33,7 +33,7 @@ import {
 } from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './idempotencyKeys.ts'
 import { addInOneTrip, type OneTrip, oneTripOf, readKept } from './oneTrip.ts'
-import { type Clock, type Form, NO_CLOCK, readClock, type Statements } from './statements.ts'
+import { type Clock, FlushText, NO_CLOCK, readClock } from './statements.ts'
 import { tryLocks } from './tryLocks.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
@@ -94,7 +94,6 @@ class FlushTransaction implements Transaction {
   readonly #state: WriterState
   readonly #fenced: Fenced
   readonly #batch: Batch
-  readonly #form: Form
   /** The counters, where one trip is enough and worth it. */
   readonly #oneTrip: OneTrip | undefined
   #hasBegun = false
@@ -107,11 +106,10 @@ class FlushTransaction implements Transaction {
 
   constructor(state: WriterState, fenced: Fenced, batch: Batch) {
     const { at, precautions, claims, counters, sequenceGroups } = batch
-    const { isGalera, isFar } = fenced.session
+    const { isFar } = fenced.session
     this.#state = state
     this.#fenced = fenced
     this.#batch = batch
-    this.#form = { at, isTriggered: state.isTriggered, isGalera }
     const mayFit = isFar && precautions.mayCommitAtOnce && claims.length === 0 && sequenceGroups.length === 0
     this.#oneTrip = mayFit ? oneTripOf(counters) : undefined
     if (this.#oneTrip) this.#prepared = addInOneTrip(fenced, this.#oneTrip, at)
@@ -135,28 +133,27 @@ class FlushTransaction implements Transaction {
    */
   async #lockAndRead(): Promise<Reading | NotApplied> {
     const { claims, counters, sequenceGroups, precautions } = this.#batch
-    const form = this.#form
     const { session } = this.#fenced
-    const statements = begin(this.#fenced)
+    let text = this.#openText(begin(this.#fenced))
     if (precautions.triesLocks) {
-      const readLocks = tryLocks(this.#batch, statements)
-      const answers = await session.send(statements.splice(0))
+      const readLocks = tryLocks(this.#batch, text)
+      const answers = await session.send(text.statements)
       if (!hasBegun(answers)) return this.#lose()
       this.#hasBegun = true
+      text = this.#openText()
       const obstacle = readLocks(answers, NO_CLOCK)
       if (obstacle) await rollBack(session)
       if (obstacle) return obstacle
     }
-    const readKeys = claims.length > 0 ? claimKeys(claims, form.at, statements) : undefined
+    const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
     const needsClock =
       counters.some((work) => !isCoalesced(work) && (work.wantsRevision || work.row.definition.slots > 1)) ||
-      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work, form))
-    const clockIn = needsClock ? readClock(statements) : undefined
-    const readCounters = counters.length > 0 ? changeCounters(counters, form, statements) : undefined
-    const readGroups =
-      sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, form, statements) : undefined
-    lockDefinitions(counters, statements)
-    const answers = await session.send(statements)
+      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work, text))
+    const clockIn = needsClock ? readClock(text) : undefined
+    const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
+    const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
+    lockDefinitions(counters, text)
+    const answers = await session.send(text.statements)
     if (!this.#hasBegun && !hasBegun(answers)) return this.#lose()
     this.#hasBegun = true
     if (clockIn) this.#clock = clockIn(answers)
@@ -177,11 +174,17 @@ class FlushTransaction implements Transaction {
     return { kind: 'read', counters: readings, sequenceGroups: new Map(located?.readings), earlier }
   }
 
+  #openText(statements: readonly string[] = []): FlushText {
+    const text = new FlushText(this.#batch.at, this.#state.isTriggered, this.#fenced.session.isGalera)
+    text.statements.push(...statements)
+    return text
+  }
+
   async #readAgain(unclear: Parameters<typeof readAgain>[0]) {
-    const statements: Statements = []
-    const clockIn = readClock(statements)
-    const readCounters = readAgain(unclear, statements)
-    const answers = await this.#fenced.session.send(statements)
+    const text = this.#openText()
+    const clockIn = readClock(text)
+    const readCounters = readAgain(unclear, text)
+    const answers = await this.#fenced.session.send(text.statements)
     const { first } = this.#clock
     const clock = clockIn(answers)
     this.#clock = { now: clock.now, first: first ?? clock.first }
@@ -194,11 +197,11 @@ class FlushTransaction implements Transaction {
   write(writes: Writes): void {
     this.#writes = writes
     const { counters, sequenceGroups, toStore, toRelease } = writes
-    const form = this.#form
+    const { at } = this.#batch
     const { first } = this.#clock
     const prepared: string[] = []
-    if (counters.length > 0) prepared.push(...writeCounters(counters, first, form))
-    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, first, form))
+    if (counters.length > 0) prepared.push(...writeCounters(counters, first, at))
+    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, first, at))
     if (counters.length > 0) prepared.push(...writeHistory(counters))
     if (toStore.length > 0) prepared.push(storeResults(toStore))
     for (const claim of toRelease) prepared.push(releaseKey(claim))

@@ -4,16 +4,7 @@ import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { Position } from '../../core/sequences/blocks.ts'
 import { EMPTY_POSITION, type SequenceGroupReading } from '../../core/sequences/state.ts'
 import { firstRow, rowsOf } from '../connections/session.ts'
-import {
-  append,
-  byId,
-  type Clock,
-  type Form,
-  idsOf,
-  type Reader,
-  resultOf,
-  type Statements,
-} from '../flush/statements.ts'
+import { byId, type Clock, type FlushText, idsOf, type Reader, resultOf } from '../flush/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
@@ -40,16 +31,12 @@ type Located = { readings: Readings; isHidden: boolean }
  * that the definitions don't change; the rows of gapless sequence groups, as their reservations of past periods may be
  * closed as well; and the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(
-  works: readonly Work[],
-  form: Form,
-  statements: Statements,
-): Reader<Located> {
-  const opened = form.isGalera ? works.filter((work) => !isOpen(work)) : []
-  if (opened.length > 0) append(statements, noteUse(opened))
-  const lockedAt = append(statements, lockSequences(works))
-  const isAdvancing = works.length <= NARROW && works.every((work) => mayAdvance(work, form))
-  const readPositions = isAdvancing ? advance(works, form.at, statements) : lockPositions(works, statements)
+export function lockSequenceGroups(works: readonly Work[], text: FlushText): Reader<Located> {
+  const opened = text.isGalera ? works.filter((work) => !isOpen(work)) : []
+  if (opened.length > 0) text.add(noteUse(opened))
+  const lockedAt = text.add(lockSequences(works))
+  const isAdvancing = works.length <= NARROW && works.every((work) => mayAdvance(work, text))
+  const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
   return (answers, clock) => {
     const sequences = byId<LockedSequence>(answers[lockedAt])
     const { readings, isHidden } = readPositions(answers, clock)
@@ -91,19 +78,19 @@ function lockSequences(works: readonly Work[]): string {
 }
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayAdvance(work: Work, { isTriggered }: Form): boolean {
+export function mayAdvance(work: Work, { isTriggered }: FlushText): boolean {
   return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless && !isTriggered
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
-function advance(works: readonly Work[], at: Date, statements: Statements): Reader<Located> {
+function advance(works: readonly Work[], text: FlushText): Reader<Located> {
   const advanced = works.map((work) => ({
     work,
-    index: append(statements, advanceReturningOld(work, at)),
+    index: text.add(advanceReturningOld(work, text.at)),
   }))
-  append(statements, raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
+  text.add(raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
   const wanted = works.filter(({ wantsRevision }) => wantsRevision)
-  const readAt = wanted.length > 0 ? append(statements, readRevisions(wanted)) : -1
+  const readAt = wanted.length > 0 ? text.add(readRevisions(wanted)) : -1
   return (answers) => {
     const raised = byId<RevisionRow>(answers[readAt])
     let isHidden = false
@@ -136,14 +123,14 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 }
 
 /** Locks all rows of sequence groups, and reads them. */
-function lockPositions(works: readonly Work[], statements: Statements): Reader<Located> {
+function lockPositions(works: readonly Work[], text: FlushText): Reader<Located> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
-  if (gapless.length > 0) append(statements, lockGapless(gapless))
+  if (gapless.length > 0) text.add(lockGapless(gapless))
   const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
-  const readPeriods = periods.map((group) => lockPeriod(group, statements))
+  const readPeriods = periods.map((group) => lockPeriod(group, text))
   // So that no lock wait comes after COMMIT is sent.
-  const revisedAt = append(statements, `${readRevisions(works)}\n   for update`)
-  const readGapless = gapless.map((work) => [work, readReservations(work, statements)] as const)
+  const revisedAt = text.add(`${readRevisions(works)}\n   for update`)
+  const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
   return (answers, clock) => {
     const revised = byId<RevisionRow>(answers[revisedAt])
     const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers, clock)]))
@@ -173,7 +160,7 @@ type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
  */
 function lockPeriod(
   works: readonly [Work, ...Work[]],
-  statements: Statements,
+  text: FlushText,
 ): Reader<readonly (readonly [Work, PositionRow])[]> {
   const periodKey = integer(works[0].periodKey)
   const create = `insert into sequence_value (group_id, period_key, identity)
@@ -182,9 +169,8 @@ select id, ${periodKey}, identity
  where id in (${idsOf(works)})
  order by id
     on duplicate key update definitions = sequence_value.definitions`
-  if (!works.every(isOpen)) append(statements, create)
-  const lockedAt = append(
-    statements,
+  if (!works.every(isOpen)) text.add(create)
+  const lockedAt = text.add(
     `select group_id as id, identity, value as last, next_value as next, generation
   from sequence_value force index (primary)
  where group_id in (${idsOf(works)}) and period_key = ${periodKey}
@@ -202,7 +188,7 @@ select id, ${periodKey}, identity
 
 function readReservations(
   work: Work,
-  statements: Statements,
+  text: FlushText,
 ): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>> {
   const { row, operations, periodKey } = work
   const { id, definition } = row
@@ -210,10 +196,10 @@ function readReservations(
   const tokens = operations.flatMap((each) =>
     each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
   )
-  const clockAt = append(statements, 'select utc_timestamp(3) as now')
+  const clockAt = text.add('select utc_timestamp(3) as now')
   const free = count > 0 ? readFree({ id, periodKey, definition }, count) : []
-  const freeAt = free.map((text) => append(statements, text))
-  const tokensAt = tokens.length > 0 ? append(statements, readTokens(tokens)) : -1
+  const freeAt = free.map((statement) => text.add(statement))
+  const tokensAt = tokens.length > 0 ? text.add(readTokens(tokens)) : -1
   return (answers) => {
     const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
     return {
@@ -251,7 +237,7 @@ type Written = Writes['sequenceGroups'][number]
 export function writeSequenceGroups(
   sequenceGroups: readonly Written[],
   first: number | undefined,
-  { at }: Form,
+  at: Date,
 ): string[] {
   const written = sequenceGroups.toSorted((a, b) => inLockOrder(a.work, b.work))
   const moved = written.filter(({ write }) => write.isMoved)
