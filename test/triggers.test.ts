@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
 import { startService } from './support/service.ts'
-import { collectStatements } from './support/statements.ts'
 import { periodTotals } from './support/totals.ts'
 
 it.each(['before', 'after'])(
@@ -42,28 +40,6 @@ it.each(['before', 'after'])(
     expect(await query(target, 'select count(*) > 20 as written from audit')).toEqual([{ written: 1 }])
   },
 )
-
-it('takes two trips where a trigger hides values, once it has noticed that', async () => {
-  const target = await freshDatabase()
-  const { counters, sequences } = openTestNth(target)
-  const count = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1)
-  const issue = () => sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
-  await count()
-  await issue()
-  await query(
-    target,
-    'create trigger hides after update on counter_value for each row set @seen = 1',
-    'create trigger hides_too after update on sequence_value for each row set @seen = 1',
-  )
-  await count()
-  await issue()
-  const statements = collectStatements()
-  for (const change of [count, issue]) {
-    statements.length = 0
-    await change()
-    expect(statements).toHaveLength(2)
-  }
-})
 
 it('answers UNAVAILABLE where a trigger refuses, without its words, and goes on with the others', async () => {
   const { ask, send, faults, target } = await startService()

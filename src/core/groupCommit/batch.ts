@@ -71,8 +71,6 @@ export function isCoalesced(work: CounterWork): work is CoalescedWork {
 export interface Precautions {
   /** Keys of rows whose operations may be refused: they take the locked path. */
   readonly lockedPath: Set<string>
-  /** The slots drawn: the same in all attempts, as another session may hold another slot locked. By key of the row. */
-  readonly slots: Map<string, number>
   /** A row is locked by another session: all locks are tried first, and none is waited for. */
   triesLocks: boolean
   /** The quarantined key of the calls: its lock is tried before all others. */
@@ -87,7 +85,6 @@ export function openPrecautions(quarantined?: string): Precautions {
   const isQuarantined = quarantined !== undefined
   return {
     lockedPath: new Set(),
-    slots: new Map(),
     triesLocks: isQuarantined,
     quarantined,
     mayCommitAtOnce: !isQuarantined,
@@ -223,8 +220,7 @@ function workOnCounter(
   const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
   let path: CounterPath = LOCKED
   // One slot alone doesn't show whether the sum has room for more.
-  if (slots > 1)
-    path = { kind: 'locked', slot: isSmall && !mayRefuse ? slotOf(row, precautions, random) : 'all' }
+  if (slots > 1) path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(random() * slots) : 'all' }
   else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
   const running = runningPeriods(row.definition, at.getTime())
   return { row, operations, path, wantsRevision, running, wantsPeriodValues }
@@ -235,13 +231,6 @@ const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
 
 export function onLockedPath(work: CounterWork): CounterWork {
   return isCoalesced(work) ? { ...work, path: LOCKED } : work
-}
-
-/** Draws a slot of a counter. */
-function slotOf({ key, definition }: CounterRow, { slots }: Precautions, random: () => number): number {
-  const slot = slots.get(key) ?? Math.floor(random() * definition.slots)
-  slots.set(key, slot)
-  return slot
 }
 
 function workOnSequenceGroup(

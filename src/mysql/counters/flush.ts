@@ -56,7 +56,7 @@ export function changeCounters(
 }
 
 function changeOne(work: CounterWork, text: FlushText): Reader<readonly CounterAnswer[]> {
-  if (!isCoalesced(work) || text.isTriggered) return lockAndAdd([work], text)
+  if (!isCoalesced(work)) return lockAndAdd([work], text)
   const changedAt = text.add(addReturningOld(work, text.at))
   return (answers) => {
     const { affectedRows, insertId } = resultOf(answers[changedAt])

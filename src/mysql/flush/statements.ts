@@ -6,14 +6,11 @@ import { REVISION_OF_NOW } from '../revisions.ts'
 /** A text of statements, in the order in which they are sent, and how they are written. */
 export class FlushText {
   readonly at: Date
-  /** Whether triggers hide the values of rows from the answers. */
-  readonly isTriggered: boolean
   readonly isGalera: boolean
   readonly statements: string[] = []
 
-  constructor(at: Date, isTriggered = false, isGalera = false) {
+  constructor(at: Date, isGalera = false) {
     this.at = at
-    this.isTriggered = isTriggered
     this.isGalera = isGalera
   }
 

@@ -43,12 +43,9 @@ interface WriterOptions extends ReconnectingSessionOptions {
   onFault: (error: unknown) => void
 }
 
-/** What a writer keeps from one flush to the next. */
-interface WriterState extends WriterOptions {
+interface WriterContext extends WriterOptions {
   readonly connection: ReturnType<typeof openFencedConnection>
   readonly reportWriting: ReturnType<typeof afterSwitchover>
-  /** Whether triggers hide the values of rows from the answers. */
-  isTriggered: boolean
 }
 
 /** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
@@ -58,7 +55,7 @@ const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
 export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
   const connection = openFencedConnection(hosts, options)
   const reportWriting = afterSwitchover(options.health.writing)
-  const state: WriterState = { ...options, connection, reportWriting, isTriggered: false }
+  const context: WriterContext = { ...options, connection, reportWriting }
   return {
     async begin(batch) {
       let fenced: Fenced
@@ -73,7 +70,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
       for (const { row } of batch.sequenceGroups)
         if (row.incarnation !== incarnation) return { kind: 'stale' }
       try {
-        return new FlushTransaction(state, fenced, batch)
+        return new FlushTransaction(context, fenced, batch)
       } catch (cause) {
         return { kind: 'broken', cause }
       }
@@ -91,7 +88,7 @@ export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
  */
 class FlushTransaction implements Transaction {
   readonly kind = 'transaction'
-  readonly #state: WriterState
+  readonly #context: WriterContext
   readonly #fenced: Fenced
   readonly #batch: Batch
   /** The counters, where one trip is enough and worth it. */
@@ -104,10 +101,10 @@ class FlushTransaction implements Transaction {
   /** What a committed transaction kept with its fence. */
   #kept: string | undefined
 
-  constructor(state: WriterState, fenced: Fenced, batch: Batch) {
+  constructor(context: WriterContext, fenced: Fenced, batch: Batch) {
     const { at, precautions, claims, counters, sequenceGroups } = batch
     const { isFar } = fenced.session
-    this.#state = state
+    this.#context = context
     this.#fenced = fenced
     this.#batch = batch
     const mayFit = isFar && precautions.mayCommitAtOnce && claims.length === 0 && sequenceGroups.length === 0
@@ -148,7 +145,7 @@ class FlushTransaction implements Transaction {
     const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
     const needsClock =
       counters.some((work) => !isCoalesced(work) && (work.wantsRevision || work.row.definition.slots > 1)) ||
-      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work, text))
+      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work))
     const clockIn = needsClock ? readClock(text) : undefined
     const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
     const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
@@ -169,13 +166,12 @@ class FlushTransaction implements Transaction {
     if (unclear.length > 0) {
       for (const [work, reading] of await this.#readAgain(unclear)) readings.set(work, reading)
     }
-    const located = readGroups?.(answers, this.#clock)
-    if (located?.isHidden) this.#state.isTriggered = true
-    return { kind: 'read', counters: readings, sequenceGroups: new Map(located?.readings), earlier }
+    const groups = new Map(readGroups?.(answers, this.#clock))
+    return { kind: 'read', counters: readings, sequenceGroups: groups, earlier }
   }
 
   #openText(statements: readonly string[] = []): FlushText {
-    const text = new FlushText(this.#batch.at, this.#state.isTriggered, this.#fenced.session.isGalera)
+    const text = new FlushText(this.#batch.at, this.#fenced.session.isGalera)
     text.statements.push(...statements)
     return text
   }
@@ -188,10 +184,7 @@ class FlushTransaction implements Transaction {
     const { first } = this.#clock
     const clock = clockIn(answers)
     this.#clock = { now: clock.now, first: first ?? clock.first }
-    const readings = readCounters(answers, this.#clock)
-    // A trigger hid the value: 0 gives the same answer.
-    if (readings.some(([, { isAdded, value }]) => isAdded && value !== 0)) this.#state.isTriggered = true
-    return readings
+    return readCounters(answers, this.#clock)
   }
 
   write(writes: Writes): void {
@@ -221,7 +214,7 @@ class FlushTransaction implements Transaction {
 
   /** Sends what is prepared, and COMMIT. */
   async #commit(): Promise<Outcome> {
-    const state = this.#state
+    const { connection, health, reportWriting } = this.#context
     const { session } = this.#fenced
     const prepared = this.#prepared
     try {
@@ -241,17 +234,17 @@ class FlushTransaction implements Transaction {
         return { kind: 'conflict', cause }
       }
       session.drop()
-      if (isUnwritable(cause)) state.reportWriting(false, cause)
-      else state.health.unanswered()
-      const last = await state.connection.lastCommit(this.#fenced, this.#batch.calls)
+      if (isUnwritable(cause)) reportWriting(false, cause)
+      else health.unanswered()
+      const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
       // Whatever that transaction does, it no longer belongs to this writer.
-      if (!last) state.connection.leaveFence()
+      if (!last) connection.leaveFence()
       if (!last) return { kind: 'unknown', cause }
       if (!last.isCommitted) return { kind: 'lost', cause }
       this.#kept = last.kept
     }
     advanceFence(this.#fenced)
-    state.reportWriting(true)
+    reportWriting(true)
     return { kind: 'committed' }
   }
 
@@ -261,25 +254,25 @@ class FlushTransaction implements Transaction {
     const rows = this.#batch.counters.map(({ row }) => row)
     for (const row of rows) row.changedAt = this.#batch.at.getTime()
     try {
-      this.#state.onChanged(rows)
+      this.#context.onChanged(rows)
       if (kind === 'committed') noteIssued(this.#writes?.sequenceGroups ?? [])
     } catch (error) {
       // Committed results are returned whatever happens here.
-      this.#state.onFault(error)
+      this.#context.onFault(error)
     }
   }
 
   /** The fence is not as this writer left it. */
   async #lose(): Promise<NotApplied> {
     await rollBack(this.#fenced.session)
-    await this.#state.connection.replaceFence(this.#fenced)
+    await this.#context.connection.replaceFence(this.#fenced)
     return { kind: 'stale' }
   }
 
   /** The outcome of an error before COMMIT: nothing was applied. */
   async #failed(error: unknown): Promise<NotApplied> {
     const { session } = this.#fenced
-    const { health, reportWriting } = this.#state
+    const { health, reportWriting } = this.#context
     if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
       session.drop()
       health.unanswered()

@@ -23,31 +23,27 @@ import {
 const NARROW = 8
 
 type Readings = readonly (readonly [Work, SequenceGroupReading])[]
-/** `isHidden`: a trigger hid the last number of one from the answer. */
-type Located = { readings: Readings; isHidden: boolean }
 
 /**
  * Locks sequence groups, which are in lock order, and reads their state. Locks in this order: their sequences, shared, so
  * that the definitions don't change; the rows of gapless sequence groups, as their reservations of past periods may be
  * closed as well; and the rows of the current periods. Rows of one kind are locked in one order.
  */
-export function lockSequenceGroups(works: readonly Work[], text: FlushText): Reader<Located> {
+export function lockSequenceGroups(works: readonly Work[], text: FlushText): Reader<Readings> {
   const opened = text.isGalera ? works.filter((work) => !isOpen(work)) : []
   if (opened.length > 0) text.add(noteUse(opened))
   const lockedAt = text.add(lockSequences(works))
-  const isAdvancing = works.length <= NARROW && works.every((work) => mayAdvance(work, text))
+  const isAdvancing = works.length <= NARROW && works.every(mayAdvance)
   const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
   return (answers, clock) => {
     const sequences = byId<LockedSequence>(answers[lockedAt])
-    const { readings, isHidden } = readPositions(answers, clock)
-    const usable = readings.flatMap(([work, reading]) => {
+    return readPositions(answers, clock).flatMap(([work, reading]) => {
       const sequence = sequences.get(work.row.sequenceId)
       if (sequence?.version !== work.row.version) return []
       // The number of its sequence's definitions is part of the revision.
       const revision = reading.revision === undefined ? undefined : reading.revision + sequence.definitions
       return [[work, { ...reading, revision }] as const]
     })
-    return { readings: usable, isHidden }
   }
 }
 
@@ -78,12 +74,12 @@ function lockSequences(works: readonly Work[]): string {
 }
 
 /** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
-export function mayAdvance(work: Work, { isTriggered }: FlushText): boolean {
-  return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless && !isTriggered
+export function mayAdvance(work: Work): boolean {
+  return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless
 }
 
 /** Advances each sequence group with one statement, and raises its revision. */
-function advance(works: readonly Work[], text: FlushText): Reader<Located> {
+function advance(works: readonly Work[], text: FlushText): Reader<Readings> {
   const advanced = works.map((work) => ({
     work,
     index: text.add(advanceReturningOld(work, text.at)),
@@ -93,17 +89,15 @@ function advance(works: readonly Work[], text: FlushText): Reader<Located> {
   const readAt = wanted.length > 0 ? text.add(readRevisions(wanted)) : -1
   return (answers) => {
     const raised = byId<RevisionRow>(answers[readAt])
-    let isHidden = false
-    const readings = advanced.flatMap(({ work, index }) => {
+    return advanced.flatMap(({ work, index }) => {
       const { row, operations } = work
       const { affectedRows, insertId } = resultOf(answers[index])
-      if (affectedRows > 0 && insertId === 0) isHidden = true
+      // Without `insertId`, a trigger hid the number.
       if (affectedRows === 0 || insertId === 0) return []
       const after = raised.get(row.id)
       const revision = after && Number(after.revision) - operations.length
       return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
     })
-    return { readings, isHidden }
   }
 }
 
@@ -123,7 +117,7 @@ function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
 }
 
 /** Locks all rows of sequence groups, and reads them. */
-function lockPositions(works: readonly Work[], text: FlushText): Reader<Located> {
+function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings> {
   const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
   if (gapless.length > 0) text.add(lockGapless(gapless))
   const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
@@ -135,12 +129,11 @@ function lockPositions(works: readonly Work[], text: FlushText): Reader<Located>
     const revised = byId<RevisionRow>(answers[revisedAt])
     const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers, clock)]))
     const located = readPeriods.flatMap((readPeriod) => readPeriod(answers, clock))
-    const readings = located.map(([work, { last, next, generation }]) => {
+    return located.map(([work, { last, next, generation }]) => {
       const revision = work.wantsRevision ? revisionIn(revised.get(work.row.id), clock) : undefined
       const position = { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }
       return [work, position] as const
     })
-    return { readings, isHidden: false }
   }
 }
 
