@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from './support/client.ts'
-import { freshDatabase, query } from './support/database.ts'
+import { query } from './support/database.ts'
 import { startService } from './support/service.ts'
 import { periodTotals } from './support/totals.ts'
 

@@ -37,12 +37,6 @@ async function createFence(session: Session): Promise<Fence> {
   return { id, seq: 0, epoch: 0, usedAt: Date.now() }
 }
 
-/** What its `seq` is in the database; `undefined` if the row is missing. */
-async function seqIn(session: Session, { id }: Fence): Promise<number | undefined> {
-  const answers = await session.send([`select seq from fence where id = ${integer(id)}`, 'commit'])
-  return answers.flatMap(rowsOf<Pick<Fence, 'seq'>>)[0]?.seq
-}
-
 /**
  * The first statements of a transaction, which increment `seq`. On a cluster without START TRANSACTION: `autocommit` is
  * 0 there, and it would commit what an earlier transaction left. There the second also waits until its node has all that
@@ -63,12 +57,6 @@ export const RAISE_INDEX = 1
 /** Whether the answers to `begin` show that `seq` was what this writer left it at. */
 export function hasBegun(answers: readonly Answer[]): boolean {
   return resultOf(answers[RAISE_INDEX]).affectedRows === 1
-}
-
-/** Called once the transaction has committed. */
-export function advanceFence({ fence }: Fenced): void {
-  fence.seq += 1
-  fence.usedAt = Date.now()
 }
 
 /** The fence as only the transaction that incremented `seq` leaves it: one that sends the same again has a later epoch. */
@@ -141,7 +129,7 @@ export async function rollBack(session: Session): Promise<void> {
  *
  * @throws the error that keeps it from committing; then nothing is known
  */
-async function fenceAndRead(session: Session, { id }: Fence) {
+async function fenceAndRead(session: Session, id: number) {
   const own = `from fence where id = ${integer(id)}`
   const answers = await session.send([
     session.isGalera ? 'rollback' : 'start transaction',
@@ -185,8 +173,9 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
   const { failover, idleLimitS } = options
   const reconnecting = openReconnectingSession(hosts, options)
   let fence: Fence | undefined
-  /** The last one, whose last transaction may or may not have been committed. */
-  let left: Fence | undefined
+  /** The session that has used the fence, or read it. */
+  let known: Session | undefined
+  let kept: string | undefined
   const heartbeat = setInterval(keepAlive, (idleLimitS * 1000) / 3)
 
   /** Keeps an idle session alive. One that fails here is reopened when needed. */
@@ -195,67 +184,60 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
     session?.send(['do 0']).catch(session.drop)
   }
 
-  /** Reports a fence that is behind what its writer has committed. */
-  async function compare(session: Session, left: Fence): Promise<void> {
-    const found = await seqIn(session, left)
-    const isSwept = found === undefined && Date.now() - left.usedAt > MAY_BE_SWEPT_MS
-    if (!isSwept && (found ?? -1) < left.seq) failover.lost(lackOf(left, found))
+  /** Reads the fence in a new session. One that is not as its writer may have left it is reported, and replaced. */
+  async function read(session: Session, { id, seq, usedAt }: Fence): Promise<Fence | undefined> {
+    const found = await fenceAndRead(session, id)
+    if (found?.seq === seq || found?.seq === seq + 1) {
+      kept = found.kept
+      return { id, seq: found.seq, epoch: found.epoch, usedAt }
+    }
+    const isSwept = !found && Date.now() - usedAt > MAY_BE_SWEPT_MS
+    if (!isSwept && (found?.seq ?? -1) < seq) failover.lost(lackOf(seq, found?.seq))
+    return undefined
+  }
+
+  /** @throws the reason why it can't be opened */
+  async function open(): Promise<Fenced> {
+    const session = await reconnecting.session()
+    if (fence && session !== known) fence = await read(session, fence)
+    known = session
+    fence ??= await createFence(session)
+    return { session, fence }
   }
 
   return {
-    /** @throws the reason why it can't be opened */
-    async open(): Promise<Fenced> {
-      const session = await reconnecting.session()
-      if (left) await compare(session, left)
-      left = undefined
-      fence ??= await createFence(session)
-      return { session, fence }
-    },
+    open,
 
     /**
-     * Reads the fence to find out whether the last transaction committed, and what it kept there. Undefined: not known.
+     * Finds out, in a new session, whether the last transaction committed, and what it kept. Undefined: not known.
      *
      * @param calls those of that transaction: tries until all are answered
      */
     async lastCommit(
-      used: Fenced,
+      { session: lost, fence: { id, seq } }: Fenced,
       calls: readonly { isAnswered: boolean }[],
     ): Promise<LastCommit | undefined> {
-      const { seq } = used.fence
       while (calls.some(({ isAnswered }) => !isAnswered)) {
-        let session: Session | undefined
         try {
-          session = await reconnecting.session()
           fenceReadMeasure.publish(undefined)
-          const found = await fenceAndRead(session, used.fence)
-          if (found) used.fence.epoch = found.epoch
-          if (found?.seq === seq + 1) return { isCommitted: true, kept: found.kept }
-          if (found?.seq !== seq) {
-            failover.lost(lackOf(used.fence, found?.seq))
-            fence = undefined
-          }
+          const { session, fence } = await open()
+          if (fence.id !== id) return undefined
+          if (fence.seq === seq + 1) return { isCommitted: true, kept }
           // Another server may still receive the transaction.
-          const isRolledBack = found?.seq === seq && isSameDatabase(used.session.identity, session.identity)
-          return isRolledBack ? { isCommitted: false } : undefined
+          return isSameDatabase(lost.identity, session.identity) ? { isCommitted: false } : undefined
         } catch {
           // A failed attempt shows nothing. The next one uses a new connection.
-          session?.drop()
+          reconnecting.current()?.drop()
           await pause(RETRY_PAUSE_MS)
         }
       }
       return undefined
     },
 
-    /** Leaves the fence for another one: its `seq` is not known any more. */
-    leaveFence() {
-      left = fence
-      fence = undefined
-    },
-
-    /** Reports that the fence is not as this writer left it, if so, and leaves it for another one. */
-    async replaceFence({ session, fence: used }: Fenced) {
-      await compare(session, used)
-      fence = undefined
+    /** Called with what has committed. */
+    committed(fence: Fence) {
+      fence.seq += 1
+      fence.usedAt = Date.now()
     },
 
     async close() {
@@ -265,7 +247,7 @@ export function openFencedConnection(hosts: Hosts, options: ReconnectingSessionO
   }
 }
 
-function lackOf({ seq }: Fence, found: number | undefined): string {
+function lackOf(seq: number, found: number | undefined): string {
   if (found === undefined) return 'the row of a writer that had committed is missing'
   return `it has ${found} of the ${seq} transactions of a writer`
 }

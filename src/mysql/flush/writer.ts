@@ -19,7 +19,6 @@ import { lockDefinitions } from '../counters/define.ts'
 import { changeCounters, readAgain, writeCounters, writeHistory } from '../counters/flush.ts'
 import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from '../sequences/flush.ts'
 import {
-  advanceFence,
   begin,
   end,
   type Fenced,
@@ -237,13 +236,13 @@ class FlushTransaction implements Transaction {
       if (isUnwritable(cause)) reportWriting(false, cause)
       else health.unanswered()
       const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
-      // Whatever that transaction does, it no longer belongs to this writer.
-      if (!last) connection.leaveFence()
       if (!last) return { kind: 'unknown', cause }
       if (!last.isCommitted) return { kind: 'lost', cause }
       this.#kept = last.kept
+      reportWriting(true)
+      return { kind: 'committed' }
     }
-    advanceFence(this.#fenced)
+    connection.committed(this.#fenced.fence)
     reportWriting(true)
     return { kind: 'committed' }
   }
@@ -262,10 +261,9 @@ class FlushTransaction implements Transaction {
     }
   }
 
-  /** The fence is not as this writer left it. */
-  async #lose(): Promise<NotApplied> {
-    await rollBack(this.#fenced.session)
-    await this.#context.connection.replaceFence(this.#fenced)
+  /** The fence is not as this writer left it. It is read in a new session. */
+  #lose(): NotApplied {
+    this.#fenced.session.drop()
     return { kind: 'stale' }
   }
 
