@@ -54,6 +54,7 @@ it.each<[string | Buffer, ...string[]]>([
   ['name,value\na\0,1\nb,2', 'Line 2: name must not contain control characters.'],
   ['name,value\na,1\n"b\nc",2', `Line 3: ${QUOTES}`, `Line 4: ${QUOTES}`],
   ['name,value\na,1\n"b,2\n"c"d,3', `Line 3: ${QUOTES}`, `Line 4: ${QUOTES}`],
+  ['name,value\na"b,1\n "c",2', `Line 2: ${QUOTES}`, `Line 3: ${QUOTES}`],
   ['name,value\n,1', 'Line 2: name must not be empty.'],
   ['name,value,group\na,1,g', 'Line 2: a counter has no group and no period.'],
   ['name,value\ra,1\r', 'Line 1: it contains a CR; lines must end with LF or CR LF.'],

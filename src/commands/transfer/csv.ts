@@ -1,3 +1,5 @@
+import { parse } from 'csv-parse/sync'
+import { stringify } from 'csv-stringify/sync'
 import { nameFault, textFault } from '../../core/names.ts'
 import type { Entry, Placed } from '../../core/transfer/entries.ts'
 import type { LineFault, TextLine } from './lines.ts'
@@ -157,15 +159,9 @@ function integerIn(text: string, column: string): number {
   throw new Error(`${column} must be an integer from -(2^53-1) to 2^53-1; it is "${text.slice(0, 40)}"`)
 }
 
-/** Cells that must be quoted: with a separator, or with spaces at an end, which some programs remove. */
-const SPECIAL = /[",\r\n]|^\s|\s$/
-
+/** Also quotes cells with spaces at an end, which some programs remove. */
 function csvLine(cells: readonly (string | number)[]): string {
-  return `${cells.map((cell) => quoted(String(cell))).join(',')}\r\n`
-}
-
-function quoted(cell: string): string {
-  return SPECIAL.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+  return stringify([cells], { record_delimiter: 'windows', quoted_match: /^\s|\s$|\r/ })
 }
 
 /** What separates the cells of a file: spreadsheets also write semicolons or tabs. No name of a column contains one. */
@@ -178,20 +174,18 @@ const MAX_ROW = 2 ** 16
 
 /**
  * The cells of a row as RFC 4180 has them, except that none contains a line break, as no name does: so whatever is wrong
- * with a row is known within its line.
+ * with a row is known within its line. Of a whole file, the parser would name the last line for a quote that isn't closed.
  *
  * @throws {Error} saying what is wrong with it
  */
-function cellsIn(row: string, separator: string): string[] {
+function cellsIn(row: string, delimiter: string): string[] {
   if (row.length > MAX_ROW) throw new Error(`it is longer than ${MAX_ROW} characters`)
   if (row.includes('\r')) throw new Error('it contains a CR; lines must end with LF or CR LF')
-  const cell = new RegExp(`(?:"([^"]*(?:""[^"]*)*)"|([^"${separator}]*))(${separator}|$)`, 'y')
-  const cells: string[] = []
-  while (true) {
-    const [whole, quoted, plain = '', end] = cell.exec(row) ?? []
-    if (whole === undefined)
-      throw new Error('a quote is not closed, is not doubled, or does not enclose the whole cell')
-    cells.push(quoted?.replaceAll('""', '"') ?? plain)
-    if (end === '') return cells
+  // The parser would take ten times as long: 12 s for a million rows.
+  if (!row.includes('"')) return row.split(delimiter)
+  try {
+    return parse(row, { delimiter })[0] ?? []
+  } catch (cause) {
+    throw new Error('a quote is not closed, is not doubled, or does not enclose the whole cell', { cause })
   }
 }
