@@ -86,7 +86,9 @@ it('refuses a database with a migration that it does not have, and changes nothi
   expect(await tablesOf(target)).toEqual(tables)
   const { exited, errors } = spawnNth({ DATABASE_URL: urlOf(target) })
   expect(await exited).toBe(1)
-  expect(errors().trim().split('\n')).toEqual([expect.stringContaining('run nth import --from with')])
+  expect(errors().trim().split('\n')).toEqual([
+    expect.stringContaining('follow docs/operations.md, "Before 0.2.0"'),
+  ])
 })
 
 it('works beside an expansion of a later version, and a later version applies it once', async () => {

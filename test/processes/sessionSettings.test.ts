@@ -2,13 +2,13 @@ import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
 import { createRandom } from '../support/random.ts'
 import { startService } from '../support/service.ts'
-import { entriesIn, exported, runCommand } from '../support/transfer.ts'
+import { entriesIn, exported } from '../support/transfer.ts'
 import { wholeState } from '../support/wholeState.ts'
 
 const key = { namespace: 'n', name: 'c' }
@@ -109,17 +109,3 @@ it.each(FOREVER)(
     expect(await read()).toEqual(before)
   },
 )
-
-it('reads all rows of another database whose server limits them', async () => {
-  const { root, app } = await server()
-  await query(
-    root,
-    'create table books (title varchar(20), copies int)',
-    "insert into books values ('a', 1), ('b', 2)",
-  )
-  await query(root, 'set global sql_select_limit = 1', 'set global max_join_size = 1')
-  const target = await freshDatabase()
-  const select = 'select title as name, copies as value from books'
-  const { errors } = await runCommand(target, ['import', '--from', urlOf(app), '--select', select])
-  expect(errors).toContain('Counters: 2 created.')
-})

@@ -1,30 +1,13 @@
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
 import { freePort } from './freePort.ts'
 import { temporaryDirectory } from './nthProcess.ts'
 import { onFinished } from './openOnce.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-
-/** The program of nginx: the installed one, or Debian's, fetched like the database server. Undefined: there is none. */
-export async function findNginx(): Promise<string | undefined> {
-  const root = join(ROOT, '.nth/nginx')
-  const paths = ['/usr/sbin/nginx', join(root, 'usr/sbin/nginx')]
-  const found = paths.find((path) => existsSync(path))
-  if (found) return found
-  try {
-    await fetchServer(root, new AbortController().signal, 'nginx')
-  } catch (error) {
-    if (process.env.CI) throw error
-    console.log(`Tests with nginx are skipped: ${(error as Error).message}`)
-  }
-  return paths.find((path) => existsSync(path))
-}
 
 /**
  * Starts nginx with `deploy/nginx.conf` in front of processes at two ports, without TLS. Returns its URL, and the one that

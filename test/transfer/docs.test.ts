@@ -4,19 +4,21 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { clientArguments, findMysqlClient } from '../support/fetchedProgram.ts'
 import { openTestNth } from '../support/nth.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
+const mysql = await findMysqlClient()
 
-it('documents commands that work, in their order', async () => {
+it.runIf(mysql)('documents commands that work, in their order', async () => {
   const [target, foreign] = [await freshDatabase(), await freshDatabase({ migrated: false })]
   const { counters } = openTestNth(target)
   await counters.incrementBy({ namespace: 'default', name: 'a' }, 3)
   await query(
     foreign,
-    'create table booksales (title varchar(60), copies int)',
-    "insert into booksales values ('Bulldozer', 12)",
+    'create table booksales (title varchar(60) character set utf8mb4, copies int)',
+    `insert into booksales values ('Bulldozer', 12), ('Bücher, "neu"', 3), ('=1\\\\2;', 4)`,
   )
   const directory = await temporaryDirectory()
   const nth = join(directory, 'nth')
@@ -27,7 +29,8 @@ it('documents commands that work, in their order', async () => {
   expect(blocks).toHaveLength(5)
   const commands = blocks
     .join('')
-    .replace('mysql://reader:secret@shop.example/cookbook', `'${urlOf(foreign)}'`)
+    .replace('mysql --host=shop.example --user=reader --password', `${mysql} ${clientArguments(foreign)}`)
+    .replace(' cookbook >', ' >')
   expect(commands).not.toContain('shop.example')
   const env = { PATH: `${directory}:${process.env.PATH}`, DATABASE_URL: urlOf(target) }
   const { stderr } = await promisify(execFile)('sh', ['-ec', commands], { cwd: directory, env })
@@ -36,9 +39,10 @@ it('documents commands that work, in their order', async () => {
     'Counters: 1 unchanged.',
     'Counters: 1 unchanged.',
     'Counters: 2 created.',
-    'Counters: 1 created.',
+    'Counters: 3 created.',
   ])
   expect(await readFile(join(directory, 'nth.csv'), 'utf8')).toContain('counter,default,a,,,3')
   expect((await counters.read({ namespace: 'hits', name: 'home' })).value).toBe(1200)
-  expect((await counters.read({ namespace: 'booksales', name: 'Bulldozer' })).value).toBe(12)
+  for (const [name, copies] of Object.entries({ Bulldozer: 12, 'Bücher, "neu"': 3, '=1\\2;': 4 }))
+    expect([name, (await counters.read({ namespace: 'booksales', name })).value]).toEqual([name, copies])
 })

@@ -5,9 +5,8 @@ import { expect, it, onTestFinished } from 'vitest'
 import { checkAll } from '../../src/commands/transfer/importAll.ts'
 import { openFile } from '../../src/commands/transfer/source.ts'
 import { upTo } from '../support/client.ts'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
+import { freshDatabase, query } from '../support/database.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServerWith } from '../support/privateServer.ts'
 import { counterLine, fileOf, fileWith, imported, runCommand, startCommand } from '../support/transfer.ts'
 
 type Target = Awaited<ReturnType<typeof freshDatabase>>
@@ -143,43 +142,6 @@ it('lists the first twenty faults, and counts all', async () => {
   const last = 'Nothing was applied. Faults: 500, of which the first 20 are listed.\n'
   expect([code, errors]).toEqual([1, [...listed, last].join('\n')])
   expect(await countersIn(target)).toEqual([])
-})
-
-it('checks all rows of another system before it applies one', async () => {
-  const [target, foreign] = [await freshDatabase(), await freshDatabase({ migrated: false })]
-  await query(
-    foreign,
-    'create table t (id int primary key, name varchar(20), value varchar(20))',
-    "insert into t values (1, 'a', '1'), (2, 'b', 'x'), (3, 'c', null), (4, 'a', '2')",
-  )
-  const from = (select: string) =>
-    runCommand(target, ['import', '--from', urlOf(foreign), '--select', `${select} from t order by id`])
-  expect(await from('select name, value')).toMatchObject({
-    code: 1,
-    errors: `Row 2: ${INTEGER} "x".
-Row 3: value is null.
-Row 4: counter "a" in "default" is also in row 1.
-Nothing was applied. Faults: 3.\n`,
-  })
-  expect((await from('select name, id as value, value as color')).errors).toMatch(
-    /^Row 1: unknown column "color"; supported: type,/,
-  )
-  expect((await from("select x'ff' as name, id as value")).errors).toBe(
-    'The database of --from: a value of the column name is binary, and not UTF-8.\n',
-  )
-  expect(await countersIn(target)).toEqual([])
-})
-
-it('reads all rows of another system, whatever limit its server has', async () => {
-  const target = await freshDatabase()
-  const server = await privateServerWith(await temporaryDirectory(), [])
-  const foreign = { ...server, database: 'mysql' }
-  await query(foreign, 'set global sql_select_limit = 1')
-  const select = "select 'a' as name, 1 as value union select 'b', 2 union select 'c', 3"
-  expect(await runCommand(target, ['import', '--from', urlOf(foreign), '--select', select])).toMatchObject({
-    code: 0,
-    errors: 'Counters: 3 created.\n',
-  })
 })
 
 it('refuses a number of a CSV whose period its sequence does not have', async () => {

@@ -3,7 +3,7 @@ import { readdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createProgress } from '../../src/commands/transfer/progress.ts'
-import { filledUp, freshDatabase, query, urlOf } from '../support/database.ts'
+import { filledUp, freshDatabase, query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 import {
@@ -130,39 +130,6 @@ it('changes nothing in a dry run, and says the same', async () => {
   expect(dry.errors).toContain('Counters: 1 created, 1 raised, 1 kept.')
 })
 
-it('imports the rows of another system, and refuses those that are wrong', async () => {
-  const [target, foreign] = [await freshDatabase(), await freshDatabase({ migrated: false })]
-  await query(
-    foreign,
-    'create table booksales (title varchar(60) character set utf8mb4, copies int)',
-    `insert into booksales values ('Red Horse Hill', 412), ('Sparkplug of the Hornets', 87), ('Bücher', 3)`,
-  )
-  const from = (select: string, ...options: string[]) =>
-    runCommand(target, ['import', '--from', urlOf(foreign), '--select', select, ...options])
-  const sales = 'select title as name, copies as value from booksales'
-  expect(await from(sales, '--namespace', 'booksales')).toMatchObject({
-    code: 0,
-    errors: 'Counters: 3 created.\n',
-  })
-  const { counters } = openTestNth(target)
-  expect((await counters.read({ namespace: 'booksales', name: 'Red Horse Hill' })).value).toBe(412)
-  expect((await counters.read({ namespace: 'booksales', name: 'Bücher' })).value).toBe(3)
-  expect((await from(sales, '--namespace', 'booksales')).errors).toBe('Counters: 3 unchanged.\n')
-  expect(await from('select title as name from booksales')).toMatchObject({
-    code: 1,
-    errors: expect.stringMatching(/^Row 1: the column value is missing; name columns as in/),
-  })
-  expect((await from("select title as name, 'x' as value from booksales")).errors).toMatch(
-    /^Row 1: value must be/,
-  )
-  expect((await from('select null as name, 1 as value')).errors).toBe(
-    'Row 1: name is null.\nNothing was applied. Faults: 1.\n',
-  )
-  expect((await from('delete from booksales')).errors).toMatch(/--select must be a select/)
-  expect((await from('select nothing')).errors).toMatch(/^The database of --from: Unknown column/)
-  expect(await query(foreign, 'select count(*) as count from booksales')).toEqual([{ count: 3 }])
-})
-
 it('writes a file whole or not at all, and ends quietly when its reader does', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
@@ -227,13 +194,6 @@ it.each([
   [['export', '--spreadsheet'], '--spreadsheet also needs --format csv.'],
   [['import'], 'Give the file to import; see --help.'],
   [['import', 'a', 'b'], 'Unexpected argument "b".'],
-  [['import', 'a', '--select', 'select 1'], 'Give a file, or --from and --select.'],
-  [['import', '--select', 'select 1'], '--select also needs --from.'],
-  [['import', '--from', 'mysql://h/d'], '--from also needs --select.'],
-  [
-    ['import', '--from', 'http://h/d', '--select', 'x'],
-    '--from must look like mysql://user:password@host:3306/nth.',
-  ],
 ])('says what is wrong with %j', async (args, message) => {
   const { code, errors } = await runCommand(await freshDatabase(), args)
   expect([code, errors]).toEqual([1, `${message}\n`])
@@ -281,22 +241,4 @@ it('writes to a pipe, and to nothing else that is there', async () => {
     })
   expect(await readText(file)).toBe('old')
   expect((await readdir(directory)).toSorted()).toEqual(['dangling', 'file', 'link', 'pipe'])
-})
-
-it.each([
-  'create table t (a int)',
-  'set global max_connections = 900',
-  "select 1 as name, 2 as value into outfile '/tmp/nth-outfile'",
-  'delete from x',
-])('refuses what is not a select: %s', async (statement) => {
-  const [target, foreign] = [await freshDatabase(), await freshDatabase({ migrated: false })]
-  const { code, errors } = await runCommand(target, [
-    'import',
-    '--from',
-    urlOf(foreign),
-    '--select',
-    statement,
-  ])
-  expect([code, errors]).toEqual([1, expect.stringContaining('--select must be a select')])
-  expect(await query(foreign, 'show tables')).toEqual([])
 })

@@ -104,7 +104,7 @@ function readerOf(header: string, namespace: string): (row: string) => Entry {
 type Fields = { [C in Column]?: string | undefined }
 
 /** @throws {Error} saying which field is wrong */
-export function entryOfFields(fields: Fields): Entry {
+function entryOfFields(fields: Fields): Entry {
   const { type = 'counter', namespace = '', name = '', group = '', period = '', value = '' } = fields
   for (const [column, text, faultOf] of [
     ['namespace', namespace, nameFault],
@@ -133,7 +133,7 @@ export function entryOfFields(fields: Fields): Entry {
 }
 
 /** @throws {Error} if it is not the name of a column */
-export function columnNamed(name: string): Column {
+function columnNamed(name: string): Column {
   const column = COLUMNS.find((other) => other === name)
   if (column) return column
   throw new Error(`unknown column "${name}"; supported: ${COLUMNS.join(', ')}`)

@@ -34,7 +34,7 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
     // Short, as all keys of a file are kept.
     const key = hash('sha256', `${type} ${keyOf(entry)}`, 'buffer').toString('latin1', 0, 12)
     const before = lineOf.get(key)
-    if (before !== undefined) return `${described(entry)} is also in ${source.unit.toLowerCase()} ${before}`
+    if (before !== undefined) return `${described(entry)} is also in line ${before}`
     lineOf.set(key, line)
     return undefined
   }
@@ -46,7 +46,7 @@ export async function checkAll(source: Source, takesKeys: boolean): Promise<void
   try {
     for await (const part of source.parts()) {
       const fault = 'fault' in part ? part.fault : faultOf(part)
-      if (fault) note(`${source.unit} ${part.line}: ${fault}.`)
+      if (fault) note(`Line ${part.line}: ${fault}.`)
       progress.show(++parts, source.fraction())
     }
   } catch (error) {
@@ -74,8 +74,7 @@ export interface ImportOptions extends Options {
 export async function importAll(target: Target, source: Source, options: ImportOptions): Promise<number> {
   const importer = openImporter(target, options)
   const progress = createProgress(process.stderr)
-  const unit = source.unit.toLowerCase()
-  const summary = createSummary(source.unit, (line) => {
+  const summary = createSummary((line) => {
     progress.clear()
     console.error(line)
   })
@@ -98,9 +97,8 @@ export async function importAll(target: Target, source: Source, options: ImportO
   function standing(): string {
     if (options.isDryRun || begun === 0) return 'Nothing was applied.'
     // A batch may be divided, and its answer may be lost.
-    const uncertain =
-      begun > applied ? `, perhaps also some of the following ones up to ${unit} ${begun}` : ''
-    const sure = applied > 0 ? `Applied up to ${unit} ${applied}` : 'Applied: nothing for certain'
+    const uncertain = begun > applied ? `, perhaps also some of the following ones up to line ${begun}` : ''
+    const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied: nothing for certain'
     return `${sure}${uncertain}. ${options.advice}`
   }
 
@@ -134,7 +132,7 @@ export async function importAll(target: Target, source: Source, options: ImportO
 
 async function* entriesOf(source: Source): AsyncGenerator<Placed> {
   for await (const part of source.parts()) {
-    if ('fault' in part) throw new Error(`${source.unit} ${part.line} has changed since it was checked.`)
+    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
     yield part
   }
 }

@@ -56,7 +56,7 @@ export async function writeToStdout(texts: AsyncIterable<string>): Promise<boole
 }
 
 /** Joins texts to such as are worth writing. */
-export async function* chunksOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
+async function* chunksOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
   let chunk = ''
   for await (const text of texts) {
     chunk += text

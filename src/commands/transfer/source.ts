@@ -3,17 +3,12 @@ import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Placed } from '../../core/transfer/entries.ts'
-import type { Target } from '../../mysql/connections/target.ts'
-import { type ForeignRow, foreignRows } from '../../mysql/transfer/import/foreign.ts'
-import { columnNamed, csvEntries, entryOfFields } from './csv.ts'
+import { csvEntries } from './csv.ts'
 import { jsonlEntries } from './jsonl.ts'
 import { type LineFault, linesOf } from './lines.ts'
-import { chunksOf } from './output.ts'
 
 /** What is imported. It is read twice: to be checked, then to be applied. */
 export interface Source {
-  /** What the numbers of its parts count. */
-  unit: 'Line' | 'Row'
   /**
    * What it has, from the beginning.
    *
@@ -36,51 +31,12 @@ export async function openFile(path: string, namespace: string): Promise<Source>
   const isJson = /^(\xef\xbb\xbf)?\s*\{/.test(file.head.toString('latin1'))
   return {
     ...file,
-    unit: 'Line',
     async *parts() {
       if (fault) throw new Error(fault)
       const lines = linesOf(file.chunks())
       yield* isJson ? jsonlEntries(lines) : csvEntries(lines, namespace)
     },
   }
-}
-
-/** Opens the rows of a select, with the columns of a CSV file. */
-export async function openForeign(target: Target, statement: string, namespace: string): Promise<Source> {
-  async function* texts(): AsyncGenerator<string> {
-    for await (const row of foreignRows(target, statement)) yield `${JSON.stringify(row)}\n`
-  }
-  const file = await openRereadable(await spooled(chunksOf(texts())))
-  return {
-    ...file,
-    unit: 'Row',
-    async *parts() {
-      for await (const part of linesOf(file.chunks())) {
-        // The texts are those above.
-        if ('fault' in part) throw new Error(part.fault)
-        const { line, text } = part
-        try {
-          yield { line, entry: entryOfRow(JSON.parse(text), namespace) }
-        } catch (error) {
-          yield { line, fault: (error as Error).message }
-        }
-      }
-    },
-  }
-}
-
-function entryOfRow(row: ForeignRow, namespace: string) {
-  for (const column of ['name', 'value']) {
-    if (row[column] === null) throw new Error(`${column} is null`)
-    if (row[column] === undefined)
-      throw new Error(
-        `the column ${column} is missing; name columns as in: select title as name, copies as value from booksales`,
-      )
-  }
-  const fields = Object.entries(row).flatMap(([name, value]) =>
-    value === null ? [] : [[columnNamed(name), value]],
-  )
-  return entryOfFields({ namespace, ...Object.fromEntries(fields) })
 }
 
 /** Why a file can't be text in UTF-8, and what to do. */
@@ -100,7 +56,7 @@ async function openRegular(path: string): Promise<FileHandle> {
 }
 
 /** Keeps what can be read only once in a file that has no name, so that it ends with this process, however that ends. */
-async function spooled(chunks: AsyncIterable<Buffer | string>): Promise<FileHandle> {
+async function spooled(chunks: AsyncIterable<Buffer>): Promise<FileHandle> {
   const path = join(tmpdir(), `nth-${randomUUID()}`)
   const handle = await open(path, 'wx+', 0o600)
   try {

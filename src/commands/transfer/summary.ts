@@ -16,7 +16,7 @@ const KINDS: Partial<Record<EntryType, string>> = {
 }
 
 /** Counts what an import did, and says why parts were not applied. */
-export function createSummary(unit: string, say: (line: string) => void) {
+export function createSummary(say: (line: string) => void) {
   const counts = new Map<EntryType, Map<Outcome, number>>()
   let notes = 0
   let refusals = 0
@@ -27,7 +27,7 @@ export function createSummary(unit: string, say: (line: string) => void) {
       if (outcome === 'refused') refusals++
       if (!note) return
       notes++
-      if (notes <= MAX_NOTES) say(`${unit} ${line}: ${described(entry)}: ${note}.`)
+      if (notes <= MAX_NOTES) say(`Line ${line}: ${described(entry)}: ${note}.`)
       else if (notes === MAX_NOTES + 1) say('More of these are not shown.')
     },
 
