@@ -25,7 +25,7 @@ const commands: Record<string, Command> = {
     load: () => import('./commands/export.ts'),
   },
   import: {
-    summary: 'reads counters and sequences from a file or another database',
+    summary: 'reads counters and sequences from a file',
     load: () => import('./commands/import.ts'),
   },
   backup: {

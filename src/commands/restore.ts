@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Target } from '../mysql/connections/target.ts'
-import { readPreconditions } from '../mysql/transfer/import/preconditions.ts'
+import { readPreconditions } from '../mysql/transfer/import.ts'
 import { readDatabaseConfig } from '../process/config.ts'
 import { advance } from './advance.ts'
 import { withDatabase } from './database.ts'

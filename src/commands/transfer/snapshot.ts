@@ -1,5 +1,5 @@
 import type { Target } from '../../mysql/connections/target.ts'
-import { openSnapshot, type Snapshot } from '../../mysql/transfer/export/snapshot.ts'
+import { openSnapshot, type Snapshot } from '../../mysql/transfer/export.ts'
 import { createProgress } from './progress.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { Entry, EntryType, Placed } from '../../core/transfer/entries.ts'
-import { OUTCOMES, type Outcome, type Result } from '../../core/transfer/outcome.ts'
+import { OUTCOMES, type Outcome, type Result } from '../../core/transfer/merge.ts'
 
 /** Notes that are shown; the others are only counted. */
 const MAX_NOTES = 20

@@ -1,5 +1,5 @@
 import type { EntryType } from '../../core/transfer/entries.ts'
-import type { Snapshot } from '../../mysql/transfer/export/snapshot.ts'
+import type { Snapshot } from '../../mysql/transfer/export.ts'
 import { version } from '../../process/version.ts'
 import { openCsv } from './csv.ts'
 import { endLine, headerLine, lineOf } from './jsonlLines.ts'

@@ -3,6 +3,7 @@ import type { Bounds } from '../../core/counters/bounds.ts'
 import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
 import { type CounterState, unwritten } from '../../core/counters/state.ts'
 import { PERIODS, type Period } from '../../core/time/calendar.ts'
+import { bytes, integer, orNull } from '../literals.ts'
 import { type NamedRow, nameIn } from '../select.ts'
 
 /** Columns of a counter's definition. Table alias: c. */
@@ -74,6 +75,21 @@ export function definitionIn({ min_value: minValue, max_value: maxValue, saturat
   if (minValue === null && maxValue === null && !saturates) return definition
   const bounds: Bounds = { minValue, maxValue, overflow: saturates ? 'SATURATE' : 'REJECT' }
   return { ...definition, bounds }
+}
+
+/** The columns that store a definition, and their values in the same order. */
+export const DEFINITION_COLUMNS = ['min_value', 'max_value', 'saturates', 'slots', 'time_zone', 'periods']
+
+export function definitionValues({ bounds, slots, timeZone, periods }: Definition): string[] {
+  const { minValue = null, maxValue = null, overflow } = bounds ?? {}
+  const limits = [orNull(minValue, integer), orNull(maxValue, integer), String(overflow === 'SATURATE')]
+  return [...limits, integer(slots), bytes(timeZone), bytes(periodsText(periods))]
+}
+
+/** The assignments that store a definition. */
+export function definitionSet(definition: Definition): string {
+  const values = definitionValues(definition)
+  return DEFINITION_COLUMNS.map((column, index) => `${column} = ${values[index]}`).join(',\n       ')
 }
 
 /** Period codes in the database. */

@@ -4,9 +4,9 @@ import { type CounterWork, mayRedefine } from '../../core/groupCommit/batch.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
 import type { FlushText } from '../flush/statements.ts'
-import { bytes, instant, integer, orNull } from '../literals.ts'
+import { instant, integer } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
-import { PERIOD_CODES, periodsText } from './columns.ts'
+import { definitionSet, PERIOD_CODES } from './columns.ts'
 import { closePeriods } from './historyRows.ts'
 import { NO_PERIODS, startSecond } from './periods.ts'
 import { spread } from './slots.ts'
@@ -27,17 +27,11 @@ export function lockDefinitions(works: readonly CounterWork[], text: FlushText):
 /** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
 export function redefine(row: CounterRow, definition: Definition, noted: Marks): string[] {
   const { id, version, definition: present } = row
-  const { bounds, slots, timeZone, periods } = definition
-  const { minValue = null, maxValue = null, overflow } = bounds ?? {}
+  const { slots, periods } = definition
   const isSpread = slots !== present.slots
   return [
     `update counter
-   set min_value = ${orNull(minValue, integer)},
-       max_value = ${orNull(maxValue, integer)},
-       saturates = ${overflow === 'SATURATE'},
-       slots = ${integer(slots)},
-       time_zone = ${bytes(timeZone)},
-       periods = ${bytes(periodsText(periods))},
+   set ${definitionSet(definition)},
        version = ${integer(version + 1)}
  where id = ${integer(id)}`,
     ...present.periods.map(({ period }) => closePeriods(id, period)),

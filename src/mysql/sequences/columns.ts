@@ -1,7 +1,8 @@
+import type { Position } from '../../core/sequences/blocks.ts'
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
 import { PERIODS } from '../../core/time/calendar.ts'
 import { PERIOD_CODES } from '../counters/columns.ts'
-import { bytes, integer, orNull } from '../literals.ts'
+import { bytes, instant, integer, list, orNull } from '../literals.ts'
 
 /** The columns of a sequence definition, of the table with alias s. */
 export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
@@ -40,4 +41,32 @@ export function sequenceDefinitionSet(definition: SequenceDefinition, formatHist
        time_zone = ${bytes(definition.timeZone)},
        gapless = ${definition.gapless},
        format_history = ${formatHistory.length === 0 ? 'null' : bytes(JSON.stringify(formatHistory))}`
+}
+
+/** What `sequence_value` has of a sequence group in a period. */
+export interface StoredPosition extends Position {
+  groupId: number
+  period: number
+  generation: number
+  createdAt: Date | null
+  /** Null: unchanged. */
+  updatedAt: Date | null
+}
+
+/** Stores positions, whose rows exist and are locked. */
+export function storePositions(positions: readonly StoredPosition[]): string {
+  const values = list(positions, ({ groupId, period, last, next, generation, createdAt, updatedAt }) => {
+    const numbers = `${orNull(last, integer)}, ${orNull(next, integer)}, ${integer(generation)}`
+    const times = `${orNull(createdAt, instant)}, ${orNull(updatedAt, instant)}`
+    return `(${integer(groupId)}, ${integer(period)}, ${numbers}, ${times})`
+  })
+  return `insert into sequence_value
+  (group_id, period_key, value, next_value, generation, created_at, updated_at)
+values ${values}
+on duplicate key update
+       value = values(value),
+       next_value = values(next_value),
+       generation = values(generation),
+       created_at = coalesce(created_at, values(created_at)),
+       updated_at = coalesce(values(updated_at), updated_at)`
 }

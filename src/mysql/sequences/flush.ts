@@ -8,6 +8,7 @@ import { byId, type Clock, type FlushText, idsOf, type Reader, resultOf } from '
 import { groupBy } from '../groupBy.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'
+import { storePositions } from './columns.ts'
 import {
   closeReservation,
   inOrder,
@@ -266,21 +267,17 @@ function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number 
 }
 
 function writePositions(moved: readonly Written[], at: Date): string {
-  const values = list(moved, ({ work: { row, periodKey }, write }) => {
-    const { last, next, generation, isIssued } = write
-    const key = `${integer(row.id)}, ${integer(periodKey)}`
-    const issuedAt = isIssued ? instant(at) : 'null'
-    return `(${key}, ${orNull(last, integer)}, ${orNull(next, integer)}, ${integer(generation)}, ${instant(at)}, ${issuedAt})`
-  })
-  return `insert into sequence_value
-  (group_id, period_key, value, next_value, generation, created_at, updated_at)
-values ${values}
-on duplicate key update
-       value = values(value),
-       next_value = values(next_value),
-       generation = values(generation),
-       created_at = coalesce(created_at, values(created_at)),
-       updated_at = coalesce(values(updated_at), updated_at)`
+  return storePositions(
+    moved.map(({ work, write: { last, next, generation, isIssued } }) => ({
+      groupId: work.row.id,
+      period: work.periodKey,
+      last,
+      next,
+      generation,
+      createdAt: at,
+      updatedAt: isIssued ? at : null,
+    })),
+  )
 }
 
 /** If this process's clock is behind another's, the later period stays the latest. */
