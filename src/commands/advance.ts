@@ -6,9 +6,9 @@ import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../core
 import type { Target } from '../mysql/connections/target.ts'
 import { openStore } from '../mysql/store.ts'
 import { readDatabaseConfig } from '../process/config.ts'
-import { withNotice } from './transfer/interrupted.ts'
-import { withSnapshot } from './transfer/snapshot.ts'
-import { described } from './transfer/summary.ts'
+import { described } from './transfer/importAll.ts'
+import { withSnapshot } from './transfer/output.ts'
+import { withNotice } from './transfer/progress.ts'
 
 /** Changes in flight: a flush takes about as many. */
 const AT_ONCE = 500

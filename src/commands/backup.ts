@@ -3,10 +3,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { EntryType } from '../core/transfer/entries.ts'
 import { withDatabase } from './database.ts'
-import { BACKUP_FILE } from './transfer/backupFile.ts'
-import { writeFile } from './transfer/output.ts'
-import { withSnapshot } from './transfer/snapshot.ts'
-import { EXPORTED, jsonlTexts } from './transfer/texts.ts'
+import { EXPORTED, jsonlTexts, withSnapshot, writeFile } from './transfer/output.ts'
 
 const USAGE = `Usage: nth backup <directory>
 
@@ -14,6 +11,9 @@ Backs up everything as of one instant into a new or empty directory, also while 
 else the private one of NTH_DATA_DIR. Its file has what nth export writes, and API keys (their hashes, not the keys) and
 results under idempotency keys. nth restore reads it, with this version of Nth or a later one, into any database.
 `
+
+/** The file in the directory of a backup. */
+export const BACKUP_FILE = 'nth.jsonl'
 
 const BACKED_UP: ReadonlySet<EntryType> = new Set([...EXPORTED, 'apiKey', 'idempotencyKey'])
 

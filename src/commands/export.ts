@@ -1,8 +1,6 @@
 import { parseArgs } from 'node:util'
 import { withDatabase } from './database.ts'
-import { writeFile, writeToStdout } from './transfer/output.ts'
-import { withSnapshot } from './transfer/snapshot.ts'
-import { csvTexts, EXPORTED, jsonlTexts } from './transfer/texts.ts'
+import { csvTexts, EXPORTED, jsonlTexts, withSnapshot, writeFile, writeToStdout } from './transfer/output.ts'
 
 const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 

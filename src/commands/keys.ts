@@ -1,5 +1,10 @@
-import type { ApiKey } from '../core/access/apiKey.ts'
+import { parseArgs } from 'node:util'
+import { type ApiKey, type ApiKeyOptions, MAX_PER_MINUTE } from '../core/access/apiKey.ts'
 import { openApiKeys } from '../core/access/apiKeys.ts'
+import { type Grant, grantFault, SCOPES, type Scope } from '../core/access/grants.ts'
+import { originFault } from '../core/access/origins.ts'
+import { nameFault } from '../core/names.ts'
+import { LAST_INSTANT } from '../core/time/calendar.ts'
 import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
 import { openDatabase } from '../mysql/connections/database.ts'
 import { createFailoverDetector } from '../mysql/connections/failover.ts'
@@ -7,18 +12,126 @@ import { silentHealth } from '../mysql/connections/health.ts'
 import { openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import { withDatabase } from './database.ts'
-import { type KeysCommand, parseKeysCommand, USAGE } from './keysArguments.ts'
+
+const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
+       nth keys list
+       nth keys revoke <the first characters of a key>
+
+Creates, lists and revokes API keys: in the database of DATABASE_URL, or else the private one of NTH_DATA_DIR, also while
+Nth runs.
+
+  --label <text>        what the key is for
+  --allow <scopes>      ${SCOPES.join(', ')}; separated by commas
+  --namespace <name>    only in this namespace (every one)
+  --name <name>         only this counter or sequence; may be repeated
+  --prefix <text>       only names that start with this
+  --max-delta <n>       ADD: maximum addition to a counter in one request (1)
+  --max-count <n>       NUMBER: maximum numbers in one call (1)
+  --origin <origin>     a key for pages: of https://shop.example, or * for any; may be repeated
+                        (none: a key for servers)
+  --per-minute <n>      maximum changes a minute from one client address (the server's)
+  --expires <time>      when it becomes invalid, such as 2027-01-31T00:00:00Z (never)
+`
 
 const MAX_LISTED = 500
 
 /** `nth keys`. */
 export async function run(args: string[]): Promise<void> {
-  const command = parseKeysCommand(args, new Date())
+  const command = parseCommand(args, new Date())
   if (command.name === 'help') process.stdout.write(USAGE)
   else await withDatabase((target) => execute(command, target))
 }
 
-async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: Target): Promise<void> {
+type Command =
+  | { name: 'help' }
+  | { name: 'create'; options: ApiKeyOptions }
+  | { name: 'list' }
+  | { name: 'revoke'; prefix: string }
+
+/** @throws {Error} saying what is wrong with the arguments */
+function parseCommand(args: string[], now: Date): Command {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      label: { type: 'string' },
+      allow: { type: 'string' },
+      namespace: { type: 'string' },
+      name: { type: 'string', multiple: true },
+      prefix: { type: 'string', default: '' },
+      'max-delta': { type: 'string', default: '1' },
+      'max-count': { type: 'string', default: '1' },
+      origin: { type: 'string', multiple: true },
+      'per-minute': { type: 'string' },
+      expires: { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  const [command, prefix, ...rest] = positionals
+  if (values.help || command === undefined) return { name: 'help' }
+  if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
+  if (command === 'revoke' && prefix !== undefined) return { name: 'revoke', prefix }
+  if (prefix !== undefined) throw new Error(`Unexpected argument "${prefix}".`)
+  if (command === 'list') return { name: 'list' }
+  if (command !== 'create') throw new Error(`Unknown command "${command}"; see --help.`)
+
+  const { label, allow, namespace, name, origin, expires, 'per-minute': perMinute } = values
+  if (label === undefined || nameFault(label)) throw new Error(`--label ${faultOf(label, nameFault)}.`)
+  if (allow === undefined) throw new Error('--allow is required.')
+  const grant: Grant = {
+    scopes: [...new Set(allow.split(',').map(scopeNamed))],
+    namespace: namespace ?? null,
+    names: name ?? null,
+    prefix: values.prefix,
+    maxDelta: whole('--max-delta', values['max-delta']),
+    maxCount: whole('--max-count', values['max-count']),
+  }
+  const fault = grantFault(grant)
+  if (fault) throw new Error(`${OPTIONS[fault.path[0] ?? '']} ${fault.message}.`)
+  for (const item of origin ?? [])
+    if (originFault(item)) throw new Error(`--origin ${originFault(item)?.message}.`)
+  const expiresAt = expires === undefined ? null : new Date(expires)
+  if (expiresAt && !(expiresAt > now && expiresAt.getTime() < LAST_INSTANT))
+    throw new Error('--expires must be a time in the future, before the year 2100.')
+  return {
+    name: 'create',
+    options: {
+      label,
+      grants: [grant],
+      origins: origin ?? null,
+      perMinute: perMinute === undefined ? null : whole('--per-minute', perMinute, MAX_PER_MINUTE),
+      expiresAt,
+    },
+  }
+}
+
+/** The option of each part of a grant. */
+const OPTIONS: Record<string, string> = {
+  scopes: '--allow',
+  namespace: '--namespace',
+  names: '--name',
+  prefix: '--prefix',
+  maxDelta: '--max-delta',
+  maxCount: '--max-count',
+}
+
+function scopeNamed(text: string): Scope {
+  const scope = SCOPES.find((name) => name === text.trim().toUpperCase())
+  if (scope) return scope
+  throw new Error(`--allow: "${text}" is no scope; they are ${SCOPES.join(', ')}.`)
+}
+
+function whole(option: string, text: string, max = Number.MAX_SAFE_INTEGER): number {
+  if (/^[1-9]\d{0,14}$/.test(text) && Number(text) <= max) return Number(text)
+  const limit = max < Number.MAX_SAFE_INTEGER ? ` to ${max}` : ''
+  throw new Error(`${option} must be a whole number from 1${limit}; it is "${text}".`)
+}
+
+function faultOf(text: string | undefined, check: typeof nameFault): string {
+  return text === undefined ? 'is required' : (check(text)?.message ?? '')
+}
+
+async function execute(command: Exclude<Command, { name: 'help' }>, target: Target): Promise<void> {
   const onFault = (error: unknown) => console.error(error)
   const database = openDatabase(openHosts([target]), {
     timeLimitMs: 10_000,

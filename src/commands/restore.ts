@@ -1,14 +1,30 @@
+import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { MAX_BLOCK } from '../core/sequences/blocks.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import { readPreconditions } from '../mysql/transfer/import.ts'
 import { readDatabaseConfig } from '../process/config.ts'
 import { advance } from './advance.ts'
+import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
-import { parseRestoreCommand, USAGE } from './restoreArguments.ts'
-import { BACKUP_FILE, backupInstant } from './transfer/backupFile.ts'
 import { checkAll, importAll } from './transfer/importAll.ts'
+import { instantOf } from './transfer/jsonl.ts'
+import { linesOf } from './transfer/lines.ts'
 import { openFile } from './transfer/source.ts'
+
+const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
+       nth restore --advance <n>
+
+Restores a backup of nth backup into an empty database, while Nth does not run: that of DATABASE_URL, or else the private
+one of NTH_DATA_DIR. The backup is checked first, and not applied if anything is wrong. Prints its instant.
+
+  --advance <n>  also move every sequence and exact counter on by n (1 to ${MAX_BLOCK}), so that no number issued after
+                 that instant is issued again. Without a directory, only that: for a database restored otherwise;
+                 each time by n. Those that were not moved are listed, such as gapless sequences
+  --continue     go on with a restore that was interrupted
+`
 
 /** How long sessions that are about to end are waited for, in milliseconds. */
 const SESSIONS_END_MS = 3000
@@ -16,13 +32,31 @@ const LOOK_EVERY_MS = 100
 
 /** `nth restore`. */
 export async function run(args: string[]): Promise<void> {
-  const command = parseRestoreCommand(args)
-  if (command.name === 'help') return void process.stdout.write(USAGE)
-  const { directory, advanceBy, continues } = command
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      advance: { type: 'string' },
+      continue: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  if (values.help) return void process.stdout.write(USAGE)
+  const [directory, ...rest] = positionals
+  if (rest.length > 0) throw new Error(`Unexpected argument "${rest[0]}".`)
+  const advanceBy = values.advance === undefined ? undefined : numberIn(values.advance)
+  if (directory === undefined && advanceBy === undefined)
+    throw new Error('Give the directory of the backup; see --help.')
   // What is wrong with it is reported before a long file is checked.
   readDatabaseConfig()
-  if (directory !== undefined) return restore(directory, advanceBy, continues)
+  if (directory !== undefined) return restore(directory, advanceBy, values.continue)
   if (advanceBy !== undefined) await withDatabase((target) => advance(target, advanceBy))
+}
+
+function numberIn(text: string): number {
+  const number = /^\d{1,7}$/.test(text) ? Number(text) : 0
+  if (number >= 1 && number <= MAX_BLOCK) return number
+  throw new Error(`--advance must be a whole number from 1 to ${MAX_BLOCK}; it is "${text}".`)
 }
 
 async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
@@ -71,4 +105,17 @@ async function assertUnused(target: Target, continues: boolean): Promise<void> {
     throw new Error(
       `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
     )
+}
+
+/** The instant whose state a backup has. */
+async function backupInstant(path: string): Promise<Date> {
+  const stream = createReadStream(path)
+  try {
+    // Without an encoding, streams of bytes yield buffers.
+    return await instantOf(linesOf(stream as AsyncIterable<Buffer>))
+  } catch (error) {
+    throw new Error(`${path}: ${(error as Error).message}`, { cause: error })
+  } finally {
+    stream.destroy()
+  }
 }

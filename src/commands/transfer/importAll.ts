@@ -1,13 +1,11 @@
 import { hash } from 'node:crypto'
-import type { Placed } from '../../core/transfer/entries.ts'
-import type { Options } from '../../core/transfer/merge.ts'
+import { joinNames } from '../../core/names.ts'
+import type { Entry, EntryType, Placed } from '../../core/transfer/entries.ts'
+import { type Options, OUTCOMES, type Outcome, type Result } from '../../core/transfer/merge.ts'
 import type { Target } from '../../mysql/connections/target.ts'
 import { openImporter } from '../../mysql/transfer/import.ts'
-import { batchesOf, keyOf } from './batches.ts'
-import { withNotice } from './interrupted.ts'
-import { createProgress } from './progress.ts'
+import { createProgress, withNotice } from './progress.ts'
 import type { Source } from './source.ts'
-import { createSummary, described } from './summary.ts'
 
 /** Faults that are listed; the others are only counted. */
 const MAX_LISTED = 20
@@ -134,5 +132,133 @@ async function* entriesOf(source: Source): AsyncGenerator<Placed> {
   for await (const part of source.parts()) {
     if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
     yield part
+  }
+}
+
+/** Entries and parts of one transaction: takes some tens of milliseconds, for which others wait. */
+const MAX_ENTRIES = 500
+const MAX_PARTS = 5000
+
+/** Entries that are applied together: of one kind, each of other names. */
+async function* batchesOf(entries: AsyncIterable<Placed>): AsyncGenerator<Placed[]> {
+  let batch: Placed[] = []
+  let keys = new Set<string>()
+  let parts = 0
+  for await (const placed of entries) {
+    const { entry } = placed
+    const [key, size] = [keyOf(entry), sizeOf(entry)]
+    const isFull = batch.length === MAX_ENTRIES || parts + size > MAX_PARTS
+    if (batch.length > 0 && (isFull || keys.has(key) || batch[0]?.entry.type !== entry.type)) {
+      yield batch
+      batch = []
+      keys = new Set()
+      parts = 0
+    }
+    batch.push(placed)
+    keys.add(key)
+    parts += size
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** What identifies an entry among those of its type; several lines may continue the same one. */
+function keyOf(entry: Entry): string {
+  switch (entry.type) {
+    case 'namespace':
+      return entry.name
+    case 'reservation':
+      return entry.token
+    case 'apiKey':
+    case 'idempotencyKey':
+      return entry.hash
+    case 'sequenceGroup':
+    case 'sequenceGroupPeriods':
+      return joinNames(entry.namespace, entry.sequence, entry.group)
+    default:
+      return joinNames(entry.namespace, entry.name)
+  }
+}
+
+function sizeOf(entry: Entry): number {
+  switch (entry.type) {
+    case 'counter':
+      return entry.history.length + (entry.definition?.slots ?? 1)
+    case 'counterHistory':
+      return entry.history.length
+    case 'sequenceGroup':
+    case 'sequenceGroupPeriods':
+      return entry.periods.length
+    case 'idempotencyKey':
+      return entry.results.length
+    default:
+      return 1
+  }
+}
+
+/** Notes that are shown; the others are only counted. */
+const MAX_NOTES = 20
+
+/** Lines that only continue another one are part of it. */
+const KINDS: Partial<Record<EntryType, string>> = {
+  namespace: 'Namespaces',
+  counter: 'Counters',
+  sequence: 'Sequences',
+  sequenceGroup: 'Sequence groups',
+  reservation: 'Reservations',
+  apiKey: 'API keys',
+  idempotencyKey: 'Idempotency keys',
+}
+
+/** Counts what an import did, and says why parts were not applied. */
+function createSummary(say: (line: string) => void) {
+  const counts = new Map<EntryType, Map<Outcome, number>>()
+  let notes = 0
+  let refusals = 0
+  return {
+    add({ line, entry }: Placed, { outcome, note }: Result): void {
+      const own = counts.get(entry.type) ?? new Map<Outcome, number>()
+      counts.set(entry.type, own.set(outcome, (own.get(outcome) ?? 0) + 1))
+      if (outcome === 'refused') refusals++
+      if (!note) return
+      notes++
+      if (notes <= MAX_NOTES) say(`Line ${line}: ${described(entry)}: ${note}.`)
+      else if (notes === MAX_NOTES + 1) say('More of these are not shown.')
+    },
+
+    /** How many entries were not applied at all. */
+    refusals: () => refusals,
+
+    lines(): string[] {
+      return Object.entries(KINDS).flatMap(([type, title]) => {
+        // The keys of a record of types are types.
+        const own = counts.get(type as EntryType)
+        if (!own) return []
+        const parts = OUTCOMES.flatMap((outcome) =>
+          own.has(outcome) ? `${own.get(outcome)} ${outcome}` : [],
+        )
+        return `${title}: ${parts.join(', ')}.`
+      })
+    },
+  }
+}
+
+/** An entry as part of a sentence. */
+export function described(entry: Entry): string {
+  switch (entry.type) {
+    case 'namespace':
+      return `namespace ${JSON.stringify(entry.name)}`
+    case 'counter':
+    case 'counterHistory':
+      return `counter ${JSON.stringify(entry.name)} in ${JSON.stringify(entry.namespace)}`
+    case 'sequence':
+      return `sequence ${JSON.stringify(entry.name)} in ${JSON.stringify(entry.namespace)}`
+    case 'reservation':
+      return `reservation of ${JSON.stringify(entry.formatted)}`
+    case 'apiKey':
+      return `API key ${entry.prefix}…`
+    case 'idempotencyKey':
+      return `idempotency key of hash ${entry.hash}`
+    default:
+      return `group ${JSON.stringify(entry.group)} of sequence ${JSON.stringify(entry.sequence)} in ${JSON.stringify(entry.namespace)}`
   }
 }

@@ -3,6 +3,74 @@ import { lstat, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import type { EntryType } from '../../core/transfer/entries.ts'
+import type { Target } from '../../mysql/connections/target.ts'
+import { openSnapshot, type Snapshot } from '../../mysql/transfer/export.ts'
+import { version } from '../../process/version.ts'
+import { openCsv } from './csv.ts'
+import { endLine, headerLine, lineOf } from './jsonl.ts'
+import { createProgress } from './progress.ts'
+
+/**
+ * Runs work on a snapshot of a database.
+ *
+ * @param work calls `shown` with the number of entries that it has read
+ */
+export async function withSnapshot<T>(
+  target: Target,
+  work: (snapshot: Snapshot, shown: (entries: number) => void) => Promise<T>,
+): Promise<T> {
+  const snapshot = await openSnapshot(target)
+  const progress = createProgress(process.stderr)
+  try {
+    const total = process.stderr.isTTY ? await snapshot.size() : 0
+    return await work(snapshot, (entries) => progress.show(entries, total > 0 ? entries / total : undefined))
+  } finally {
+    progress.clear()
+    await snapshot.close()
+  }
+}
+
+/** Called with the number of entries so far. */
+type Shown = (entries: number) => void
+
+/** What an export in JSON Lines has. */
+export const EXPORTED: ReadonlySet<EntryType> = new Set([
+  'namespace',
+  'counter',
+  'counterHistory',
+  'sequence',
+  'sequenceGroup',
+  'reservation',
+])
+
+const CSV_TYPES: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
+
+/** A snapshot as JSON Lines. */
+export async function* jsonlTexts(
+  snapshot: Snapshot,
+  types: ReadonlySet<EntryType>,
+  shown: Shown,
+): AsyncGenerator<string> {
+  let lines = 0
+  yield headerLine(version, snapshot.at)
+  for await (const entry of snapshot.entries(types)) {
+    yield lineOf(entry)
+    shown(++lines)
+  }
+  yield endLine(lines)
+}
+
+/** A snapshot as CSV. `escapes`: no spreadsheet takes a name for a formula. */
+export async function* csvTexts(snapshot: Snapshot, escapes: boolean, shown: Shown): AsyncGenerator<string> {
+  const csv = openCsv(escapes)
+  let entries = 0
+  yield csv.header
+  for await (const entry of snapshot.entries(CSV_TYPES)) {
+    yield csv.lineOf(entry)
+    shown(++entries)
+  }
+}
 
 /** Length of the texts that are written at once, in characters. */
 const CHUNK = 2 ** 16
