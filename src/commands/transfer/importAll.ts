@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import { joinNames } from '../../core/names.ts'
 import type { Entry, EntryType, Placed } from '../../core/transfer/entries.ts'
-import { type Options, OUTCOMES, type Outcome, type Result } from '../../core/transfer/merge.ts'
+import { type Options, OUTCOMES, type Result } from '../../core/transfer/merge.ts'
 import type { Target } from '../../mysql/connections/target.ts'
 import { openImporter } from '../../mysql/transfer/import.ts'
 import { createProgress, withNotice } from './progress.ts'
@@ -64,6 +63,9 @@ export interface ImportOptions extends Options {
   advice: string
 }
 
+/** Notes that are shown; the others are only counted. */
+const MAX_NOTES = 20
+
 /**
  * Imports a source that was checked, and says on the standard error what was done. Returns how many entries were refused.
  *
@@ -72,22 +74,27 @@ export interface ImportOptions extends Options {
 export async function importAll(target: Target, source: Source, options: ImportOptions): Promise<number> {
   const importer = openImporter(target, options)
   const progress = createProgress(process.stderr)
-  const summary = createSummary((line) => {
-    progress.clear()
-    console.error(line)
-  })
-  let entries = 0
+  /** How many entries of a type had an outcome, by both. */
+  const counts = new Map<string, number>()
+  let [entries, notes, refusals] = [0, 0, 0]
   // The last lines of the last batch that was applied, and of the last one that was begun.
   let [applied, begun] = [0, 0]
+
+  function note({ line, entry }: Placed, { outcome, note }: Result): void {
+    const key = `${entry.type} ${outcome}`
+    counts.set(key, (counts.get(key) ?? 0) + 1)
+    if (outcome === 'refused') refusals++
+    if (!note || ++notes > MAX_NOTES + 1) return
+    progress.clear()
+    const isShown = notes <= MAX_NOTES
+    console.error(isShown ? `Line ${line}: ${described(entry)}: ${note}.` : 'More of these are not shown.')
+  }
 
   async function apply(batch: readonly Placed[]): Promise<void> {
     begun = batch.at(-1)?.line ?? begun
     const results = await importer.apply(batch.map(({ entry }) => entry))
     applied = begun
-    for (const [index, placed] of batch.entries()) {
-      const result = results[index]
-      if (result) summary.add(placed, result)
-    }
+    for (const [index, placed] of batch.entries()) note(placed, results[index] ?? { outcome: 'unchanged' })
     entries += batch.length
     progress.show(entries, source.fraction())
   }
@@ -104,7 +111,7 @@ export async function importAll(target: Target, source: Source, options: ImportO
     // While a batch is applied, the next one is read.
     let applying = Promise.resolve()
     try {
-      for await (const batch of batchesOf(entriesOf(source))) {
+      for await (const batch of batchesOf(source)) {
         await applying
         applying = apply(batch)
         // Awaited before the next one; until then its failure must not count as unhandled.
@@ -123,80 +130,10 @@ export async function importAll(target: Target, source: Source, options: ImportO
     await importer.close()
     progress.clear()
     if (options.isDryRun) console.error('Dry run: nothing was changed.')
-    for (const line of summary.lines()) console.error(line)
+    for (const line of summaryOf(counts)) console.error(line)
   }
-  return summary.refusals()
+  return refusals
 }
-
-async function* entriesOf(source: Source): AsyncGenerator<Placed> {
-  for await (const part of source.parts()) {
-    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
-    yield part
-  }
-}
-
-/** Entries and parts of one transaction: takes some tens of milliseconds, for which others wait. */
-const MAX_ENTRIES = 500
-const MAX_PARTS = 5000
-
-/** Entries that are applied together: of one kind, each of other names. */
-async function* batchesOf(entries: AsyncIterable<Placed>): AsyncGenerator<Placed[]> {
-  let batch: Placed[] = []
-  let keys = new Set<string>()
-  let parts = 0
-  for await (const placed of entries) {
-    const { entry } = placed
-    const [key, size] = [keyOf(entry), sizeOf(entry)]
-    const isFull = batch.length === MAX_ENTRIES || parts + size > MAX_PARTS
-    if (batch.length > 0 && (isFull || keys.has(key) || batch[0]?.entry.type !== entry.type)) {
-      yield batch
-      batch = []
-      keys = new Set()
-      parts = 0
-    }
-    batch.push(placed)
-    keys.add(key)
-    parts += size
-  }
-  if (batch.length > 0) yield batch
-}
-
-/** What identifies an entry among those of its type; several lines may continue the same one. */
-function keyOf(entry: Entry): string {
-  switch (entry.type) {
-    case 'namespace':
-      return entry.name
-    case 'reservation':
-      return entry.token
-    case 'apiKey':
-    case 'idempotencyKey':
-      return entry.hash
-    case 'sequenceGroup':
-    case 'sequenceGroupPeriods':
-      return joinNames(entry.namespace, entry.sequence, entry.group)
-    default:
-      return joinNames(entry.namespace, entry.name)
-  }
-}
-
-function sizeOf(entry: Entry): number {
-  switch (entry.type) {
-    case 'counter':
-      return entry.history.length + (entry.definition?.slots ?? 1)
-    case 'counterHistory':
-      return entry.history.length
-    case 'sequenceGroup':
-    case 'sequenceGroupPeriods':
-      return entry.periods.length
-    case 'idempotencyKey':
-      return entry.results.length
-    default:
-      return 1
-  }
-}
-
-/** Notes that are shown; the others are only counted. */
-const MAX_NOTES = 20
 
 /** Lines that only continue another one are part of it. */
 const KINDS: Partial<Record<EntryType, string>> = {
@@ -209,56 +146,73 @@ const KINDS: Partial<Record<EntryType, string>> = {
   idempotencyKey: 'Idempotency keys',
 }
 
-/** Counts what an import did, and says why parts were not applied. */
-function createSummary(say: (line: string) => void) {
-  const counts = new Map<EntryType, Map<Outcome, number>>()
-  let notes = 0
-  let refusals = 0
-  return {
-    add({ line, entry }: Placed, { outcome, note }: Result): void {
-      const own = counts.get(entry.type) ?? new Map<Outcome, number>()
-      counts.set(entry.type, own.set(outcome, (own.get(outcome) ?? 0) + 1))
-      if (outcome === 'refused') refusals++
-      if (!note) return
-      notes++
-      if (notes <= MAX_NOTES) say(`Line ${line}: ${described(entry)}: ${note}.`)
-      else if (notes === MAX_NOTES + 1) say('More of these are not shown.')
-    },
+function summaryOf(counts: ReadonlyMap<string, number>): string[] {
+  return Object.entries(KINDS).flatMap(([type, title]) => {
+    const parts = OUTCOMES.flatMap((outcome) => {
+      const count = counts.get(`${type} ${outcome}`)
+      return count === undefined ? [] : `${count} ${outcome}`
+    })
+    return parts.length > 0 ? `${title}: ${parts.join(', ')}.` : []
+  })
+}
 
-    /** How many entries were not applied at all. */
-    refusals: () => refusals,
+/** Entries and parts of one transaction: takes some tens of milliseconds, for which others wait. */
+const MAX_ENTRIES = 500
+const MAX_PARTS = 5000
 
-    lines(): string[] {
-      return Object.entries(KINDS).flatMap(([type, title]) => {
-        // The keys of a record of types are types.
-        const own = counts.get(type as EntryType)
-        if (!own) return []
-        const parts = OUTCOMES.flatMap((outcome) =>
-          own.has(outcome) ? `${own.get(outcome)} ${outcome}` : [],
-        )
-        return `${title}: ${parts.join(', ')}.`
-      })
-    },
+/** Entries that are applied together: of one kind, each of other names. */
+async function* batchesOf(source: Source): AsyncGenerator<Placed[]> {
+  let batch: Placed[] = []
+  let keys = new Set<string>()
+  let parts = 0
+  for await (const part of source.parts()) {
+    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
+    const { entry } = part
+    const [key, size] = [keyOf(entry), sizeOf(entry)]
+    const isFull = batch.length === MAX_ENTRIES || parts + size > MAX_PARTS
+    if (batch.length > 0 && (isFull || keys.has(key) || batch[0]?.entry.type !== entry.type)) {
+      yield batch
+      batch = []
+      keys = new Set()
+      parts = 0
+    }
+    batch.push(part)
+    keys.add(key)
+    parts += size
   }
+  if (batch.length > 0) yield batch
+}
+
+function sizeOf(entry: Entry): number {
+  const slots = entry.type === 'counter' ? (entry.definition?.slots ?? 1) : 1
+  if ('history' in entry) return entry.history.length + slots
+  return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
+}
+
+/** What identifies an entry among those of its type; several lines may continue the same one. */
+function keyOf(entry: Entry): string {
+  if ('token' in entry) return entry.token
+  return 'hash' in entry ? entry.hash : described(entry)
 }
 
 /** An entry as part of a sentence. */
 export function described(entry: Entry): string {
+  const quoted = JSON.stringify
   switch (entry.type) {
     case 'namespace':
-      return `namespace ${JSON.stringify(entry.name)}`
+      return `namespace ${quoted(entry.name)}`
     case 'counter':
     case 'counterHistory':
-      return `counter ${JSON.stringify(entry.name)} in ${JSON.stringify(entry.namespace)}`
+      return `counter ${quoted(entry.name)} in ${quoted(entry.namespace)}`
     case 'sequence':
-      return `sequence ${JSON.stringify(entry.name)} in ${JSON.stringify(entry.namespace)}`
+      return `sequence ${quoted(entry.name)} in ${quoted(entry.namespace)}`
     case 'reservation':
-      return `reservation of ${JSON.stringify(entry.formatted)}`
+      return `reservation of ${quoted(entry.formatted)}`
     case 'apiKey':
       return `API key ${entry.prefix}…`
     case 'idempotencyKey':
       return `idempotency key of hash ${entry.hash}`
     default:
-      return `group ${JSON.stringify(entry.group)} of sequence ${JSON.stringify(entry.sequence)} in ${JSON.stringify(entry.namespace)}`
+      return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} in ${quoted(entry.namespace)}`
   }
 }

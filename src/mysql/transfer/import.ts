@@ -1,6 +1,12 @@
 import type { Retention } from '../../core/counters/definition.ts'
 import { isTooLarge, NthError } from '../../core/errors.ts'
-import type { ApiKeyEntry, Entry, IdempotencyKeyEntry, NamespaceEntry } from '../../core/transfer/entries.ts'
+import type {
+  ApiKeyEntry,
+  Entry,
+  EntryType,
+  IdempotencyKeyEntry,
+  NamespaceEntry,
+} from '../../core/transfer/entries.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../../core/transfer/merge.ts'
 import { readKeys } from '../access/apiKeys.ts'
 import { type Connection, inTransaction, openDatabase } from '../connections/database.ts'
@@ -47,12 +53,15 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
   })
 
   async function attempt(connection: Connection, entries: readonly Entry[]): Promise<Result[]> {
+    const [first] = entries
+    if (!first) return []
     for (let failures = 0; ; failures++) {
       try {
         return await inTransaction(connection, async () => {
           const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
           if (!row) throw new Error('The database returned no time')
-          return applyBatch({ ...options, connection, now: row.now }, entries)
+          // All entries of a batch are of one kind.
+          return IMPORTERS[first.type]({ ...options, connection, now: row.now }, entries as readonly never[])
         })
       } catch (error) {
         // Another session has created, deleted or redefined one of them at the same time: it is found now.
@@ -86,32 +95,18 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
   }
 }
 
-function applyBatch(context: ImportContext, entries: readonly Entry[]): Promise<Result[]> {
-  // All entries of a batch are of one kind.
-  const of = <E extends Entry>(type: E['type']) => entries.filter((entry): entry is E => entry.type === type)
-  switch (entries[0]?.type) {
-    case 'namespace':
-      return importNamespaces(context, of('namespace'))
-    case 'counter':
-      return importCounters(context, of('counter'))
-    case 'counterHistory':
-      return importCounters(context, of('counterHistory'))
-    case 'sequence':
-      return importSequences(context, of('sequence'))
-    case 'sequenceGroup':
-      return importGroups(context, of('sequenceGroup'))
-    case 'sequenceGroupPeriods':
-      return importGroups(context, of('sequenceGroupPeriods'))
-    case 'reservation':
-      return importReservations(context, of('reservation'))
-    case 'apiKey':
-      return importApiKeys(context, of('apiKey'))
-    case 'idempotencyKey':
-      return importIdempotencyKeys(context, of('idempotencyKey'))
-    default:
-      return Promise.resolve([])
+const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly never[]) => Promise<Result[]>> =
+  {
+    namespace: importNamespaces,
+    counter: importCounters,
+    counterHistory: importCounters,
+    sequence: importSequences,
+    sequenceGroup: importGroups,
+    sequenceGroupPeriods: importGroups,
+    reservation: importReservations,
+    apiKey: importApiKeys,
+    idempotencyKey: importIdempotencyKeys,
   }
-}
 
 async function importNamespaces(
   context: ImportContext,
