@@ -87,7 +87,8 @@ export async function* csvEntries(
 
 /** Reads rows below a header. */
 function readerOf(header: string, namespace: string): (row: string) => Entry {
-  const separator = separatorIn(header)
+  // Spreadsheets also write semicolons or tabs. No name of a column contains one.
+  const separator = /[,;\t]/.exec(header)?.[0] ?? ','
   const columns = columnsIn(cellsIn(header, separator))
   return (row) => {
     const cells = cellsIn(row, separator)
@@ -101,10 +102,8 @@ function readerOf(header: string, namespace: string): (row: string) => Entry {
   }
 }
 
-type Fields = { [C in Column]?: string | undefined }
-
 /** @throws {Error} saying which field is wrong */
-function entryOfFields(fields: Fields): Entry {
+function entryOfFields(fields: { [C in Column]?: string }): Entry {
   const { type = 'counter', namespace = '', name = '', group = '', period = '', value = '' } = fields
   for (const [column, text, faultOf] of [
     ['namespace', namespace, nameFault],
@@ -132,18 +131,13 @@ function entryOfFields(fields: Fields): Entry {
   }
 }
 
-/** @throws {Error} if it is not the name of a column */
-function columnNamed(name: string): Column {
-  const column = COLUMNS.find((other) => other === name)
-  if (column) return column
-  throw new Error(`unknown column "${name}"; supported: ${COLUMNS.join(', ')}`)
-}
-
 function columnsIn(cells: readonly string[]) {
   const columns = cells.map((cell) => {
     const name = cell.trim().toLowerCase()
     const isEscaped = TEXTS.some((column) => name === ESCAPED + column)
-    return { column: columnNamed(isEscaped ? name.slice(ESCAPED.length) : name), isEscaped }
+    const column = COLUMNS.find((column) => column === (isEscaped ? name.slice(ESCAPED.length) : name))
+    if (!column) throw new Error(`unknown column "${name}"; supported: ${COLUMNS.join(', ')}`)
+    return { column, isEscaped }
   })
   const names = columns.map(({ column }) => column)
   for (const needed of ['name', 'value'] as const)
@@ -162,11 +156,6 @@ function integerIn(text: string, column: string): number {
 /** Also quotes cells with spaces at an end, which some programs remove. */
 function csvLine(cells: readonly (string | number)[]): string {
   return stringify([cells], { record_delimiter: 'windows', quoted_match: /^\s|\s$|\r/ })
-}
-
-/** What separates the cells of a file: spreadsheets also write semicolons or tabs. No name of a column contains one. */
-function separatorIn(header: string): string {
-  return /[,;\t]/.exec(header)?.[0] ?? ','
 }
 
 /** Maximum length of a row, in characters: many times that of the longest names. */

@@ -19,33 +19,31 @@ import type { LineFault, TextLine } from './lines.ts'
 export async function* jsonlEntries(
   lines: AsyncIterable<TextLine | LineFault>,
 ): AsyncGenerator<Placed | LineFault> {
-  let isBegun = false
-  let isEnded = false
+  let state: 'empty' | 'begun' | 'ended' = 'empty'
   let count = 0
   for await (const part of lines) {
     const { line } = part
     if ('text' in part && part.text.trim() === '') continue
-    if (isEnded) throw new Error(`Line ${line}: it follows the last line of an export.`)
-    if (!isBegun) {
+    if (state === 'ended') throw new Error(`Line ${line}: it follows the last line of an export.`)
+    if (state === 'empty') {
       headerIn(part)
-      isBegun = true
+      state = 'begun'
       continue
     }
     const read = readLine(part)
     if ('linesBefore' in read) {
-      const { linesBefore } = read
-      if (linesBefore !== count)
+      if (read.linesBefore !== count)
         throw new Error(
-          `Line ${line}: between the first line and this one, ${linesBefore} were written, and there are ${count}.`,
+          `Line ${line}: between the first line and this one, ${read.linesBefore} were written, and there are ${count}.`,
         )
-      isEnded = true
+      state = 'ended'
       continue
     }
     count++
     yield read
   }
-  if (!isBegun) throw new Error('The file is empty.')
-  if (!isEnded) throw new Error('The file is incomplete: its last line is missing.')
+  if (state === 'empty') throw new Error('The file is empty.')
+  if (state === 'begun') throw new Error('The file is incomplete: its last line is missing.')
 }
 
 /**
@@ -71,25 +69,24 @@ function readLine(part: TextLine | LineFault): Placed | LineFault | { linesBefor
 }
 
 function parsed(text: string): unknown {
-  let fields: unknown
-  try {
-    fields = JSON.parse(text)
-  } catch (cause) {
-    throw new Error('it is not JSON', { cause })
-  }
+  const fields = json(text)
+  if (fields === undefined) throw new Error('it is not JSON')
   if (roundedNumber(text) !== undefined) throw new Error('it has a number that is not an integer')
   return fields
 }
 
+/** Undefined: it is not JSON. */
+function json(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 function headerIn(part: TextLine | LineFault): Date {
   if ('fault' in part) throw new Error(`Line 1: ${part.fault}.`)
-  let fields: unknown
-  try {
-    fields = parsed(part.text)
-  } catch (cause) {
-    throw new Error('Line 1 is not that of an export of Nth.', { cause })
-  }
-  const { data } = header.safeParse(fields)
+  const { data } = header.safeParse(json(part.text))
   if (!data) throw new Error('Line 1 is not that of an export of Nth.')
   if (data.formatVersion > FORMAT_VERSION)
     throw new Error(

@@ -6,6 +6,13 @@ import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
 import type { Entry, PeriodTotal } from '../../core/transfer/entries.ts'
 
+function text(faultOf: (text: string) => Fault | undefined) {
+  return z.string().superRefine((written, context) => {
+    const fault = faultOf(written)
+    if (fault) context.addIssue(fault.message)
+  })
+}
+
 /** Parts of the lines of an export. */
 const name = text(nameFault)
 const textOrEmpty = text(textFault)
@@ -13,15 +20,14 @@ const integer = z.int()
 const integerOrNull = z.int().nullable()
 const flag = z.boolean()
 const period = z.enum(PERIODS)
-const token = z.string().regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal digits')
-
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
+const between = (min: number, max: number) => z.int().min(min).max(max)
 
 /** An integer of 32 bits without a sign, as periods and generations are stored. */
-const unsigned = z
-  .int()
-  .min(0)
-  .max(2 ** 32 - 1)
+const unsigned = between(0, 2 ** 32 - 1)
+
+const hexadecimal = (digits: number) =>
+  z.string().regex(new RegExp(`^[0-9a-f]{${digits}}$`), `must be ${digits} hexadecimal digits`)
+const sha256 = hexadecimal(64)
 
 /** The text of a number. It has its format, and the name of its sequence group. */
 const formatted = z
@@ -104,7 +110,7 @@ const timeZone = z.string().refine((written) => {
 const trackedPeriods = distinct(
   z.strictObject({
     period,
-    keepDays: z.int().min(1).max(MAX_KEEP_DAYS).nullable(),
+    keepDays: between(1, MAX_KEEP_DAYS).nullable(),
     since: instant.nullable().transform((at) => at?.getTime() ?? null),
   }),
   ({ period }) => period,
@@ -115,7 +121,7 @@ const counterDefinition = z
     minValue: integerOrNull,
     maxValue: integerOrNull,
     overflow: z.enum(['REJECT', 'SATURATE']),
-    slots: z.int().min(1).max(MAX_SLOTS),
+    slots: between(1, MAX_SLOTS),
     timeZone,
     periods: trackedPeriods,
   })
@@ -155,13 +161,7 @@ const pastFormat = z.strictObject({
   isMixed: flag,
 })
 
-function text(faultOf: (text: string) => Fault | undefined) {
-  return z.string().superRefine((written, context) => {
-    const fault = faultOf(written)
-    if (fault) context.addIssue(fault.message)
-  })
-}
-
+const key = { namespace: name, name }
 const groupKey = { namespace: name, sequence: name, group: textOrEmpty }
 const periods = distinct(
   z.strictObject({
@@ -189,28 +189,16 @@ const grant = z
     if (fault) context.addIssue({ code: 'custom', path: fault.path, message: fault.message })
   })
 
-const origin = z.string().superRefine((written, context) => {
-  const fault = originFault(written)
-  if (fault) context.addIssue(fault.message)
-})
-
 const apiKeyLine = z.strictObject({
   type: z.literal('apiKey'),
   // Later ones must have room for theirs.
-  id: z
-    .int()
-    .min(1)
-    .max(2 ** 40),
+  id: between(1, 2 ** 40),
   hash: sha256,
   prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
   label: name,
   grants: z.array(grant).min(1).max(MAX_GRANTS),
-  origins: z.array(origin).nullable(),
-  perMinute: z
-    .int()
-    .min(1)
-    .max(2 ** 32 - 1)
-    .nullable(),
+  origins: z.array(text(originFault)).nullable(),
+  perMinute: between(1, 2 ** 32 - 1).nullable(),
   createdAt: instant,
   expiresAt: expiry.nullable(),
   revokedAt: instant.nullable(),
@@ -236,19 +224,17 @@ const line = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('namespace'), name, timeZone, periods: trackedPeriods }),
   z.strictObject({
     type: z.literal('counter'),
-    namespace: name,
-    name,
+    ...key,
     value: integer,
     definition: counterDefinition.optional(),
     createdAt: instant.optional(),
     updatedAt: instant.nullable().optional(),
     history: history.default([]),
   }),
-  z.strictObject({ type: z.literal('counterHistory'), namespace: name, name, timeZone, history }),
+  z.strictObject({ type: z.literal('counterHistory'), ...key, timeZone, history }),
   z.strictObject({
     type: z.literal('sequence'),
-    namespace: name,
-    name,
+    ...key,
     definition: sequenceDefinition,
     isDefined: flag,
     formatHistory: z.array(pastFormat),
@@ -273,7 +259,7 @@ const line = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('reservation'),
     ...groupKey,
-    token,
+    token: hexadecimal(32),
     period: unsigned,
     generation: unsigned,
     value: integer,
@@ -307,9 +293,6 @@ export function entryIn(fields: unknown): Entry | { type: 'end'; lines: number }
   const isUnknown = issue?.code === 'invalid_union' && issue.path[0] === 'type'
   if (isUnknown) throw new Error('it has no known type')
   const path = issue?.path.join('.') || 'it'
-  if (issue?.code === 'unrecognized_keys')
-    throw new Error(
-      `${path} has an unknown member ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`,
-    )
-  throw new Error(`${path}: ${issue?.message}`)
+  if (issue?.code !== 'unrecognized_keys') throw new Error(`${path}: ${issue?.message}`)
+  throw new Error(`${path} has an unknown member ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`)
 }
