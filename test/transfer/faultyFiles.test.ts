@@ -158,6 +158,8 @@ Sequence groups: 1 created, 1 refused.\n`
   expect((await imported(target, csv)).errors).toMatch(
     /^Line 3: .* its period is 0, and its sequence restarts every month here;.*\n.*: 1 created, 1 refused\.\n$/,
   )
+  const other = 'type,name,group,period,value\nsequenceGroup,s,i,202611,40\n'
+  expect((await imported(target, other, '--dry-run')).errors).toMatch(/Sequence groups: 1 created\.\n$/)
 })
 
 it('keeps the standard input in a private file, which is gone however the process ends', async () => {

@@ -19,7 +19,7 @@ export async function importReservations(
   context: ImportContext,
   entries: readonly ReservationEntry[],
 ): Promise<Result[]> {
-  const groups = await lockGroups(context, entries)
+  const { groups } = await lockGroups(context, entries)
   const tokens = list(entries, ({ token }) => literal(token))
   const present = new Map(
     (await lockReservations(context, 'primary', `token in (${tokens})`)).map((one) => [one.token, one]),

@@ -183,14 +183,14 @@ export interface FoundGroup {
 }
 
 /**
- * Sequence groups by their keys. Locks their sequences, shared, so that their definitions don't change; then the rows of
- * gapless groups, as flushes do. Creates what is missing, except in a dry run: sequences with the defaults, as their
- * first use does.
+ * Sequence groups and their sequences, by their keys. Locks the sequences, shared, so that their definitions don't change;
+ * then the rows of gapless groups, as flushes do. Creates what is missing, except in a dry run: sequences with the
+ * defaults, as their first use does.
  */
 export async function lockGroups(
   context: ImportContext,
   keys: readonly SequenceGroupKey[],
-): Promise<Map<string, FoundGroup>> {
+): Promise<{ sequences: Map<string, SequenceRow>; groups: Map<string, FoundGroup> }> {
   const { connection, isDryRun, now } = context
   const wanted = new Map(keys.map((key) => [keyText(sequenceOf(key)), sequenceOf(key)]))
   let found = await findSequences(connection, [...wanted.values()])
@@ -220,7 +220,7 @@ values ${list(names, (name) => `(${integer(sequence.id)}, ${bytes(name)}, ${firs
       if (row) groups.set(sequenceGroupKeyText(key), { ...row, sequence, isNew: !present.has(key.group) })
     }
   }
-  return groups
+  return { sequences, groups }
 }
 
 async function readGroups(
@@ -262,14 +262,15 @@ export async function importGroups(
   context: ImportContext,
   entries: readonly GroupEntry[],
 ): Promise<Result[]> {
-  const groups = await lockGroups(context, entries)
+  const { sequences, groups } = await lockGroups(context, entries)
   const present = await lockPositions(context, entries, groups)
   const merged: MergedGroup[] = []
   const results = entries.map((entry): Result => {
-    const group = groups.get(sequenceGroupKeyText(entry))
-    const definition = group?.sequence.definition ?? defaultSequenceDefinition('UTC')
+    const sequence = sequences.get(keyText(sequenceOf(entry)))
+    const definition = sequence?.definition ?? defaultSequenceDefinition('UTC')
     const foreign = foreignPeriod(entry, definition)
     if (foreign) return foreign
+    const group = groups.get(sequenceGroupKeyText(entry))
     // In a dry run it would have been created.
     if (!group) return { outcome: 'created' }
     const positions = entry.periods.map((period) => {
@@ -294,14 +295,7 @@ function foreignPeriod(entry: GroupEntry, { restartEvery }: SequenceDefinition):
 }
 
 /** The order in which a result stands for several: the one that needs most attention. */
-const ATTENTION: readonly Result['outcome'][] = [
-  'refused',
-  'lowered',
-  'raised',
-  'created',
-  'kept',
-  ...OUTCOMES,
-]
+const ATTENTION = [...(['refused', 'lowered', 'raised', 'created', 'kept'] as const), ...OUTCOMES]
 
 /** The result for all periods. */
 function resultOf(group: FoundGroup, positions: MergedGroup['positions']): Result {
