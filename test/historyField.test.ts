@@ -38,7 +38,7 @@ it('tells of counters never written as their namespace says', async () => {
   })
 })
 
-it('reads the history of 50 counters, and what is running of each, by one statement beside theirs', async () => {
+it('reads the history of 50 counters, and the period total of each, by few statements', async () => {
   const { ask } = await startService()
   const names = upTo(50).map((index) => `c${index}`)
   await ask(
@@ -54,7 +54,8 @@ it('reads the history of 50 counters, and what is running of each, by one statem
     expect(history.at(-1)).toEqual({ value: index + 1 })
     expect([history.length, hours.length]).toEqual([7, 48])
   }
-  expect(statements).toHaveLength(2)
+  // Of 151 reads. How many of them share a tick depends on how long it takes.
+  expect(statements.length).toBeLessThan(12)
 })
 
 it('takes the stretch of time that is asked for, from the period that holds its beginning', async () => {
@@ -92,10 +93,10 @@ it('takes the stretch of time that is asked for, from the period that holds its 
 
 it.each([
   ['history(period: DAY, last: -1) { value }', 'last', 0],
-  ['history(period: DAY, last: 5001) { value }', 'last', 5000],
+  ['history(period: DAY, last: 2501) { value }', 'last', 2500],
   ['history(period: DAY, last: 1, from: "2026-01-01T00:00:00Z") { value }', 'last', undefined],
   ['history(period: YEAR, last: 2000) { value }', 'last', undefined],
-  ['history(period: HOUR, from: "2020-01-01T00:00:00Z") { value }', 'from', 5000],
+  ['history(period: HOUR, from: "2020-01-01T00:00:00Z") { value }', 'from', 2500],
   ['history(period: DAY, from: "0999-12-31T00:00:00Z") { value }', 'from', undefined],
   ['history(period: DAY, to: "2600-12-31T00:00:00Z") { value }', 'to', undefined],
   ['history(period: DAY, from: "0000-01-01T00:00:00Z") { value }', 'from', undefined],
@@ -127,16 +128,51 @@ it('returns null for a period that neither it nor a finer one tracks', async () 
   expect(body).not.toHaveProperty('errors')
 })
 
+it('returns 24 hours of 500 counters, to a client with a cache', async () => {
+  const { ask } = await startService()
+  const names = upTo(500).map((index) => `c${index}`)
+  await ask('mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
+    changes: names.map((name, index) => ({ name, delta: index })),
+  })
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names) { __typename id name value history(period: HOUR, last: 24) { __typename start end value } } }',
+    { names },
+  )
+  expect(
+    counters.map(({ history }: { history: { value: number }[] }) => history.map(({ value }) => value)),
+  ).toEqual(names.map((_, index) => [...Array(23).fill(0), index]))
+})
+
+it('returns all hours of 90 days', async () => {
+  const { ask } = await startService()
+  await ask('mutation { increment(name: "c") { value } }')
+  const { counter } = await ask(
+    '{ counter(name: "c") { history(period: HOUR, last: 2160) { start end value } } }',
+  )
+  expect(counter.history).toHaveLength(2160)
+  expect(counter.history.at(-1).value).toBe(1)
+})
+
+it('returns a period total of 500 counters', async () => {
+  const { ask } = await startService()
+  const names = upTo(500).map((index) => `c${index}`)
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names) { id name value valueIn(period: MONTH) createdAt updatedAt } }',
+    { names },
+  )
+  expect(counters.map(({ valueIn }: { valueIn: number }) => valueIn)).toEqual(Array(500).fill(0))
+})
+
 it('gives so much in one request, and says when it is asked for more', async () => {
   const { ask, post } = await startService()
   const names = upTo(50).map((index) => `c${index}`)
   const query = (last: number, period: string, fields: string) =>
     `{ counters(names: ${JSON.stringify(names)}) { history(period: ${period}, last: ${last}) { ${fields} } } }`
-  const { counters } = await ask(query(1000, 'HOUR', 'start end value'))
-  expect(counters.flatMap(({ history }: { history: unknown[] }) => history)).toHaveLength(50_000)
+  const { counters } = await ask(query(290, 'HOUR', 'start end value'))
+  expect(counters.flatMap(({ history }: { history: unknown[] }) => history)).toHaveLength(14_500)
   for (const [last, period, fields, limit] of [
-    [1001, 'HOUR', 'value', 50_000],
-    [600, 'HOUR', 'a: value b: value c: value d: value', 50_000],
+    [301, 'HOUR', 'value', 30_000],
+    [151, 'HOUR', 'a: value b: value c: value d: value', 30_000],
     [10, 'YEAR', 'value', undefined],
   ] as const) {
     const { body } = await post(JSON.stringify({ query: query(last, period, fields) }))
@@ -149,7 +185,7 @@ it('gives so much in one request, and says when it is asked for more', async () 
   )
   // 50 times 10 years of hours.
   const { body } = await post(JSON.stringify({ query: query(10, 'YEAR', 'value') }))
-  expect(body.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 250_000 })
+  expect(body.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
 })
 
 it.each([

@@ -46,14 +46,14 @@ it('issues blocks without gaps, listed up to 10 000 numbers', async () => {
       updatedAt: three.at,
     },
   })
-  const { nextInSequence: many } = await ask(NEXT, { group: 'B', count: 10_000 })
+  const { nextInSequence: many } = await ask(NEXT, { group: 'B', count: 2000 })
   expect([many.values.length, many.values.at(-1), many.formattedValues.at(-1)]).toEqual([
-    10_000,
-    10_003,
-    'B-10003',
+    2000,
+    2003,
+    'B-2003',
   ])
   const { nextInSequence: most } = await ask(NEXT, { group: 'B', count: 1_000_000 })
-  expect(most).toMatchObject({ value: 10_004, lastValue: 1_010_003, values: null, formattedValues: null })
+  expect(most).toMatchObject({ value: 2004, lastValue: 1_002_003, values: null, formattedValues: null })
 })
 
 it.each([0, -1, 1_000_001])('refuses a block of %i', async (count) => {

@@ -1,15 +1,13 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
 import type { Caller } from '../core/access/caller.ts'
-import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import type { Topic, Watched } from '../core/live/topics.ts'
 import type { Nth } from '../core/nth.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
-import { fieldsBelow } from './selections.ts'
-import { spend } from './valueBudget.ts'
+import { type Budget, chargeList, room } from './valueBudget.ts'
 
-export interface Context {
+export interface Context extends Budget {
   nth: Nth
   caller: Caller
   /**
@@ -23,8 +21,6 @@ export interface Context {
   idempotencyKey?: string | undefined
   /** In the first event of a subscription: watches topics, and reads them. */
   watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
-  /** Root fields that were started, and the items in the lists of all but the first. */
-  startedItems?: number
 }
 
 export const builder = new SchemaBuilder<{
@@ -57,8 +53,12 @@ export const builder = new SchemaBuilder<{
         'Returns up to 500 objects by their IDs, in the requested order; null for those that do not exist.',
       resolve: async (_, { ids }, context, info, resolveNodes) => {
         const lengths = ids.map(({ id }) => id.length)
-        spend(context, ids.length, info, lengths)
-        return deliverInTicks(await resolveNodes(ids), fieldsBelow(info))
+        // Pothos resolves each of them by itself.
+        const values = chargeList(context, 2 * ids.length, info, lengths)
+        await room(context, values)
+        const nodes = await resolveNodes(ids)
+        await room(context, values)
+        return nodes
       },
       args: {
         ids: {

@@ -1,12 +1,10 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
 import type { Page, PageByName } from '../core/counters/pages.ts'
-import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import * as checks from './arguments/checks.ts'
 import { textArgument } from './arguments/names.ts'
 import { type Cursors, nameCursors } from './cursors.ts'
-import { fieldsBelow } from './selections.ts'
-import { spend } from './valueBudget.ts'
+import { type Budget, chargeList, room } from './valueBudget.ts'
 
 const DEFAULT_PAGE_SIZE = 50
 
@@ -21,7 +19,7 @@ export const listedByName = { nullable: true, args: { prefix }, extensions: { ch
 /** Returns a page of a list ordered by name. */
 export function pageByName<Item extends { name: string }>(
   { prefix, ...args }: DefaultConnectionArguments & { prefix: string },
-  context: object,
+  context: Budget,
   info: GraphQLResolveInfo,
   list: (page: PageByName) => Promise<Item[]>,
 ) {
@@ -32,13 +30,14 @@ export function pageByName<Item extends { name: string }>(
 /** Returns a page of an ordered list, as specified by Relay. */
 export async function connectionOf<Item extends object, Position>(
   args: DefaultConnectionArguments,
-  context: object,
+  context: Budget,
   info: GraphQLResolveInfo,
   { encode, decode }: Cursors<Position>,
   list: (page: Page<Position>) => Promise<Item[]>,
   positionOf: (item: Item) => Position,
 ) {
-  spend(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
+  const values = chargeList(context, STATEMENT_COST + (args.first ?? args.last ?? DEFAULT_PAGE_SIZE), info)
+  await room(context, values)
   const toCursor = (item: Item) => encode(positionOf(item))
   const { edges, pageInfo } = await resolveCursorConnection<Promise<Item[]>>(
     { args, defaultSize: DEFAULT_PAGE_SIZE, maxSize: checks.MAX_ITEMS, toCursor },
@@ -49,6 +48,6 @@ export async function connectionOf<Item extends object, Position>(
   if (edges.length === 0) return { edges, pageInfo: { ...pageInfo, startCursor: null, endCursor: null } }
   // The length of a cursor depends on the name in it.
   const lengths = edges.map((edge) => edge?.cursor.length ?? 0)
-  spend(context, 0, info, lengths)
-  return { edges: await deliverInTicks(edges, fieldsBelow(info)), pageInfo }
+  await room(context, values + chargeList(context, 0, info, lengths))
+  return { edges, pageInfo }
 }

@@ -1,5 +1,4 @@
-import { type GraphQLSchema, getNullableType } from 'graphql'
-import { hasRoom, untilRoom } from '../core/eventLoop/ticks.ts'
+import { type GraphQLSchema, getNullableType, isListType } from 'graphql'
 import { enforceAccess } from './access/enforce.ts'
 import './access/apiKey.ts'
 import { checkArguments } from './arguments/checkArguments.ts'
@@ -15,11 +14,14 @@ import './sequences/sequenceDefinition.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
 import './subscription.ts'
+import { charge, room } from './valueBudget.ts'
+
+/** Cost of a field of an operation, in values: hundreds that fail at once must not run in one tick. */
+const VALUES_OF_A_FIELD = 10
+/** Work of the checks of an item in a list argument, in values. */
+const VALUES_OF_AN_ARGUMENT = 4
 
 export const schema: GraphQLSchema = builder.toSchema({ sortSchema: false })
-
-/** Fields of an operation, with the items in their lists, that are started at once, so that their reads share a statement. */
-const AT_ONCE = 200
 
 // What is wrapped first is called last: a field that is refused checks no arguments.
 checkArguments(schema)
@@ -30,23 +32,15 @@ for (const root of [schema.getQueryType(), schema.getMutationType(), schema.getS
     field.type = getNullableType(field.type)
     const { resolve } = field
     if (!resolve) continue
-    // Otherwise hundreds of fields that fail at once, or that check long lists, would run in one tick.
+    const lists = field.args.filter(({ type }) => isListType(getNullableType(type)))
     field.resolve = (parent, args, context, info) => {
-      const isFirst = context.startedItems === undefined
-      const items = isFirst ? 0 : listItems(args)
-      context.startedItems = (context.startedItems ?? 0) + 1 + items
-      if (isFirst || context.startedItems <= AT_ONCE || hasRoom(items))
-        return resolve(parent, args, context, info)
-      return untilRoom(items).then(() => resolve(parent, args, context, info))
+      charge(context, VALUES_OF_A_FIELD)
+      const items = lists.reduce((sum, { name }) => sum + (args[name]?.length ?? 0), 0)
+      const wait = room(context, VALUES_OF_A_FIELD + items * VALUES_OF_AN_ARGUMENT)
+      return wait
+        ? wait.then(() => resolve(parent, args, context, info))
+        : resolve(parent, args, context, info)
     }
   }
 }
 locateErrors(schema)
-
-/** Number of items in the lists among a field's arguments. */
-function listItems(args: object): number {
-  return Object.values(args).reduce(
-    (items, value) => (Array.isArray(value) ? items + value.length : items),
-    0,
-  )
-}

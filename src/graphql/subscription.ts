@@ -1,14 +1,12 @@
 import { brandWithType } from '@pothos/core'
-import { deliverInTicks } from '../core/eventLoop/ticks.ts'
 import type { Topic, Watched } from '../core/live/topics.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments/ids.ts'
 import { builder, type Context } from './builder.ts'
 import { Counter, type CounterSource, countersNamespace } from './counters/counter.ts'
-import { fieldsBelow } from './selections.ts'
 import { ReservationRef } from './sequences/reservation.ts'
 import { SequenceGroup } from './sequences/sequence.ts'
-import { spend } from './valueBudget.ts'
+import { chargeList, room } from './valueBudget.ts'
 
 builder.subscriptionType({
   description:
@@ -42,14 +40,12 @@ builder.subscriptionFields((t) => ({
     subscribe,
     resolve: async (changed: Changed, { names, namespace }, context, info) => {
       const lengths = names.map((name) => namespace.length + name.length)
-      if (!changed) spend(context, names.length, info, lengths)
+      const values = changed ? 0 : chargeList(context, names.length, info, lengths)
       const topics = names.map((name) => ({ kind: 'counter', key: { namespace, name } }) as const)
       const watched = changed ?? (await watch(context, topics))
+      await room(context, values)
       // Counters always have a state.
-      return deliverInTicks(
-        watched.map(({ state }) => state as CounterSource),
-        fieldsBelow(info),
-      )
+      return watched.map(({ state }) => state as CounterSource)
     },
   }),
   nodes: t.field({
@@ -66,15 +62,11 @@ builder.subscriptionFields((t) => ({
     },
     subscribe,
     resolve: async (changed: Changed, { ids }, context, info) => {
-      if (!changed)
-        spend(
-          context,
-          ids.length,
-          info,
-          ids.map(({ length }) => length),
-        )
+      const lengths = ids.map(({ length }) => length)
+      const values = changed ? 0 : chargeList(context, ids.length, info, lengths)
       const watched = changed ?? (await watch(context, ids.map(topicOf)))
-      return deliverInTicks(watched.map(nodeOf), fieldsBelow(info))
+      await room(context, values)
+      return watched.map(nodeOf)
     },
   }),
 }))

@@ -1,96 +1,131 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import type { HistoryCost } from '../core/counters/history.ts'
 import { NthError } from '../core/errors.ts'
-import { costOfText, createMeasure, fieldCount, sumBelow } from './selections.ts'
+import { untilRoom } from '../core/eventLoop/ticks.ts'
+import { costOfText, createMeasure, responseName, sumBelow } from './selections.ts'
 
 /*
- * Limits the values that one request may get in lists. @pothos/plugin-complexity can't: it estimates an operation from
- * its arguments before it runs and then rejects all of its fields, while the lengths of cursors and the rows behind a
- * history are only known while executing, and only the field that exceeds the budget fails.
+ * The one budget of a request: the values that it may get in lists. @pothos/plugin-complexity can't do it: it estimates
+ * an operation from its arguments before it runs and then rejects all of its fields, while the lengths of cursors and
+ * the rows behind a history are only known while executing, and only the field that exceeds the budget fails.
+ *
+ * It is also the one gate: a request that has spent more than a few values waits for a tick of the event loop with room
+ * for each further list, together with all others of its kind. It waits before it reads a list, and again before it
+ * returns it, as the executor completes all items of a list in one tick.
  */
+
+/** The budget of a request is a part of its context. */
+export interface Budget {
+  /** Values that were charged so far. */
+  spentValues?: number
+}
+
+/** Maximum values of a request: items times the fields selected in each. */
+const MAX_VALUES = 30_000
+
+/** A request that has spent no more than this never waits. */
+const SMALL = 500
 
 /**
- * Maximum values in the lists of one request: items times the fields selected in each. Fields that need a read count
- * more, and so do long texts.
+ * What some fields cost beyond one value, for each item of a list: they may need a read, take some microseconds, or are
+ * lists themselves.
  */
-const MAX_LISTED_VALUES = 100_000
-
-/** Fields that may need a read for each item of a list, and the additional values that they count as. */
-const READS = new Map([
-  ['history', 20],
+const ADDITIONAL_VALUES = new Map([
   ['valueIn', 20],
+  ['history', 5],
+  ['periods', 5],
   ['createdAt', 5],
   ['updatedAt', 5],
   ['timeZone', 5],
   ['sequence', 5],
   ['group', 5],
+  ['id', 2],
 ])
 
-const additionalValues = createMeasure(
-  (sum, field, below) => sum + below + (READS.get(field?.name.value ?? '') ?? 0),
-)
+const listedValues = createMeasure((sum, field, below) => {
+  if (!field) return sum + below
+  const { name, alias } = field
+  // Clients with a cache add it everywhere.
+  if (name.value === '__typename' && !alias) return sum
+  const own = 1 + costOfText(responseName(field).length) + (ADDITIONAL_VALUES.get(name.value) ?? 0)
+  // A history charges its buckets when it is read.
+  return sum + own + (name.value === 'history' ? 0 : below)
+})
 
 /** Number of values selected in each object that a field returns; 1 for a scalar. */
 function valuesBelow(info: GraphQLResolveInfo): number {
-  return Math.max(1, sumBelow(fieldCount, info) + sumBelow(additionalValues, info))
-}
-
-/** What each request has spent. */
-const spentBy = new WeakMap<object, { values: number } & HistoryCost>()
-
-function spentIn(request: object) {
-  const spent = spentBy.get(request) ?? { values: 0, buckets: 0, rows: 0 }
-  spentBy.set(request, spent)
-  return spent
+  return Math.max(1, sumBelow(listedValues, info))
 }
 
 /**
- * Charges a list that is about to be returned to its request's budget. A short document can request the same long list
- * many times, with many fields in each item.
+ * Charges values to the budget of a request.
  *
- * @param lengths of the texts in the items, whose cost beyond one value each is charged
  * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
  */
-export function spend(
-  request: object,
+export function charge(request: Budget, values: number): void {
+  request.spentValues = (request.spentValues ?? 0) + values
+  if (request.spentValues > MAX_VALUES) throw tooMuch()
+}
+
+function tooMuch(): NthError {
+  const message = `This request needs more than ${MAX_VALUES} values in lists; request fewer at a time.`
+  return new NthError('BAD_USER_INPUT', message, { limit: MAX_VALUES })
+}
+
+/** Waits for a tick with room for some values; undefined: they and the request are small, and need no room. */
+export function room({ spentValues = 0 }: Budget, values: number): Promise<void> | undefined {
+  return Math.max(spentValues, values) > SMALL ? untilRoom(values) : undefined
+}
+
+/** Work of an error, in values: with its location and path it takes some 20 µs. */
+const VALUES_OF_AN_ERROR = 40
+
+/** Fails a field, in a tick with room for its error: each item of a list may have one. */
+export function fail(request: Budget, error: NthError): Promise<never> {
+  const wait = room(request, VALUES_OF_AN_ERROR)
+  if (!wait) throw error
+  return wait.then(() => {
+    throw error
+  })
+}
+
+/**
+ * Charges a list that is about to be read. A short document can request the same long list many times, with many fields
+ * in each item.
+ *
+ * @param lengths of the texts in the items, whose cost beyond one value each is charged
+ * @returns its values
+ * @throws {NthError} BAD_USER_INPUT with `limit` if the budget is exceeded
+ */
+export function chargeList(
+  request: Budget,
   items: number,
   info: GraphQLResolveInfo,
   lengths: readonly number[] = [],
-): void {
-  const cost = lengths.reduce((sum, length) => sum + costOfText(length), items)
-  spendValues(request, cost * valuesBelow(info))
+): number {
+  const values = lengths.reduce((sum, length) => sum + costOfText(length), items) * valuesBelow(info)
+  charge(request, values)
+  return values
 }
 
-/** The same for values that were already counted. */
-export function spendValues(request: object, values: number): void {
-  const spent = spentIn(request)
-  spent.values += values
-  if (spent.values > MAX_LISTED_VALUES)
-    throw tooMuch('This request needs', MAX_LISTED_VALUES, 'values in lists; request fewer')
-}
-
-/** Maximum buckets in the histories of one request, with three fields each. */
-const MAX_BUCKETS = 50_000
-/** Maximum rows that these buckets may be computed from: about 20 MB. */
-const MAX_ROWS = 250_000
+/** Values of a bucket with up to three fields. */
+const VALUES_OF_A_BUCKET = 2
 const FIELDS_OF_A_BUCKET = 3
+/** Work of a read besides its buckets, in values. It was charged with the list that it belongs to. */
+const VALUES_OF_A_READ = 20
+/** Stored totals that cost as much to read and to sum as a value costs to return. */
+const ROWS_OF_A_VALUE = 2
 
 /**
- * Returns a function that charges a history that is about to be read to its request's budget. It throws BAD_USER_INPUT
- * with `limit` if the budget is exceeded.
+ * Returns a function that charges a history, or the total of a period, that is about to be read. What that returns waits
+ * for room; if the budget is exceeded, it fails with BAD_USER_INPUT and `limit`.
  */
-export function spendHistory(request: object, info: GraphQLResolveInfo) {
-  return (cost: HistoryCost): void => {
-    const spent = spentIn(request)
-    spent.buckets += cost.buckets * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
-    spent.rows += cost.rows
-    if (spent.buckets > MAX_BUCKETS)
-      throw tooMuch('The requested history has', MAX_BUCKETS, 'buckets; request less')
-    if (spent.rows > MAX_ROWS)
-      throw tooMuch('The requested history is computed from', MAX_ROWS, 'stored totals; request less')
+export function historyCharge(request: Budget, info: GraphQLResolveInfo) {
+  return ({ buckets, rows }: HistoryCost) => {
+    const bucketValues = buckets * VALUES_OF_A_BUCKET * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
+    const values = Math.max(bucketValues, Math.ceil(rows / ROWS_OF_A_VALUE))
+    request.spentValues = (request.spentValues ?? 0) + values
+    const isTooMuch = request.spentValues > MAX_VALUES
+    return () => (isTooMuch ? fail(request, tooMuch()) : room(request, values + VALUES_OF_A_READ))
   }
-}
-
-function tooMuch(what: string, limit: number, unit: string): NthError {
-  return new NthError('BAD_USER_INPUT', `${what} more than ${limit} ${unit} at a time.`, { limit })
 }

@@ -50,7 +50,7 @@ export const defaults: SequenceDefinition = {
 export const emptySequence: SequenceModel = { definition: defaults, groups: {}, keys: {} }
 
 const END = BigInt(Number.MAX_SAFE_INTEGER)
-const MOST_OF_CYCLE = 10_000n
+const MOST_OF_CYCLE = 2_000n
 
 /** What an operation does and what its caller is told. That a definition could repeat texts is not for this to say. */
 export function stepSequence(

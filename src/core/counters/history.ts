@@ -1,19 +1,32 @@
 import { NthError } from '../errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
-import { hasRoom, untilRoom } from '../eventLoop/ticks.ts'
 import { joinNames } from '../names.ts'
 import {
   type Bucket,
+  type Calendar,
   calendarOf,
+  FIRST_INSTANT,
   HALF_MS,
-  isOpened,
+  LAST_INSTANT,
   LONGEST_MS,
   PARTS,
   type Period,
 } from '../time/calendar.ts'
-import { bucketsIn, type HistoryRange, MAX_BUCKETS, SHORT } from './historyRange.ts'
 import { type HistorySource, historySourcesOf } from './historySources.ts'
 import type { CounterKey, CounterRetention } from './state.ts'
+
+export interface HistoryRange {
+  /** Number of periods up to `to`; used without `from` only. */
+  last: number
+  /** An instant in the first period. */
+  from?: Date | null | undefined
+  /** The last period starts before this instant. Without it, the last period is the current one. */
+  to?: Date | null | undefined
+}
+
+/** Numbers of periods of a history. */
+export const DEFAULT_BUCKETS = 30
+export const MAX_BUCKETS = 2500
 
 export interface Total extends Bucket {
   value: number
@@ -29,11 +42,16 @@ export interface HistoryRow extends HistoryStretch {
   value: bigint
 }
 
-/** Cost of a history. `rows`: the maximum number that is summed. */
+/** Cost of a history: its periods, and about how many rows are summed. */
 export type HistoryCost = { buckets: number; rows: number }
 
-/** Called with the cost before the read; may throw to refuse it. */
-type MayCost = (cost: HistoryCost) => void
+/**
+ * Called with the cost before a history is computed. What it returns is awaited before each piece of work that takes
+ * time in proportion to that cost; it throws to refuse the history.
+ */
+type Charge = (cost: HistoryCost) => () => Promise<void> | undefined
+
+const free: Charge = () => () => undefined
 
 export function openHistory(
   readRows: (stretches: readonly HistoryStretch[]) => Promise<HistoryRow[]>,
@@ -45,24 +63,30 @@ export function openHistory(
     return [...found.values()]
   })
 
-  async function read(counter: CounterRetention, period: Period, buckets: readonly Bucket[]) {
+  async function read(
+    counter: CounterRetention,
+    period: Period,
+    buckets: readonly Bucket[],
+    room: ReturnType<Charge>,
+  ) {
     const { namespace, name, retention } = counter
-    const sums = buckets.map((bucket) => ({ ...bucket, sum: 0n }))
-    const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now().getTime())
-    const calendar = calendarOf(retention.timeZone)
+    const range = { period, from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
+    const sources = historySourcesOf(retention, range, now().getTime())
     const found = await Promise.all(
       sources.map(({ period, from, to, since }) =>
         // Rows recorded in another time zone may start earlier.
         stretches.read({ namespace, name, period, from: Math.max(from - HALF_MS[period], since), to }),
       ),
     )
+    await room()
+    const calendar = calendarOf(retention.timeZone)
+    const sums = buckets.map((bucket) => ({ ...bucket, sum: 0n }))
     for (const { period, rows } of found) {
       for (const { start, value } of rows) {
         // Unless a period starts there, the row was recorded in another time zone, and its middle decides.
         const isStart = calendar.bucketAt(period, start).start === start
         const total = bucketAt(sums, isStart ? start : start + HALF_MS[period])
         if (total) total.sum += value
-        if (!hasRoom(0)) await untilRoom(0)
       }
     }
     const totals = sums.map(({ start, end, sum }): Total => ({ start, end, value: Number(sum) }))
@@ -78,50 +102,84 @@ export function openHistory(
      * @returns null if neither the period nor a finer one is tracked
      * @throws {NthError} BAD_USER_INPUT for a range that is too long or too far away
      */
-    async history(counter: CounterRetention, period: Period, range: HistoryRange, mayCost?: MayCost) {
+    async history(counter: CounterRetention, period: Period, range: HistoryRange, charge = free) {
       if (!isTracked(counter, period)) return null
       const at = now().getTime()
-      const isCounted = range.from == null && range.last <= MAX_BUCKETS
-      const isShort = isCounted && range.last <= SHORT && isOpened(counter.retention.timeZone)
-      // Short histories stay in one tick and share their statement. Others run one after another.
-      if (!isShort) await untilRoom(SHORT)
-      // Before the periods are computed, so that a request that is over its limit is refused at once.
-      mayCost?.({ buckets: isCounted ? range.last : 0, rows: 0 })
-      const buckets = await bucketsIn(calendarOf(counter.retention.timeZone), period, range, at)
-      mayCost?.({ buckets: isCounted ? 0 : buckets.length, rows: rowsIn(counter, period, buckets, at) })
-      return read(counter, period, buckets)
+      const room = charge(costOf(counter, period, range, at))
+      await room()
+      return read(counter, period, bucketsIn(calendarOf(counter.retention.timeZone), period, range, at), room)
     },
 
     /** Total of the current period; null: neither it nor a finer one is tracked. */
-    async valueIn(counter: CounterRetention, period: Period, mayCost?: MayCost) {
+    async valueIn(counter: CounterRetention, period: Period, charge = free) {
       if (!isTracked(counter, period)) return null
       const at = now().getTime()
+      const room = charge(costOf(counter, period, { last: 1 }, at))
+      await room()
       const running = calendarOf(counter.retention.timeZone).bucketAt(period, at)
-      mayCost?.({ buckets: 1, rows: rowsIn(counter, period, [running], at) })
-      const [total] = await read(counter, period, [running])
+      const [total] = await read(counter, period, [running], room)
       return total?.value ?? 0
     },
   }
+}
+
+/** The periods of a range, oldest first. */
+function bucketsIn(calendar: Calendar, period: Period, { last, from, to }: HistoryRange, now: number) {
+  const buckets: Bucket[] = []
+  let end = to?.getTime() ?? now + 1
+  if (from) {
+    for (let at = from.getTime(); at < end; at = buckets.at(-1)?.end ?? end) {
+      if (buckets.length === MAX_BUCKETS) throw tooMany({ last, from, to })
+      buckets.push(calendar.bucketAt(period, at))
+    }
+    return buckets
+  }
+  while (buckets.length < last) {
+    if (end <= FIRST_INSTANT) throw tooFar('last', 'reaches')
+    const bucket = calendar.bucketAt(period, end - 1)
+    buckets.push(bucket)
+    end = bucket.start
+  }
+  return buckets.reverse()
+}
+
+function tooFar(argument: string, verb: string): NthError {
+  const message = `\`${argument}\` ${verb} outside the years 1000 to 2099.`
+  return new NthError('BAD_USER_INPUT', message, { argument })
+}
+
+function tooMany({ last, from }: HistoryRange): NthError {
+  const argument = from ? 'from' : 'last'
+  const what = from ? `The range from ${from.toISOString()} has` : `\`last: ${last}\` is`
+  const message = `${what} more than ${MAX_BUCKETS} periods; request fewer at a time.`
+  return new NthError('BAD_USER_INPUT', message, { argument, limit: MAX_BUCKETS })
 }
 
 function isTracked({ retention }: CounterRetention, period: Period): boolean {
   return [period, ...PARTS[period]].some((part) => retention.periods.some((kept) => kept.period === part))
 }
 
-function stretchOf(buckets: readonly Bucket[]): { from: number; to: number } {
-  return { from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
+/** Cost of a history. Its periods aren't computed yet, so a request beyond a limit is refused at once. */
+function costOf({ retention, slots }: CounterRetention, period: Period, range: HistoryRange, now: number) {
+  for (const argument of ['from', 'to'] as const) {
+    const at = range[argument]?.getTime()
+    if (at !== undefined && (at < FIRST_INSTANT || at > LAST_INSTANT)) throw tooFar(argument, 'is')
+  }
+  const to = range.to?.getTime() ?? now + 1
+  const from = range.from?.getTime() ?? to - range.last * LONGEST_MS[period]
+  const buckets = range.from ? countIn(period, from, to) : range.last
+  if (buckets > MAX_BUCKETS) throw tooMany(range)
+  const rows = historySourcesOf(retention, { period, from, to }, now).reduce(
+    // Each slot has one more.
+    (sum, source) => sum + countIn(source.period, source.from, Math.min(source.to, now)) + 1 + slots,
+    0,
+  )
+  return { buckets, rows }
 }
 
-/** Maximum number of rows behind the totals of some periods. */
-function rowsIn(counter: CounterRetention, period: Period, buckets: readonly Bucket[], now: number): number {
-  const { retention, slots } = counter
-  const sources = historySourcesOf(retention, { period, ...stretchOf(buckets) }, now)
-  return sources.reduce((rows, { period, from, to }) => {
-    const lengthMs = LONGEST_MS[period]
-    const until = Math.min(to, now)
-    // Each slot has one more.
-    return rows + Math.max(0, Math.ceil((until - from) / lengthMs) + 1) + slots
-  }, 0)
+/** About how many periods there are between two instants, and no more than there are. */
+function countIn(period: Period, from: number, to: number): number {
+  return Math.max(0, Math.ceil((to - from) / LONGEST_MS[period]))
 }
 
 /** The bucket that contains an instant. They are consecutive. */

@@ -1,12 +1,5 @@
 import { isTooLarge, NthError } from '../errors.ts'
 import { loadPerTick } from './loadPerTick.ts'
-import { untilRoom } from './ticks.ts'
-
-/** Maximum single reads of a tick that continue at once when they have a result. Others wait until there is room. */
-const AT_ONCE = 50
-
-/** Work that follows a single read, in values. */
-const VALUES_OF_A_READ = 20
 
 /** Maximum keys of one statement. */
 const MAX_BATCH = 1000
@@ -24,9 +17,7 @@ export function batchReads<Key, State extends Key, Missing = never>(
   readFound: (keys: readonly Key[]) => Promise<readonly State[]>,
   unwritten: (key: Key) => State | Missing = missing,
 ) {
-  let singles = 0
   const load = loadPerTick<readonly Key[], (State | Missing)[]>(async (lists) => {
-    singles = 0
     try {
       return await readLists(lists)
     } catch (error) {
@@ -79,10 +70,7 @@ export function batchReads<Key, State extends Key, Missing = never>(
     readMany: load,
 
     async read(key: Key): Promise<State | Missing> {
-      singles += 1
-      const isAmongFirst = singles <= AT_ONCE
       const [state] = await load([key])
-      if (!isAmongFirst) await untilRoom(VALUES_OF_A_READ)
       return state ?? unwritten(key)
     },
   }

@@ -22,8 +22,8 @@ export interface Block {
 
 /** Maximum numbers of one call. */
 export const MAX_BLOCK = 1_000_000
-/** Maximum numbers of one call on a cycle, where they can't be derived from the first one. */
-const MAX_BLOCK_OF_CYCLE = 10_000
+/** Largest block whose numbers are listed. On a cycle, where they can't be derived from the first one, the largest. */
+export const MAX_LISTED = 2000
 
 /** The next numbers; an error if there are not that many. */
 export function blockAt(definition: SequenceDefinition, position: Position, count: number): Block | NthError {
@@ -36,7 +36,7 @@ export function blockAt(definition: SequenceDefinition, position: Position, coun
     return { value: first, lastValue, count, step }
   }
   const ring = { from: startOfRound(definition), end }
-  const most = Math.min(numbersUntil(ring.from, end, step), MAX_BLOCK_OF_CYCLE)
+  const most = Math.min(numbersUntil(ring.from, end, step), MAX_LISTED)
   if (count > most) {
     const message = `Argument "count" must be at most ${most}, as this sequence wraps around; it is ${count}.`
     return new NthError('BAD_USER_INPUT', message, { argument: 'count', limit: most })

@@ -59,11 +59,6 @@ export function calendarOf(timeZone: string): Calendar {
   return opened
 }
 
-/** Whether the calendar of a time zone is cached: to open one takes some milliseconds. */
-export function isOpened(timeZone: string): boolean {
-  return calendars.has(timeZone)
-}
-
 /** More than the length of any zone name. Temporal scans longer ones in full, several times. */
 const LONGEST_NAME = 100
 

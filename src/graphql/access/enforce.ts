@@ -3,7 +3,7 @@ import { isAllowed, isUnrestricted, refusal } from '../../core/access/caller.ts'
 import { NthError } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
 import type { Context } from '../builder.ts'
-import { spendValues } from '../valueBudget.ts'
+import { charge } from '../valueBudget.ts'
 import type { Rule } from './rule.ts'
 import { rules } from './rules.ts'
 
@@ -56,7 +56,7 @@ function elementwise(
     if (faultOf(elements)) return resolve(parent, args, context, info)
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
     const visible = elements.filter((_, index) => verdicts[index] === undefined)
-    spendValues(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)
+    charge(context, (elements.length - visible.length) * VALUES_OF_A_REFUSAL)
     // An empty list may be refused for its length.
     const isResolved = visible.length > 0 || elements.length === 0
     const found = isResolved ? await resolve(parent, { ...args, [argument]: visible }, context, info) : []

@@ -6,6 +6,7 @@ import {
   isObjectType,
 } from 'graphql'
 import { NthError } from '../../core/errors.ts'
+import { type Budget, fail } from '../valueBudget.ts'
 import type { ArgumentFault, Check } from './checks.ts'
 
 /**
@@ -24,9 +25,9 @@ export function checkArguments(schema: GraphQLSchema): void {
   }
 }
 
-type Resolver = GraphQLFieldResolver<unknown, unknown>
+type Resolver = GraphQLFieldResolver<unknown, Budget>
 
-function checked(field: GraphQLField<unknown, unknown>, resolve: Resolver): Resolver {
+function checked(field: GraphQLField<unknown, Budget>, resolve: Resolver): Resolver {
   const checks = field.args.flatMap((argument) => {
     const check = checkOf(argument) ?? checkOf(getNamedType(argument.type))
     return check ? [{ name: argument.name, defaultValue: argument.defaultValue, check }] : []
@@ -39,10 +40,10 @@ function checked(field: GraphQLField<unknown, unknown>, resolve: Resolver): Reso
       // Defaults are valid: most calls have the default namespace.
       if (value == null || value === defaultValue) continue
       const fault = check(value)
-      if (fault) throw inputError({ ...fault, path: [name, ...(fault.path ?? [])] })
+      if (fault) return fail(context, inputError({ ...fault, path: [name, ...(fault.path ?? [])] }))
     }
     const fault = checkAll?.(args)
-    if (fault) throw inputError(fault)
+    if (fault) return fail(context, inputError(fault))
     return resolve(parent, args, context, info)
   }
 }

@@ -8,7 +8,7 @@ import {
   MAX_SLOTS,
   type RetentionChange,
 } from '../../core/counters/definition.ts'
-import { MAX_BUCKETS } from '../../core/counters/historyRange.ts'
+import { MAX_BUCKETS } from '../../core/counters/history.ts'
 import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
 import type { SequenceDefinitionChange } from '../../core/sequences/definition.ts'

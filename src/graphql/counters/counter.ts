@@ -1,7 +1,6 @@
 import { UNBOUNDED } from '../../core/counters/bounds.ts'
-import { DEFAULT_BUCKETS } from '../../core/counters/historyRange.ts'
+import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
 import type { CounterRetention, CounterState } from '../../core/counters/state.ts'
-import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import { joinNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
 import * as checks from '../arguments/checks.ts'
@@ -9,8 +8,7 @@ import { keyOf } from '../arguments/ids.ts'
 import { keyArguments, namespaceArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
 import type { LeaderboardPosition } from '../cursors.ts'
-import { fieldsBelow } from '../selections.ts'
-import { spend, spendHistory } from '../valueBudget.ts'
+import { chargeList, historyCharge, room } from '../valueBudget.ts'
 import { Bucket, period, retained, TrackedPeriodRef } from './period.ts'
 
 /** A counter as read, or as returned by a change. What a change doesn't return is read on demand. */
@@ -62,18 +60,18 @@ builder.node(Counter, {
       args: { period },
       resolve: async (counter, { period }, context, info) => {
         const counterRetention = await counterRetentionOf(counter, context.nth)
-        return context.nth.counters.valueIn(counterRetention, period, spendHistory(context, info))
+        return context.nth.counters.valueIn(counterRetention, period, historyCharge(context, info))
       },
     }),
     history: t.field({
       type: [Bucket],
       nullable: true,
       description:
-        'Total added in each period, oldest first, 0 if empty: the `last` periods before `to`, or all from the one that contains `from`. At most 5 000, and 50 000 per request. Periods that are not tracked are computed from finer ones; null: no finer one is tracked either.',
+        'Total added in each period, oldest first, 0 if empty: the `last` periods before `to`, or all from the one that contains `from`. At most 2 500, and 15 000 per request. Periods that are not tracked are computed from finer ones; null: no finer one is tracked either.',
       args: {
         period,
         last: t.arg.int({
-          description: 'Number of periods, 0 to 5 000. Default: 30. Not with `from`.',
+          description: 'Number of periods, 0 to 2 500. Default: 30. Not with `from`.',
           extensions: { check: checks.bucketCount },
         }),
         from: t.arg({ type: 'DateTime', description: 'An instant in the first period.' }),
@@ -86,9 +84,7 @@ builder.node(Counter, {
       resolve: async (counter, { period, last, from, to }, context, info) => {
         const counterRetention = await counterRetentionOf(counter, context.nth)
         const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        const spend = spendHistory(context, info)
-        const totals = await context.nth.counters.history(counterRetention, period, range, spend)
-        return totals && deliverInTicks(totals, fieldsBelow(info))
+        return context.nth.counters.history(counterRetention, period, range, historyCharge(context, info))
       },
     }),
     minValue: t.field(bound('minValue', 'Lowest allowed value; null: none.')),
@@ -162,9 +158,11 @@ builder.queryFields((t) => ({
     },
     resolve: async (_, { namespace, names }, context, info) => {
       const idLengths = names.map((name) => namespace.length + name.length)
-      spend(context, names.length, info, idLengths)
+      const values = chargeList(context, names.length, info, idLengths)
+      await room(context, values)
       const counters = await context.nth.counters.readMany(names.map((name) => ({ namespace, name })))
-      return deliverInTicks(counters, fieldsBelow(info))
+      await room(context, values)
+      return counters
     },
   }),
 }))

@@ -2,7 +2,6 @@ import type { GraphQLResolveInfo } from 'graphql'
 import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
 import type { ResetSummary } from '../../core/counters/resetAll.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
-import { deliverInTicks } from '../../core/eventLoop/ticks.ts'
 import * as checks from '../arguments/checks.ts'
 import {
   claimFor,
@@ -12,8 +11,8 @@ import {
 } from '../arguments/idempotency.ts'
 import { nameArgument, textArgument } from '../arguments/names.ts'
 import { builder, type Context } from '../builder.ts'
-import { countSelected, fieldsBelow, sumBelow } from '../selections.ts'
-import { spend } from '../valueBudget.ts'
+import { countSelected, sumBelow } from '../selections.ts'
+import { chargeList, room } from '../valueBudget.ts'
 import { Counter, type CounterSource, counterArguments, countersNamespace } from './counter.ts'
 import { period } from './period.ts'
 
@@ -144,10 +143,11 @@ builder.mutationFields((t) => ({
       const { namespace, changes } = args
       // Before anything is applied: a request beyond its budget must change nothing.
       const idLengths = changes.map(({ name }) => namespace.length + name.length)
-      spend(context, changes.length, info, idLengths)
+      const values = chargeList(context, changes.length, info, idLengths)
       const options = changeOptions(args, context, info)
       const done = await context.nth.counters.incrementMany(namespace, changes, options)
-      return deliverInTicks(withLast(done), fieldsBelow(info))
+      await room(context, values)
+      return withLast(done)
     },
   }),
   reset: t.field({

@@ -1,16 +1,12 @@
-import { untilRoom } from '../../core/eventLoop/ticks.ts'
-import { MAX_BLOCK, numbersOf } from '../../core/sequences/blocks.ts'
+import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../../core/sequences/blocks.ts'
 import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/groups.ts'
 import type { SequenceGroupKey, SequenceKey } from '../../core/sequences/store.ts'
 import * as checks from '../arguments/checks.ts'
 import { callOptions, idempotencyKey } from '../arguments/idempotency.ts'
-import { builder } from '../builder.ts'
+import { builder, type Context } from '../builder.ts'
 import { costOfText, countSelected, sumBelow } from '../selections.ts'
-import { spendValues } from '../valueBudget.ts'
+import { charge, room } from '../valueBudget.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
-
-/** Largest block whose numbers are listed. */
-const MAX_LISTED = 10_000
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4
@@ -29,13 +25,14 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     values: t.field({
       type: ['SafeInt'],
       nullable: true,
-      description: 'All numbers; null above 10 000: count from `value` by `step`.',
+      description: 'All numbers; null above 2 000: count from `value` by `step`.',
       resolve: listed,
     }),
     formattedValues: t.stringList({
       nullable: true,
-      description: 'All numbers, formatted; null above 10 000.',
-      resolve: async (numbers) => (await listed(numbers))?.map(writerFor(numbers)) ?? null,
+      description: 'All numbers, formatted; null above 2 000.',
+      resolve: async (numbers, args, context) =>
+        (await listed(numbers, args, context))?.map(writerFor(numbers)) ?? null,
     }),
     at: t.expose('at', {
       type: 'DateTime',
@@ -60,9 +57,9 @@ function issued(name: 'value' | 'step' | 'lastValue', description: string) {
   return { type: 'SafeInt', description, resolve } as const
 }
 
-async function listed({ issued }: SequenceNumbers): Promise<number[] | null> {
+async function listed({ issued }: SequenceNumbers, _: unknown, context: Context): Promise<number[] | null> {
   if (issued.count > MAX_LISTED) return null
-  await untilRoom(issued.count)
+  await room(context, issued.count)
   return numbersOf(issued)
 }
 
@@ -74,7 +71,7 @@ const countFormattedValues = countSelected('formattedValues')
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
-    description: 'Issues the next number, or a block of up to 1 000 000 (10 000 if it cycles).',
+    description: 'Issues the next number, or a block of up to 1 000 000 (2 000 if it cycles).',
     args: {
       name,
       group,
@@ -90,7 +87,7 @@ builder.mutationFields((t) => ({
     resolve(_, args, context, info) {
       const texts = sumBelow(countFormattedValues, info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
       // Before anything is issued: numbers that can't be listed would be lost.
-      if (args.count <= MAX_LISTED) spendValues(context, args.count * (sumBelow(countValues, info) + texts))
+      if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
       return context.nth.sequences.next(sequenceGroupKey(args), args.count, callOptions(args, context, info))
     },
   }),

@@ -9,7 +9,7 @@ import {
   BREAK,
   type DocumentNode,
   type ExecutionResult,
-  execute,
+  execute as executeDocument,
   GraphQLError,
   type GraphQLSchema,
   getOperationAST,
@@ -22,7 +22,6 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
-import { hasRoom, untilRoom } from '../../../core/eventLoop/ticks.ts'
 import { FieldError } from '../../../graphql/fieldError.ts'
 import { fieldCount, fragmentsOf } from '../../../graphql/selections.ts'
 import { reportedErrors } from '../errors.ts'
@@ -40,9 +39,6 @@ export type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
 
 /** Maximum fields of a compiled operation, with fragments counted at each use: each takes 15 to 40 µs to compile. */
 const MAX_FIELDS = 200
-
-/** From this length, in characters, a document takes some milliseconds to parse and validate. */
-const LONG = 10_000
 
 const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
 
@@ -105,7 +101,7 @@ export function createCompiledOperations(
       // Yoga creates it from the server's context.
       const { compiled } = args.contextValue as ServerContext
       // Yoga's own executor treats a result with a field named "then" as a promise.
-      setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : executeInTick)
+      setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : executeDocument)
     },
   }
   return { execute, plugin }
@@ -185,10 +181,4 @@ function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResu
     error.originalError instanceof FieldError ? error.originalError : error,
   )
   return { errors: unwrappedErrors, data }
-}
-
-/** Executes a long document in a later tick; short ones that arrived together stay together. */
-const executeInTick: typeof execute = (args) => {
-  const isLong = (args.document.loc?.end ?? 0) > LONG
-  return isLong && !hasRoom(0) ? untilRoom(0).then(() => execute(args)) : execute(args)
 }

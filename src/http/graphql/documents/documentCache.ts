@@ -1,7 +1,6 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import { hasRoom } from '../../../core/eventLoop/ticks.ts'
 import { type CachedDocument, compilableFields } from './compiledOperations.ts'
 import { parseBounded, validateBounded } from './documentLimits.ts'
 
@@ -38,8 +37,6 @@ export type DocumentCache = ReturnType<typeof createDocumentCache>
 export function cachedDocuments(cache: DocumentCache): Plugin {
   return {
     onParse({ params: { source }, setParseFn, setParsedDocument }) {
-      // Starts to measure the time of this tick.
-      hasRoom(0)
       const cached = cache.get(String(source))
       if (cached) setParsedDocument(cached.document)
       else setParseFn(parseBounded)
