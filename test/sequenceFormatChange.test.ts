@@ -44,6 +44,38 @@ it.each([
   expect((await next(service)).value).toBe(21)
 })
 
+it('numbers invoices by year from now on', async () => {
+  const service = await startService()
+  await define(service, { format: 'INV-{value}' })
+  expect((await next(service)).formatted).toBe('INV-1')
+  await define(service, { format: 'INV-{yyyy}-{value}' })
+  expect((await next(service)).formatted).toMatch(/^INV-20\d\d-2$/)
+})
+
+it.each([
+  [{}, '', '{value}0', 'N-{value}0'],
+  [{ format: '{group}{value}' }, 'G', '{value:4}', 'N-{group}-{value:4}'],
+  [{ format: '24-{value}' }, '', '25-{value}', 'N-25-{value}'],
+  [{ format: 'N{value}' }, '', '1N{value}', 'A-1N{value}'],
+])('suggests a format that works: %j of group "%s", then %s', async (first, group, format, suggested) => {
+  const service = await startService()
+  await define(service, first)
+  await next(service, { group })
+  const { errors } = await service.send(DEFINE, { name: 's', definition: { format } })
+  expect(errors?.[0]?.message).toContain(`, such as ${JSON.stringify(suggested)}; or set allowRepeats.`)
+  await define(service, { format: suggested })
+  expect(await next(service, { group })).toMatchObject({ value: 2 })
+})
+
+it('repeats nothing when only the bounds of the same format change', async () => {
+  const service = await startService()
+  await define(service, { step: -1, minValue: 0, startValue: 2, format: 'A{value}' })
+  await next(service, { count: 2 })
+  await define(service, { minValue: null })
+  expect((await next(service)).formatted).toBe('A0')
+  expect((await next(service)).formatted).toBe('A-1')
+})
+
 it('refuses to take back what has mixed its numbers up, unless they look different from then on', async () => {
   const service = await startService()
   await define(service, { maxValue: 3, cycle: true })
@@ -122,10 +154,10 @@ it('changes the format in use a hundred times, and no more', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   const key = { namespace: 'n', name: 's' }
   for (const time of upTo(100)) {
-    await sequences.define(key, { format: `${time}:{value}` })
+    await sequences.define(key, { format: `${'x'.repeat(time)}{value}` })
     await sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
   }
-  await sequences.define(key, { format: 'the last: {value}' })
+  await sequences.define(key, { format: 'last: {value}' })
   await sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
   await expect(sequences.define(key, { format: 'x{value}' })).rejects.toMatchObject({
     code: 'BAD_USER_INPUT',

@@ -10,8 +10,7 @@ import {
   type SequenceDefinitionChange,
   type UsedSequenceGroups,
 } from './definition.ts'
-import { formatOf, hiddenOf, isFormat, parseFormat } from './format.ts'
-import { formatsOverlap } from './formatOverlap.ts'
+import { formatOf, formatsOverlap, hiddenOf, isFormat, parseFormat } from './format.ts'
 
 /** How often the format of a sequence in use can be changed. */
 const MAX_PAST_FORMATS = 100
@@ -48,19 +47,33 @@ export function changedSequenceDefinition(
   // An unchanged format was compared when it was defined.
   if (definition.cycle || definition.allowRepeats || isSameFormat) return { definition, formatHistory }
   const isSigned = isSigning(definition) || formatHistory.some((past) => past.isSigned)
-  const overlapping = formatHistory.find((past) =>
-    formatsOverlap(past.format, definition.format, {
-      // The next numbers follow those of the earlier format, so that none is reissued.
-      carriesOn:
-        !past.isMixed &&
-        past.restartEvery === definition.restartEvery &&
-        past.isDescending === isDescending(definition),
-      isDated: definition.restartEvery !== null,
-      isSigned,
-      groups: past.groups,
-    }),
+  const overlappingWith = (format: string | null) =>
+    formatHistory.find(
+      (past) =>
+        !(past.format === format && continues(past, definition)) &&
+        formatsOverlap(past.format, format, { isSigned, groups: past.groups }),
+    )
+  const overlapping = overlappingWith(definition.format)
+  if (!overlapping) return { definition, formatHistory }
+  const example = examplesFor(definition, formatHistory).find((format) => !overlappingWith(format))
+  return repeating(overlapping, definition, change, example)
+}
+
+/** Whether the next numbers follow those of an earlier definition, so that none is reissued. */
+function continues(past: PastFormat, definition: SequenceDefinition): boolean {
+  const isSameDirection = past.isDescending === isDescending(definition)
+  return !past.isMixed && past.restartEvery === definition.restartEvery && isSameDirection
+}
+
+/** Formats like that of a definition which probably differ from all earlier ones. */
+function examplesFor(definition: SequenceDefinition, formatHistory: readonly PastFormat[]): string[] {
+  const texts = formatHistory.map(({ format }) => format).join()
+  const letter = [...'NABCDEFGIJKLOPQRSTUVXYZ'].find((one) => !texts.includes(one))
+  const isNamed = formatHistory.some(({ groups }) => groups.isNamed)
+  const format = definition.format ?? (isNamed ? '{group}-{value}' : '{value}')
+  return [`${letter}-${format}`, `${letter}-{group}-${format}`].filter(
+    (example) => letter !== undefined && isFormat(parseFormat(example)),
   )
-  return overlapping ? repeating(overlapping, definition, change) : { definition, formatHistory }
 }
 
 /** Why a definition is invalid; undefined: it is valid. */
@@ -134,12 +147,18 @@ function isSigning({ startValue, step, minValue, cycle }: SequenceDefinition): b
   return step < 0 ? minValue === null || minValue < 0 : cycle && minValue !== null && minValue < 0
 }
 
-function repeating(past: PastFormat, next: SequenceDefinition, change: SequenceDefinitionChange): NthError {
+function repeating(
+  past: PastFormat,
+  next: SequenceDefinition,
+  change: SequenceDefinitionChange,
+  example: string | undefined,
+): NthError {
   const others = ['restartEvery', 'step', 'cycle', 'allowRepeats', 'startValue', 'minValue'] as const
   const [before, after] = [past, next].map(({ format }) =>
     format ? JSON.stringify(format) : 'plain numbers',
   )
-  const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Add a character other than a digit that no earlier format has, and keep {group} if groups have numbers; or set allowRepeats`
+  const suggestion = example === undefined ? '' : `, such as ${JSON.stringify(example)}`
+  const message = `could repeat numbers: some were issued as ${before}, and others could look the same as ${after}. Use a format with one more character other than a digit${suggestion}; or set allowRepeats`
   return refused(change, ['format', ...others], message)
 }
 

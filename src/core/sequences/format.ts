@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Period } from '../time/calendar.ts'
 import { type LocalDate, localDate } from '../time/periodKey.ts'
+import type { UsedSequenceGroups } from './definition.ts'
 
 /** A parsed format. */
 export type Format = readonly Part[]
@@ -27,7 +28,7 @@ const MAX_FORMAT_LENGTH = 191
 const MAX_DIGITS = 16
 
 /** Date fields, and how they are formatted. The length of each is fixed. */
-export const dateFields = {
+const dateFields = {
   yyyy: ({ year }: LocalDate) => padded(year, 4),
   yy: ({ year }: LocalDate) => padded(year % 100, 2),
   MM: ({ month }: LocalDate) => padded(month, 2),
@@ -132,6 +133,49 @@ const needed: Record<Period, readonly DateField[]> = {
   DAY: ['yyyy', 'MM', 'dd'],
   HOUR: ['yyyy', 'MM', 'dd', 'HH'],
 }
+
+/**
+ * Whether numbers of one sequence group could look the same in two formats. They can't if some character other than a
+ * digit occurs more often in all texts of one format than in any text of the other; otherwise the formats count as
+ * overlapping. This takes time in proportion to their length: an exact comparison, as automata, blocked the event loop
+ * for seconds.
+ *
+ * @param isSigned numbers may be negative
+ * @param groups the sequence groups with numbers in both formats
+ */
+export function formatsOverlap(
+  first: string | null,
+  second: string | null,
+  { isSigned, groups }: { isSigned: boolean; groups: UsedSequenceGroups },
+): boolean {
+  const kinds = [...(groups.isNamed ? [true] : []), ...(groups.isUnnamed ? [false] : [])]
+  return kinds.some((isNamed) => {
+    const surplus = new Map<string, number>()
+    for (const text of charactersOf(first, isNamed)) surplus.set(text, (surplus.get(text) ?? 0) + 1)
+    for (const text of charactersOf(second, isNamed)) surplus.set(text, (surplus.get(text) ?? 0) - 1)
+    const moreGroups = surplus.get(GROUP) ?? 0
+    return ![...surplus].some(([text, more]) => {
+      const isMore = Math.abs(more) > (text === '-' && isSigned ? 1 : 0)
+      // The name of the group adds to the format that has it.
+      return text !== GROUP && isMore && moreGroups * more >= 0
+    })
+  })
+}
+
+const GROUP = '{group}'
+
+/** The characters of all texts of a format, other than digits, and `{group}` for the name of a named sequence group. */
+function charactersOf(format: string | null, isNamed: boolean): string[] {
+  return formatOf(format, isNamed).flatMap((part) => {
+    if (part.kind === 'value') return []
+    if (part.kind === 'group') return isNamed ? [GROUP] : []
+    const text = part.kind === 'text' ? part.text : dateFields[part.kind](ANY_DATE)
+    return [...text].filter((character) => !/^[0-9]$/.test(character))
+  })
+}
+
+/** All dates have the same characters besides their digits. */
+const ANY_DATE = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }
 
 function fieldNamed(name: string): Part | undefined {
   if (name === 'group') return { kind: 'group' }
