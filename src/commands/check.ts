@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util'
-import type { Finding } from '../mysql/startup/finding.ts'
-import { inspect } from '../mysql/startup/inspect.ts'
+import { type Finding, inspect } from '../mysql/startup/inspect.ts'
 import { ignoredVariables, readConfig } from '../process/config.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
 import { withHosts } from './database.ts'

@@ -1,8 +1,6 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import type { Finding } from '../../src/mysql/startup/finding.ts'
-import { inspectAssumptions } from '../../src/mysql/startup/inspectAssumptions.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServer } from '../support/privateServer.ts'
@@ -38,7 +36,6 @@ function check(environment: Record<string, string>, directory = ROOT) {
 const SOUND = {
   configuration: 'ok: all variables are valid',
   database: expect.stringMatching(/^ok: .* answers$/),
-  engine: expect.stringMatching(/^ok: all \d+ assumptions of Nth about its statements hold$/),
   settings: 'ok: sessions have those that Nth needs',
   rights: 'ok: the user may create, change and read tables',
   clock: expect.stringMatching(/^ok: the database is \d+ ms /),
@@ -72,46 +69,6 @@ it('says which missing migrations older servers can work beside', async () => {
     `warning: ${message}. 9999_more.sql breaks servers before 9.0.0: stop those first.`,
   )
 })
-
-/** Engines and proxies that are not what Nth needs, each by a statement that becomes another. */
-const STRANGE: [assumption: string, of: RegExp, becomes: string, level?: Finding['level']][] = [
-  ['has the value of last_insert_id', /last_insert_id\(value\)/, 'value'],
-  ['ends at the first that fails', /select if\(0, 0, \(select 1 union select 2\)\)/, 'do 0'],
-  ['a transaction is rolled back as a whole', /;\nrollback/, ';\ncommit'],
-  [
-    'continues from its result',
-    /^start transaction;\nupdate nth_check set value = last_insert_id\(value\) \+ 1 where id = 1$/,
-    'do 0',
-  ],
-  ['select … for update does, too', /for update/, ''],
-  [
-    'of two transactions that wait',
-    /set value = 22 where id = 1;\ncommit/,
-    'set value = 22 where id = 3;\ncommit',
-  ],
-  ['lock in share mode', /lock in share mode/, ''],
-  ['locked rows are skipped', /skip locked/, ''],
-  ['how many rows it matched', /where id = 9;/, 'where id = 2;'],
-  ['adds to those that exist', /value = value \+ values\(value\)/, 'value = values(value)'],
-  ['an insert that ignores existing keys', /insert ignore into nth_check .*?;/s, 'do 0;'],
-  ['null is refused', /STRICT_ALL_TABLES,/, ''],
-  ['row_count()', /row_count\(\)/, '1'],
-  ['a session keeps its settings', /set @nth_check = 'kept'/, 'do 0'],
-  ['a transaction that idles', /session wait_timeout = 1\b/, 'session wait_timeout = 100', 'warning'],
-  ['can be ended from another', /^kill \d+/, 'do 0', 'warning'],
-]
-
-it.each(STRANGE)(
-  'says where an engine is not what Nth needs: %s',
-  async (assumption, of, becomes, level = 'error') => {
-    const target = await startProxy(await freshDatabase(), (statement) =>
-      of.test(statement) ? { instead: statement.replace(of, becomes) } : 'passes',
-    )
-    const findings: Finding[] = []
-    for await (const finding of inspectAssumptions(target, assumption)) findings.push(finding)
-    expect(findings).toMatchObject([{ level, message: expect.stringMatching(/^not so: /) }])
-  },
-)
 
 it('checks the private database of an Nth that runs, and of one that does not', async () => {
   const environment = { NTH_DATA_DIR: await dataDirectory() }

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
-import { durabilityRisks } from '../../src/mysql/startup/durability.ts'
-import { untilReady } from '../../src/mysql/startup/ready.ts'
+import { durabilityRisks, untilReady } from '../../src/mysql/startup/ready.ts'
 import { query } from '../support/database.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServerWith } from '../support/privateServer.ts'

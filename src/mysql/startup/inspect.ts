@@ -6,12 +6,16 @@ import { type Variable, valuesOf } from '../connections/variables.ts'
 import { integer } from '../literals.ts'
 import { ADVICE, acceptLosses, readLosses } from '../lostCommits.ts'
 import { select } from '../select.ts'
-import { deadlineRisks } from './deadlines.ts'
-import { explained, type Finding } from './finding.ts'
-import { inspectAssumptions } from './inspectAssumptions.ts'
 import { compareMigrations } from './migrate.ts'
 import { openMigrationSession } from './migrationLock.ts'
-import { untilReady } from './ready.ts'
+import { deadlineRisks, explained, untilReady } from './ready.ts'
+
+/** What was found out about one thing. */
+export interface Finding {
+  subject: string
+  level: 'ok' | 'warning' | 'error'
+  message: string
+}
 
 /** Difference from which clocks matter: periods begin by those of the processes, reservations expire by the database's. */
 const MAX_CLOCK_DIFFERENCE_MS = 1000
@@ -72,9 +76,7 @@ export async function* inspect(
       yield { subject: 'durability', level: 'ok', message }
     }
     yield await inspectSettings(connection)
-    const rights = await inspectRights(connection)
-    yield rights
-    if (rights.level === 'ok') yield* inspectAssumptions(target)
+    yield await inspectRights(connection)
     yield await inspectMigrations(target)
     if (acceptsLosses) await acceptLosses(connection)
     yield* await inspectLosses(connection)

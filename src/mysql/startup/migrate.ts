@@ -3,9 +3,9 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Target } from '../connections/target.ts'
 import { bytes } from '../literals.ts'
 import { select } from '../select.ts'
-import { explain } from './finding.ts'
 import { type Migration, readMigrations } from './migrationFiles.ts'
 import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
+import { explain } from './ready.ts'
 
 const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
 

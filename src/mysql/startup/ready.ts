@@ -1,21 +1,23 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { escapeId } from 'mysql2'
 import type { Connection } from 'mysql2/promise'
+import { Temporal } from 'temporal-polyfill'
 import {
   ER,
   failureOf,
   hasErrorNumber,
+  isFullDisk,
   isLockout,
+  isRefusal,
+  isSwitchover,
   reasonOf,
   UnusableDatabaseError,
 } from '../connections/errors.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import { openConnection } from '../connections/settings.ts'
 import { describeTargets, type Target } from '../connections/target.ts'
+import { type Variable, valuesOf } from '../connections/variables.ts'
 import { select } from '../select.ts'
-import { deadlineRisks } from './deadlines.ts'
-import { assertWritable, durabilityRisks, readDurabilitySettings } from './durability.ts'
-import { explain, explained } from './finding.ts'
 
 export interface ReadyOptions {
   say: (message: string) => void
@@ -104,4 +106,127 @@ function isSupported(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number.parseFloat)
   const [oldestMajor, oldestMinor] = version.includes('MariaDB') ? [10, 6] : [8, 0]
   return major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
+}
+
+const DENIED = [ER.TABLEACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED]
+const RIGHTS =
+  'migrations need create, alter, index and drop, everything else select, insert, update and delete'
+
+/** An error of the database, and what an operator can do about it, as sentences. */
+export function explained(error: unknown): string {
+  const reason = `${reasonOf(error)}.`
+  if (hasErrorNumber(error, ...DENIED)) {
+    const [, right = 'the rights'] = /^(\w+) command denied/.exec(reason) ?? []
+    return `${reason} Grant ${right.toLowerCase()} on the database: ${RIGHTS}.`
+  }
+  if (isSwitchover(error)) return `${reason} Nth needs a server that accepts changes.`
+  if (isFullDisk(error)) return `${reason} Free disk space.`
+  return reason
+}
+
+/** For `catch`: turns an error of the database into one for an operator. Others stay as they are. */
+export function explain(error: unknown): never {
+  throw isRefusal(error) ? new Error(`The database refused: ${explained(error)}`, { cause: error }) : error
+}
+
+const FLUSH = 'innodb_flush_log_at_trx_commit'
+
+/** Server settings that determine what survives a crash, by name. Those that the server lacks are missing. */
+type DurabilitySettings = Readonly<Record<string, string>>
+
+export async function readDurabilitySettings(connection: Connection): Promise<DurabilitySettings> {
+  // `wsrep_on` is from Galera. It also exists on a MariaDB that is not in a cluster.
+  const rows = await select<Variable>(
+    connection,
+    `show global variables
+      where variable_name in ('${FLUSH}', 'log_bin', 'sync_binlog', 'binlog_format', 'wsrep_on')`,
+  )
+  return Object.fromEntries(rows.map(({ Variable_name, Value }) => [Variable_name, Value]))
+}
+
+/** @throws {Error} if binlog_format = STATEMENT: InnoDB then refuses writes at READ COMMITTED, as in all sessions */
+export function assertWritable({ log_bin, binlog_format }: DurabilitySettings): void {
+  if (log_bin !== 'ON' || binlog_format !== 'STATEMENT') return
+  throw new Error(
+    'The database server runs with binlog_format = STATEMENT; every change would fail (error 1665). Set binlog_format = ROW or MIXED in its configuration and restart it.',
+  )
+}
+
+/** Warnings for an operator: how the server can lose changes whose results were returned. */
+export function durabilityRisks(settings: DurabilitySettings): string[] {
+  const { [FLUSH]: flush, log_bin, sync_binlog, wsrep_on } = settings
+  // A node that rejoins its cluster gets what it lost from the other nodes.
+  const isOneNode = wsrep_on !== 'ON'
+  const machine = isOneNode ? 'its machine fails' : 'the machines of all nodes fail at once'
+  const server = isOneNode ? 'it crashes' : 'all nodes crash at once'
+  const risks: string[] = []
+  // 3 exists on MariaDB only. It syncs once more than 1.
+  if (flush === '0') risks.push(risk(`${FLUSH} = 0`, server, 'of the last second or so', FLUSH))
+  if (flush === '2') risks.push(risk(`${FLUSH} = 2`, machine, 'of the last second or so', FLUSH))
+  // On restart, a change that InnoDB has on disk is rolled back if it is missing from the binary log.
+  if (log_bin === 'ON' && sync_binlog !== undefined && sync_binlog !== '1') {
+    const which =
+      sync_binlog === '0'
+        ? 'that the operating system had not yet written to disk'
+        : `of the last ${sync_binlog} group commits`
+    risks.push(risk(`log_bin = ON and sync_binlog = ${sync_binlog}`, machine, which, 'sync_binlog'))
+  }
+  return risks
+}
+
+function risk(settings: string, event: string, which: string, variable: string): string {
+  return `The database server runs with ${settings}: if ${event}, changes ${which} can be lost after their results were returned, and their numbers reissued. Set ${variable} = 1.`
+}
+
+/**
+ * What follows the time after which a cluster gives up on a silent node, in milliseconds, until another can be written.
+ * Measured from `kill -9` of the node, on one machine: Galera 26.4 took 3.5 s with a time of 2 s, Group Replication of
+ * MySQL 9.7 21 s with one of 7 s.
+ */
+const GALERA_ELECTS_MS = 1500
+const GROUP_ELECTS_MS = 14_000
+/** After so long without a message, a member of Group Replication is suspected. It is not configurable. */
+const GROUP_SUSPECTS_MS = 5000
+
+const NAMES = [
+  'wsrep_on',
+  'wsrep_provider_options',
+  'innodb_lock_wait_timeout',
+  'group_replication_group_name',
+  'group_replication_member_expel_timeout',
+]
+
+/** Warns if callers will not wait as long as the cluster likely takes to replace a node, or to end a lock. */
+export async function deadlineRisks(connection: Connection, writeTimeoutMs: number): Promise<string[]> {
+  const names = NAMES.map((name) => `'${name}'`).join(', ')
+  const values = valuesOf(
+    await select<Variable>(connection, `show global variables where variable_name in (${names})`),
+  )
+  const patience = `callers wait for ${writeTimeoutMs / 1000} seconds, then get UNAVAILABLE or OUTCOME_UNKNOWN`
+  const risks: string[] = []
+  const likelyMs = takeoverMs(values)
+  if (likelyMs !== undefined && likelyMs > writeTimeoutMs) {
+    const seconds = Math.ceil(likelyMs / 1000)
+    risks.push(
+      `By its settings, the cluster likely takes ${seconds} seconds to replace a node that fails, but ${patience}. Set NTH_WRITE_TIMEOUT_MS=${(seconds + 5) * 1000}.`,
+    )
+  }
+  const lockS = Number(values.get('innodb_lock_wait_timeout'))
+  if (values.get('wsrep_on') === 'ON' && lockS * 1000 > writeTimeoutMs)
+    risks.push(
+      `A node of Galera sometimes waits for a lock that it should take, for ${lockS} seconds, but ${patience}. Set innodb_lock_wait_timeout=2 in the nodes' configuration.`,
+    )
+  return risks
+}
+
+/** How long a cluster likely takes to replace a node, in milliseconds; undefined: the server is in none. */
+function takeoverMs(values: ReadonlyMap<string, string>): number | undefined {
+  if (values.get('wsrep_on') === 'ON') {
+    const [, suspected = 'PT5S'] =
+      /evs\.suspect_timeout = (P[\w.]+)/.exec(values.get('wsrep_provider_options') ?? '') ?? []
+    return Temporal.Duration.from(suspected).total('milliseconds') + GALERA_ELECTS_MS
+  }
+  if (!values.get('group_replication_group_name')) return undefined
+  const expelledMs = 1000 * Number(values.get('group_replication_member_expel_timeout') ?? 5)
+  return GROUP_SUSPECTS_MS + expelledMs + GROUP_ELECTS_MS
 }
