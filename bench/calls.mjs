@@ -119,24 +119,27 @@ async function openAll(onClose) {
     programs: fileURLToPath(new URL('../.nth/server', import.meta.url)),
     path: process.env.PATH ?? '',
     memoryMb: 128,
-    say: console.error,
+    notices: { info: console.error, warn: console.error, fault: console.error },
     signal: new AbortController().signal,
   })
   onClose(close)
   await migrate(target)
   const config = readConfig({ PORT: '0', NTH_DATA_DIR: directory, NTH_WRITE_TIMEOUT_MS: '60000' })
   const log = openLog(config.logLevel)
-  const onFault = (error) => log.error(error)
+  const notices = {
+    info: console.error,
+    warn: (message) => log.warn(message),
+    fault: (error) => log.error(error),
+  }
   const server = await openServer({
     config,
     targets: [target],
-    warn: (message) => log.warn(message),
-    onFault,
+    notices,
   })
   onClose(server.close)
   const { writeTimeoutMs: timeoutMs, maxPending, keyTtlMs } = config
-  const limits = { timeoutMs, timeLimitMs: timeoutMs, maxPending, keyTtlMs, onFault }
-  const store = openStore([target], { ...limits, runsJobs: false, onReachable: console.error })
+  const limits = { timeoutMs, timeLimitMs: timeoutMs, maxPending, keyTtlMs, notices }
+  const store = openStore([target], { ...limits, runsJobs: false })
   onClose(store.close)
   const nth = openNth(store, { ...limits, random: Math.random })
   onClose(nth.close)

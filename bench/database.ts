@@ -10,5 +10,6 @@ export async function openDatabase(
     'mysql/privateServer/open.js',
   )
   const programs = fileURLToPath(new URL('.nth/server', ROOT))
-  return openPrivateDatabase({ directory, programs, path: process.env.PATH ?? '', say, signal })
+  const notices = { info: say, warn: say, fault: console.error }
+  return openPrivateDatabase({ directory, programs, path: process.env.PATH ?? '', notices, signal })
 }

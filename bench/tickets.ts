@@ -92,8 +92,7 @@ async function openNthWay(target: Target): Promise<Way> {
     maxPending: 10_000,
     keyTtlMs: DAY_MS,
     random: Math.random,
-    onReachable: () => undefined,
-    onFault: (error: unknown) => console.error(error),
+    notices: { info: () => undefined, warn: () => undefined, fault: console.error },
   }
   await migrate(target)
   const store = openStore([target], options)

@@ -1,4 +1,5 @@
 import { isAllowed } from './core/access/caller.ts'
+import type { Notices } from './core/notices.ts'
 import { openNth } from './core/nth.ts'
 import { callerWithoutCredentials } from './http/access/authentication.ts'
 import { isUnprotected } from './http/access/settings.ts'
@@ -7,7 +8,6 @@ import { openMetricsServer, type ReadMetrics } from './http/metricsPage.ts'
 import { listen } from './http/server.ts'
 import { createAggregate, withWorker } from './metrics/aggregate.ts'
 import { openMetrics } from './metrics/metrics.ts'
-import { reasonOf } from './mysql/connections/errors.ts'
 import { openHosts } from './mysql/connections/hosts/hosts.ts'
 import { describeTargets, type Targets } from './mysql/connections/target.ts'
 import { assertNothingLost } from './mysql/lostCommits.ts'
@@ -27,10 +27,7 @@ export interface ServerOptions {
   config: Config
   /** The database, which is ready: the configured one, or the private one. */
   targets: Targets
-  /** Called with the beginning and the end of outages, and which database server is used, as sentences. */
-  warn: (message: string) => void
-  /** Called with unexpected errors, with their cause. */
-  onFault: (error: unknown) => void
+  notices: Notices
   /** Returns the metrics of all workers. Default: those of this process. */
   readMetrics?: ReadMetrics
   /** Whether it also runs the scheduled jobs. Default: true. */
@@ -38,8 +35,6 @@ export interface ServerOptions {
 }
 
 interface AppOptions extends Omit<ServerOptions, 'targets'> {
-  /** Called with the progress of the start and notices for the operator, as sentences. */
-  say: (message: string) => void
   /** Aborts the startup. */
   signal: AbortSignal
 }
@@ -53,7 +48,7 @@ type Closer = () => Promise<void>
  * was opened is closed.
  */
 export async function startApp(options: AppOptions) {
-  const { say, signal } = options
+  const { notices, signal } = options
   const { dataDir, host, port, workers, metricsHost, metricsPort, access } = options.config
   const closers: Closer[] = []
   /** Shuts everything down in order, the database last. */
@@ -73,17 +68,17 @@ export async function startApp(options: AppOptions) {
     // By the address that was checked: a name can stand for several.
     const config = { ...options.config, host: address }
     const opening =
-      workers > 1 ? openWorkers(config, targets, say) : openServer({ ...options, config, targets })
+      workers > 1 ? openWorkers(config, targets, notices) : openServer({ ...options, config, targets })
     const front = await opening.catch(onAddress)
     closers.push(front.close)
     if (metricsPort !== undefined) {
       const opening = openMetricsServer(metricsHost, metricsPort, front.readMetrics)
       const { close, port } = await opening.catch(onMetricsAddress)
       closers.push(close)
-      say(`Metrics: http://${metricsHost}:${port}/metrics`)
+      notices.info(`Metrics: http://${metricsHost}:${port}/metrics`)
     }
     signal.throwIfAborted()
-    if (isUnprotected(access)) say(OPEN)
+    if (isUnprotected(access)) notices.info(OPEN)
     /** Whether callers without credentials may count. */
     const isOpen = isAllowed(callerWithoutCredentials(access, isLoopback(address)), 'ADD')
     /** `data` is where the data is, for display. `drain` fails `/ready`, so that proxies use other processes. */
@@ -95,7 +90,7 @@ export async function startApp(options: AppOptions) {
 }
 
 /** Opens what serves in this process, on a database that is ready; it listens last. */
-export async function openServer({ config, targets, warn, onFault, runsJobs, readMetrics }: ServerOptions) {
+export async function openServer({ config, targets, notices, runsJobs, readMetrics }: ServerOptions) {
   const { writeTimeoutMs, maxPending, keyTtlMs } = config
   const metrics = openMetrics(version)
   const tracing = openTracing(version)
@@ -103,18 +98,15 @@ export async function openServer({ config, targets, warn, onFault, runsJobs, rea
   const store = openStore(targets, {
     acceptsLostCommits: config.acceptsLostCommits,
     eventualReads: config.eventualReads,
-    say: warn,
     timeLimitMs: writeTimeoutMs,
     maxPending,
     keyTtlMs,
     runsJobs,
     hasRoom: config.targets ? undefined : () => hasRoom(config.dataDir),
-    onFault,
-    onReachable: (reason) =>
-      warn(reason ? `Database unavailable: ${reasonOf(reason)}.` : 'Database available again.'),
+    notices,
   })
   const random = Math.random
-  const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, onFault })
+  const nth = openNth(store, { timeoutMs: writeTimeoutMs, maxPending, keyTtlMs, random, notices })
   const closers: Closer[] = [tracing.close, async () => metrics.close(), store.close, nth.close]
   /** Accepts no more requests, and waits until those in flight are answered. */
   const close = () => closeAll(closers)
@@ -126,8 +118,7 @@ export async function openServer({ config, targets, warn, onFault, runsJobs, rea
       nth,
       drainMs: config.shutdownTimeoutMs / 2,
       version,
-      warn,
-      onFault,
+      notices,
       readMetrics: readMetrics ?? readOwn,
     })
     closers.push(server.close)
@@ -142,20 +133,20 @@ export async function openServer({ config, targets, warn, onFault, runsJobs, rea
 const OPEN =
   'Open to everyone on this machine. Before others can reach it, set NTH_ADMIN_KEY, and create keys with nth keys.'
 
-async function openTarget({ config, say, signal }: AppOptions, closers: Closer[]) {
+async function openTarget({ config, notices, signal }: AppOptions, closers: Closer[]) {
   const { targets } = config
   if (targets) {
     const hosts = openHosts(targets, { acceptsLostCommits: config.acceptsLostCommits })
     try {
       const { writeTimeoutMs } = config
-      const target = await untilReady(hosts, { say, signal, writeTimeoutMs })
+      const target = await untilReady(hosts, { notices, signal, writeTimeoutMs })
       return { targets, target, data: describeTargets(targets) }
     } finally {
       hosts.close()
     }
   }
   const { dataDir: directory, databaseMemoryMb: memoryMb, path } = config
-  const server = await openPrivateDatabase({ directory, memoryMb, path, say, signal })
+  const server = await openPrivateDatabase({ directory, memoryMb, path, notices, signal })
   closers.push(server.close)
   const { target } = server
   return { targets: [target] as Targets, target, data: config.dataDir }

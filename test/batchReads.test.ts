@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { UNRESTRICTED } from '../src/core/access/caller.ts'
 import { batchReads } from '../src/core/eventLoop/batchReads.ts'
+import { SILENT } from '../src/core/notices.ts'
 import { createApi } from '../src/http/graphql/yoga.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
@@ -104,7 +105,7 @@ it('fails who asks for what can not be read, and nobody beside or after', async 
 
 it('reads what many requests ask for in the same tick with one statement', async () => {
   const nth = openTestNth(await freshDatabase())
-  const { yoga } = createApi({ nth, onFault: console.error })
+  const { yoga } = createApi({ nth, notices: { ...SILENT, fault: console.error } })
   await nth.counters.incrementBy({ namespace: 'default', name: 'n7' }, 7)
   const statements = collectStatements()
   const answers = await Promise.all(

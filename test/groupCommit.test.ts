@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { type CounterWork, isCoalesced } from '../src/core/groupCommit/batch.ts'
 import { Call } from '../src/core/groupCommit/call.ts'
 import type { Outcome, Writer } from '../src/core/groupCommit/writer.ts'
+import { SILENT } from '../src/core/notices.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'
@@ -97,7 +98,7 @@ it('does not send again what may be committed, when a writer fails in a way that
     throw broken
   })
   const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
-    onFault: (fault) => faults.push(fault),
+    notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
   })
   const key = { namespace: 'n', name: 'c' }
   await expect(incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause: broken })
@@ -108,7 +109,7 @@ it('reports a COMMIT that is not sent as soon as all callers were seen waiting, 
   const faults: unknown[] = []
   const writer = writerWith(async () => ({ kind: 'committed' }), { isCommitSent: false })
   const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
-    onFault: (fault) => faults.push(fault),
+    notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
   })
   await expect(incrementBy({ namespace: 'n', name: 'c' }, 1)).rejects.toMatchObject({
     code: 'OUTCOME_UNKNOWN',

@@ -17,7 +17,7 @@ const allowed: Record<string, string[]> = {
   'core/groupCommit': ['core', 'core/time', 'core/eventLoop', 'core/counters', 'core/sequences'],
   mysql: ['mysql/*', 'core/*'],
   'mysql/connections': ['mysql', 'mysql/connections/hosts', 'core'],
-  'mysql/connections/hosts': ['mysql', 'mysql/connections'],
+  'mysql/connections/hosts': ['mysql', 'mysql/connections', 'core'],
   'mysql/access': ['mysql', 'mysql/connections', 'core/*'],
   'mysql/counters': [
     'mysql',
@@ -47,7 +47,7 @@ const allowed: Record<string, string[]> = {
     'mysql/sequences',
     'core/*',
   ],
-  'mysql/startup': ['mysql', 'mysql/connections', 'mysql/connections/hosts'],
+  'mysql/startup': ['mysql', 'mysql/connections', 'mysql/connections/hosts', 'core'],
   'mysql/privateServer': ['mysql/connections', 'core'],
   graphql: ['graphql/*', 'core/*'],
   'graphql/access': ['graphql/*', 'core/*'],

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { SILENT } from '../src/core/notices.ts'
 import { openNth } from '../src/core/nth.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
@@ -118,7 +119,7 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
       maxPending: 100,
       keyTtlMs: 1000,
       random: createRandom().fraction,
-      onFault: () => undefined,
+      notices: SILENT,
     },
   )
   expect(await nth.counters.resetAll('n', '', 1)).toEqual({ resetCount: 1, refusedCount: 0 })

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { parse } from 'graphql'
 import { expect, it, onTestFinished } from 'vitest'
 import { UNRESTRICTED } from '../src/core/access/caller.ts'
+import { SILENT } from '../src/core/notices.ts'
 import type { Nth } from '../src/core/nth.ts'
 import { createBodyReader } from '../src/http/connections/body.ts'
 import { createGraphqlHandler } from '../src/http/graphql/graphqlHandler.ts'
@@ -143,7 +144,7 @@ it('answers the same by both ways, whatever the parameters', async () => {
 async function serve(handler: ProxyHandler<Api['yoga']>): Promise<{ url: string; faults: unknown[] }> {
   const faults: unknown[] = []
   const nth = openTestNth(await freshDatabase())
-  const api = createApi({ nth, onFault: (fault) => faults.push(fault) })
+  const api = createApi({ nth, notices: { ...SILENT, fault: (fault) => faults.push(fault) } })
   const server = createServer()
   const reserve = () => true
   const handle = createGraphqlHandler({

@@ -8,5 +8,6 @@ const { listen } = await built<typeof import('../../src/http/server.ts')>('http/
 
 keepRequestsYoung()
 const nth = openMemoryNth()
-const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, onFault: console.error })
+const notices = { info: console.error, warn: console.error, fault: console.error }
+const server = await listen({ host: '127.0.0.1', port: 0, allowedOrigins: [], nth, notices })
 announce(server.url)

@@ -1,6 +1,7 @@
 import { keyText } from '../core/counters/state.ts'
 import { NthError } from '../core/errors.ts'
 import { claimOf } from '../core/idempotency.ts'
+import { SILENT } from '../core/notices.ts'
 import { openNth } from '../core/nth.ts'
 import type { CounterEntry, Entry, EntryType, SequenceGroupEntry } from '../core/transfer/entries.ts'
 import type { Target } from '../mysql/connections/target.ts'
@@ -104,14 +105,13 @@ export async function advance(target: Target, by: number, backupAt?: Date): Prom
 
 function openOperations(target: Target) {
   const { keyTtlMs } = readDatabaseConfig()
-  const options = { maxPending: 2 * AT_ONCE, keyTtlMs, onFault: (error: unknown) => console.error(error) }
+  const options = { maxPending: 2 * AT_ONCE, keyTtlMs, notices: { ...SILENT, fault: console.error } }
   const store = openStore([target], {
     ...options,
     timeLimitMs: TIME_LIMIT_MS,
     runsJobs: false,
     // Where commits were lost, this is what makes up for it.
     acceptsLostCommits: true,
-    onReachable: () => undefined,
   })
   const nth = openNth(store, { ...options, timeoutMs: TIME_LIMIT_MS, random: Math.random })
   return {

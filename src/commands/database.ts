@@ -1,3 +1,4 @@
+import type { Notices } from '../core/notices.ts'
 import { type Hosts, openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target, Targets } from '../mysql/connections/target.ts'
 import { holdDirectory } from '../mysql/privateServer/dataDirectory.ts'
@@ -8,12 +9,13 @@ import { untilReady } from '../mysql/startup/ready.ts'
 import { readDatabaseConfig } from '../process/config.ts'
 
 const signal = new AbortController().signal
-const say = (message: string) => console.error(message)
+/** Notices of a command: lines on the standard error. */
+export const notices: Notices = { info: console.error, warn: console.error, fault: console.error }
 
 /** Runs work on the configured database, which is waited for and migrated first: see `withHosts`. */
 export async function withDatabase(work: (target: Target) => Promise<void>): Promise<void> {
   await withHosts(async (hosts) => {
-    const target = await untilReady(hosts, { say, signal })
+    const target = await untilReady(hosts, { notices, signal })
     await migrate(target)
     await work(target)
   })
@@ -32,7 +34,7 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
   if (running) return workOn(running)
   const release = await holdDirectory(directory)
   try {
-    const server = await openPrivateDatabase({ directory, memoryMb, path, say, signal })
+    const server = await openPrivateDatabase({ directory, memoryMb, path, notices, signal })
     try {
       await workOn([server.target])
     } finally {
@@ -43,7 +45,7 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
   }
 
   async function workOn(targets: Targets): Promise<void> {
-    const hosts = openHosts(targets, { acceptsLostCommits, say })
+    const hosts = openHosts(targets, { acceptsLostCommits, notices })
     try {
       await work(hosts)
     } finally {

@@ -11,7 +11,7 @@ import { createFailoverDetector } from '../mysql/connections/failover.ts'
 import { silentHealth } from '../mysql/connections/health.ts'
 import { openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target } from '../mysql/connections/target.ts'
-import { withDatabase } from './database.ts'
+import { notices, withDatabase } from './database.ts'
 
 const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]
        nth keys list
@@ -132,14 +132,13 @@ function faultOf(text: string | undefined, check: typeof nameFault): string {
 }
 
 async function execute(command: Exclude<Command, { name: 'help' }>, target: Target): Promise<void> {
-  const onFault = (error: unknown) => console.error(error)
   const database = openDatabase(openHosts([target]), {
     timeLimitMs: 10_000,
     maxPending: 10,
     health: silentHealth(),
-    failover: createFailoverDetector(onFault),
+    failover: createFailoverDetector(notices),
   })
-  const apiKeys = openApiKeys({ store: openApiKeyStore(database, database), now: () => new Date(), onFault })
+  const apiKeys = openApiKeys({ store: openApiKeyStore(database, database), now: () => new Date(), notices })
   try {
     if (command.name === 'create') {
       const { secret, key } = await apiKeys.create(command.options)

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
+import type { Notices } from '../core/notices.ts'
 import { type Config, ignoredVariables, readConfig } from '../process/config.ts'
 import { keepRequestsYoung } from '../process/heap.ts'
 import { openFilesWarning } from '../process/openFiles.ts'
@@ -43,13 +44,13 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
 
 const ending = new AbortController()
 
-/** What operators read of a running process. */
-async function openOperatorLog({ logLevel }: Pick<Config, 'logLevel'>) {
+async function openNotices({ logLevel }: Pick<Config, 'logLevel'>): Promise<Notices> {
   const { openLog } = await import('../process/log.ts')
   const log = openLog(logLevel)
   return {
-    warn: (message: string) => log.warn(message),
-    onFault: (error: unknown) => log.error(error),
+    info: console.log,
+    warn: (message) => log.warn(message),
+    fault: (error) => log.error(error),
   }
 }
 
@@ -86,20 +87,20 @@ export async function runAsWorker(): Promise<void> {
   const { runWorker } = await import('../process/worker.ts')
   // The primary has validated it.
   const config = readConfig()
-  await runWorker({ ...(await openOperatorLog(config)), config })
+  await runWorker({ notices: await openNotices(config), config })
 }
 
 async function start(): Promise<App> {
   console.log(`Nth ${version}`)
   const config = readConfig()
-  const operatorLog = await openOperatorLog(config)
+  const notices = await openNotices(config)
   const warning = openFilesWarning()
-  if (warning) operatorLog.warn(warning)
+  if (warning) notices.warn(warning)
   const ignored = ignoredVariables(config)
-  if (ignored) operatorLog.warn(ignored)
+  if (ignored) notices.warn(ignored)
   // Imported now: it takes a second, which a mistake in the configuration need not wait for.
   const { startApp } = await import('../app.ts')
-  return startApp({ ...operatorLog, say: console.log, config, signal: ending.signal })
+  return startApp({ notices, config, signal: ending.signal })
 }
 
 /** Reports why the start failed. */

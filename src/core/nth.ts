@@ -38,11 +38,11 @@ export function openNth(store: Store, { now = () => new Date(), ...options }: Nt
     },
     retentionIn,
     now,
-    onFault: options.onFault,
+    notices: options.notices,
   })
   const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter, onApplied: live.mark })
   const deadline = () => performance.now() + options.timeoutMs
-  const apiKeys = openApiKeys({ store: store.apiKeys, now, onFault: options.onFault })
+  const apiKeys = openApiKeys({ store: store.apiKeys, now, notices: options.notices })
   const means = { groupCommit, retentionIn, now, deadline }
   const counters = openCounters({ ...means, store: store.counters })
   const sequences = openSequences({ ...means, store: store.sequences })

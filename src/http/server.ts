@@ -40,7 +40,7 @@ const REQUESTS_SHARE = 1 / 2
 const STREAMS_SHARE = 1 / 4
 const UNREAD_SHARE = 1 / 8
 
-export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'onFault'> {
+export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'> {
   /** An IP address: whether it is that of loopback decides who may call. */
   host: string
   port: number
@@ -68,8 +68,6 @@ export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'onFault'> {
   heapBytes?: number
   /** Of Nth, for `/health`. */
   version?: string
-  /** Called with messages for an operator. */
-  warn?: (message: string) => void
   /** Returns what `/metrics` shows. */
   readMetrics?: ReadMetrics
 }
@@ -95,10 +93,9 @@ export async function listen({
   drainMs = 10_000,
   heapBytes = getHeapStatistics().heap_size_limit,
   version = '',
-  warn = () => undefined,
   readMetrics = async () => '',
   nth,
-  onFault,
+  notices,
 }: ListenOptions) {
   const pages = await readPages(nth)
   const server = createServer({
@@ -118,7 +115,7 @@ export async function listen({
     checkDatabase: nth.checkDatabase,
   })
   const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
-  const corsHeaders = createCors(isAllowedOrigin, warn)
+  const corsHeaders = createCors(isAllowedOrigin, notices)
   const { trustedProxies = [] } = access
   const limitedClientOf = createLimitedClientOf(trustedProxies)
   const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
@@ -135,7 +132,7 @@ export async function listen({
       if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
       return handle(request, response, headers, credential)
     },
-    onFault,
+    notices,
   })
   const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
   const { tokens: issuer } = access
@@ -150,8 +147,8 @@ export async function listen({
     limitedClientOf,
   })
   const maxStreamBytes = heapBytes * STREAMS_SHARE
-  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes: maxStreamBytes, heartbeatMs, onFault })
-  const api = createApi({ nth, onFault, liveQueries, reserve })
+  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes: maxStreamBytes, heartbeatMs, notices })
+  const api = createApi({ nth, notices, liveQueries, reserve })
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
   const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
   const metrics = createMetricsPage(authenticate, readMetrics)

@@ -1,5 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
 import { NthError } from '../core/errors.ts'
+import type { Notices } from '../core/notices.ts'
 import type { JobContext } from './batches.ts'
 import type { Database } from './connections/database.ts'
 import { withTimeout } from './connections/timeout.ts'
@@ -41,11 +42,7 @@ const FIRST_CHECK_WITHIN_MS = 2000
 const CLOSE_TIMEOUT_MS = 1000
 
 /** Runs scheduled jobs when they are due. Within a process, each is idle or running. */
-export function openJobs(
-  database: Database,
-  jobs: readonly ScheduledJob[],
-  onFault: (error: unknown) => void,
-) {
+export function openJobs(database: Database, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
   const running = new Map<ScheduledJob, Promise<void>>()
   let isFirst = true
@@ -72,7 +69,7 @@ export function openJobs(
       for (const job of idle) if (due.has(job.name) && !isClosed) start(job)
     } catch (error) {
       // An unreachable database is reported elsewhere.
-      if (!isClosed && !(error instanceof NthError)) onFault(error)
+      if (!isClosed && !(error instanceof NthError)) notices.fault(error)
     }
     if (!isClosed) timer = checkAfter(CHECK_EVERY_MS * (0.5 + Math.random()))
   }
@@ -82,7 +79,7 @@ export function openJobs(
       .then((now) => job.run({ database, now, shouldContinue: () => !isClosed }))
       .catch((error) => {
         // Including timeouts, which are reported nowhere else.
-        if (!isClosed) onFault(error)
+        if (!isClosed) notices.fault(error)
       })
       .then(() => void running.delete(job))
     running.set(job, ended)

@@ -1,4 +1,5 @@
 import type { Connection } from 'mysql2/promise'
+import type { Notices } from '../core/notices.ts'
 import type { Database } from './connections/database.ts'
 import { ER, failureOf, hasErrorNumber } from './connections/errors.ts'
 import type { FailoverDetector, Loss } from './connections/failover.ts'
@@ -61,11 +62,7 @@ export async function assertNothingLost(target: Target): Promise<void> {
  * Tells other processes of a loss that this one has noticed, by a row in the database, and learns of those that others
  * noticed: a look each second, not a statement of each flush.
  */
-export function openLossWatch(
-  database: Database,
-  failover: FailoverDetector,
-  onFault: (error: unknown) => void,
-) {
+export function openLossWatch(database: Database, failover: FailoverDetector, notices: Notices) {
   let isClosed = false
   let looking: Promise<void> | undefined
   let timer = lookLater()
@@ -76,7 +73,7 @@ export function openLossWatch(
         .catch((error) => {
           // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
           const isFault = failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)
-          if (!isClosed && isFault) onFault(error)
+          if (!isClosed && isFault) notices.fault(error)
         })
         .then(() => {
           if (!isClosed) timer = lookLater()

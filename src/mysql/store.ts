@@ -1,4 +1,5 @@
 import { unavailable } from '../core/errors.ts'
+import type { Notices } from '../core/notices.ts'
 import type { Store } from '../core/nth.ts'
 import { openApiKeyStore } from './access/apiKeys.ts'
 import { type DatabaseOptions, openDatabase } from './connections/database.ts'
@@ -23,12 +24,9 @@ const TRIP_LIMIT_MS = 4000
 const CHECK_LIMIT_MS = 800
 
 export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'>, HostsOptions {
-  /** Called with a reason when the database becomes unreachable, and without one when it is back. */
-  onReachable: (reason?: unknown) => void
+  notices: Notices
   /** Whether the disk of the database has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
-  /** Called with failures that an operator should see. */
-  onFault: (error: unknown) => void
   /** Whether reads, on a cluster, may be older than what was committed on another node. Default: false. */
   eventualReads?: boolean | undefined
   /** Age at which results under idempotency keys are swept, in milliseconds. */
@@ -55,27 +53,25 @@ export interface MySqlStore extends Store {
 export function openStore(
   targets: Targets,
   {
-    onReachable,
-    onFault,
+    notices,
     keyTtlMs,
     hasRoom,
     runsJobs = true,
     acceptsLostCommits,
     eventualReads = false,
-    say,
     ...limits
   }: StoreOptions,
 ): MySqlStore {
-  const health = createHealth({ onChange: onReachable, hasRoom })
-  const failover = createFailoverDetector(onFault, acceptsLostCommits)
-  const hosts = openHosts(targets, { acceptsLostCommits, say })
+  const health = createHealth({ notices, hasRoom })
+  const failover = createFailoverDetector(notices, acceptsLostCommits)
+  const hosts = openHosts(targets, { acceptsLostCommits, notices })
   const shared = { ...limits, health, failover }
   const database = openDatabase(hosts, { ...shared, isCausal: !eventualReads })
   // Its own pool: changes that wait for a locked definition must not block readers.
   const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
-  const leaderboardSync = openLeaderboardSync(database, onFault)
-  const lossWatch = openLossWatch(database, failover, onFault)
-  const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), onFault) : undefined
+  const leaderboardSync = openLeaderboardSync(database, notices)
+  const lossWatch = openLossWatch(database, failover, notices)
+  const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), notices) : undefined
 
   return {
     apiKeys: openApiKeyStore(database, definitions),
@@ -89,7 +85,7 @@ export function openStore(
         timeLimitMs: TRIP_LIMIT_MS,
         idleLimitS: IDLE_LIMIT_S,
         onChanged: leaderboardSync.mark,
-        onFault,
+        notices,
       }),
     async check() {
       if (failover.obstacle) throw unavailable(failover.obstacle)

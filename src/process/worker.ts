@@ -28,7 +28,7 @@ export async function runWorker(options: Omit<ServerOptions, 'targets' | 'readMe
     switch (command.to) {
       case 'serve':
         server = await openServer({ ...options, targets: command.targets, readMetrics })
-        setInterval(() => void measure().catch(options.onFault), REPORT_EVERY_MS).unref()
+        setInterval(() => void measure().catch(options.notices.fault), REPORT_EVERY_MS).unref()
         return report({ state: 'serving', url: server.url })
       case 'receive metrics':
         asked.get(command.id)?.(command.text)
@@ -39,7 +39,7 @@ export async function runWorker(options: Omit<ServerOptions, 'targets' | 'readMe
       case 'drain':
         return server?.drain()
       case 'end':
-        await server?.close().catch(options.onFault)
+        await server?.close().catch(options.notices.fault)
         await measure()
         process.exit()
     }

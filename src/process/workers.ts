@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs, RESTART } from '../core/backoff.ts'
+import type { Notices } from '../core/notices.ts'
 import { createAggregate, withWorker } from '../metrics/aggregate.ts'
 import type { Targets } from '../mysql/connections/target.ts'
 import { probe } from './address.ts'
@@ -11,11 +12,11 @@ import { forkWorker, type Worker } from './workerProcess.ts'
  * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them serve.
  *
  * States of a worker: forked → started → serving → ended; it listens once it can serve. If one ends before all serve, the startup fails. From then
- * on, each worker that ends by itself is reported to `say` and replaced.
+ * on, each worker that ends by itself is reported and replaced.
  *
  * @throws the system's error if the address is not available, such as EADDRINUSE
  */
-export async function openWorkers(config: Config, targets: Targets, say: (message: string) => void) {
+export async function openWorkers(config: Config, targets: Targets, notices: Notices) {
   const { workers: count, host, port, shutdownTimeoutMs } = config
   /** With their numbers. */
   const living = new Map<Worker, number>()
@@ -66,7 +67,7 @@ export async function openWorkers(config: Config, targets: Targets, say: (messag
       shortLived = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
       const pauseMs = backoffMs(RESTART, shortLived)
       const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
-      say(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
+      notices.info(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
       await pause(pauseMs, undefined, ending).catch(() => undefined)
       if (ending.signal.aborted) return
       const replacement = fork(number)

@@ -5,6 +5,7 @@ import { openApiKeys } from '../../src/core/access/apiKeys.ts'
 import { EVERYTHING } from '../../src/core/access/grants.ts'
 import { createSecret, isSecret, prefixOf } from '../../src/core/access/secret.ts'
 import { unavailable } from '../../src/core/errors.ts'
+import { SILENT } from '../../src/core/notices.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/keys.ts'
 import { openTestStore } from '../support/nth.ts'
@@ -22,7 +23,7 @@ const KEY_OPTIONS = { label: 'x', grants: [EVERYTHING], origins: null, perMinute
 
 /** The API keys of a store, without a service; closed when the test has finished. */
 function openTestKeys(store: ApiKeyStore) {
-  const keys = openApiKeys({ store, now: () => new Date(), onFault: console.error })
+  const keys = openApiKeys({ store, now: () => new Date(), notices: { ...SILENT, fault: console.error } })
   onTestFinished(keys.close)
   return keys
 }

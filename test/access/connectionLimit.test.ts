@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { createConnectionLimit } from '../../src/http/access/connectionLimit.ts'
 import { openConnections } from '../../src/http/connections/connections.ts'
 
@@ -46,7 +47,7 @@ it('answers a connection that is one too many, and executes none of its requests
     handle: () => {
       handled += 1
     },
-    onFault: console.error,
+    notices: { ...SILENT, fault: console.error },
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())

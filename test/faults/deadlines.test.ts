@@ -1,4 +1,5 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { openDatabase } from '../../src/mysql/connections/database.ts'
 import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
 import { createHealth } from '../../src/mysql/connections/health.ts'
@@ -53,12 +54,12 @@ async function reportingPool(timeLimitMs: number, vanishes: (connection: number)
     return vanishes(connection) ? 'vanishes' : 'passes'
   })
   const reports: unknown[] = []
-  const health = createHealth({ onChange: (reason) => reports.push(reason) })
+  const health = createHealth({ notices: { ...SILENT, warn: (message) => reports.push(message) } })
   const database = openDatabase(openHosts([target]), {
     timeLimitMs,
     maxPending: 100,
     health,
-    failover: createFailoverDetector(() => undefined),
+    failover: createFailoverDetector(SILENT),
   })
   onTestFinished(database.close)
   return { database, health, reports, opened: () => newest }
@@ -93,5 +94,8 @@ it('does not call a database reachable because of a connection that answered bef
   await expect(read).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   isFrozen = false
   await database.withRetry((connection) => connection.query('do 1'))
-  expect(reports).toEqual([reason, undefined])
+  expect(reports).toEqual([
+    'Database unavailable: Another connection can not be opened.',
+    'Database available again.',
+  ])
 })

@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { openConnections } from '../../src/http/connections/connections.ts'
 import { startFront } from '../support/front.ts'
 import { createGate } from '../support/gate.ts'
@@ -123,7 +124,7 @@ it('gives back the memory of a request when its whole answer waits to be taken',
       hadRoom.push(reserve(request, 80_000, 0))
       response.end(Buffer.alloc(30_000_000))
     },
-    onFault: console.error,
+    notices: { ...SILENT, fault: console.error },
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())

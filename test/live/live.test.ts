@@ -3,6 +3,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { CounterKey } from '../../src/core/counters/state.ts'
 import { openLive } from '../../src/core/live/live.ts'
 import type { Topic, Watched } from '../../src/core/live/topics.ts'
+import { SILENT } from '../../src/core/notices.ts'
 
 const keyOf = (name: string): CounterKey => ({ namespace: 'n', name })
 const topicOf = (name: string): Topic => ({ kind: 'counter', key: keyOf(name) })
@@ -25,8 +26,11 @@ function openCounters(names: readonly string[]) {
     },
     retentionIn: async () => ({ timeZone: 'UTC', periods: {} }) as never,
     now: () => new Date(),
-    onFault: (error) => {
-      throw error
+    notices: {
+      ...SILENT,
+      fault: (error) => {
+        throw error
+      },
     },
   })
   onTestFinished(live.close)

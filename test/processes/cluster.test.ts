@@ -1,5 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
@@ -214,7 +215,11 @@ it('warns at the start if callers wait for a shorter time than a failover, or a 
     const said: string[] = []
     const { signal } = new AbortController()
     const hosts = openHosts([target])
-    await untilReady(hosts, { say: (line) => said.push(line), signal, writeTimeoutMs })
+    await untilReady(hosts, {
+      notices: { ...SILENT, info: (line) => said.push(line) },
+      signal,
+      writeTimeoutMs,
+    })
     hosts.close()
     return said
   }

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import { durabilityRisks, untilReady } from '../../src/mysql/startup/ready.ts'
 import { query } from '../support/database.ts'
@@ -15,7 +16,10 @@ it('says at the start what a server can lose, and refuses one that could not tak
   async function told(...settings: string[]): Promise<string[]> {
     await query(server, ...settings.map((setting) => `set global ${setting}`))
     const lines: string[] = []
-    await untilReady(openHosts([target]), { say: (line) => lines.push(line), signal })
+    await untilReady(openHosts([target]), {
+      notices: { ...SILENT, info: (line) => lines.push(line) },
+      signal,
+    })
     return lines
   }
 

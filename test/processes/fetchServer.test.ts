@@ -3,6 +3,7 @@ import { mkdir, readdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
 import {
   findServer,
@@ -65,7 +66,7 @@ async function expectToRun(program: ServerProgram | undefined, directory: string
     directory,
     data,
     memoryMb: 128,
-    onRestart: () => undefined,
+    notices: SILENT,
     signal,
   })
   onTestFinished(server.stop)

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { expect, it, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import type { Nth } from '../../src/core/nth.ts'
 import { listen } from '../../src/http/server.ts'
 import { version } from '../../src/process/version.ts'
@@ -41,7 +42,7 @@ it('says that it lives and is ready, to anyone', async () => {
 
 async function openServer(nth: Nth) {
   const options = { host: '127.0.0.1', port: 0, allowedOrigins: [], version }
-  const server = await listen({ ...options, nth, onFault: () => undefined })
+  const server = await listen({ ...options, nth, notices: SILENT })
   onTestFinished(server.close)
   return server
 }

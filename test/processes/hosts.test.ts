@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { openDatabase } from '../../src/mysql/connections/database.ts'
 import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
 import { silentHealth } from '../../src/mysql/connections/health.ts'
@@ -101,7 +102,7 @@ const readOnly: Says = { variables: { read_only: 'ON' } }
 function hostsOf(targets: readonly Target[], options: HostsOptions = {}) {
   const said: string[] = []
   const hosts = openHosts(targets as readonly Target[] as Targets, {
-    say: (line) => void said.push(line),
+    notices: { ...SILENT, warn: (line) => said.push(line) },
     ...options,
   })
   onFinished(async () => hosts.close())
@@ -360,7 +361,7 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   const target = await freshDatabase()
   const [first, second] = [await server(target, node()), await server(target, node())]
   const { hosts } = hostsOf([first.target, second.target])
-  const failover = createFailoverDetector(() => undefined)
+  const failover = createFailoverDetector(SILENT)
   const database = openDatabase(hosts, {
     timeLimitMs: AMPLE_MS,
     maxPending: 100,

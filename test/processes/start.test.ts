@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { createConnection } from 'mysql2/promise'
 import { expect, inject, it, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import { isLoopback } from '../../src/http/connections/access.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import { parseTarget } from '../../src/mysql/connections/target.ts'
@@ -278,13 +279,13 @@ it('gives up on a database that does not answer, or that refuses the user', asyn
   const { signal } = new AbortController()
   const told: string[] = []
   const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
-  const say = (message: string) => told.push(message)
-  await expect(untilReady(openHosts([down]), { say, signal, timeoutMs: 600 })).rejects.toThrow(
+  const notices = { ...SILENT, info: (message: string) => told.push(message) }
+  await expect(untilReady(openHosts([down]), { notices, signal, timeoutMs: 600 })).rejects.toThrow(
     'The database nth at 127.0.0.1:1 did not answer within 0.6 seconds: connect ECONNREFUSED 127.0.0.1:1. Start it, or correct DATABASE_URL.',
   )
   expect(told).toHaveLength(1)
   const stranger = { ...inject('server'), user: 'stranger', password: 'x' }
-  await expect(untilReady(openHosts([stranger]), { say, signal })).rejects.toThrow(
+  await expect(untilReady(openHosts([stranger]), { notices, signal })).rejects.toThrow(
     /refuses the connection: Access denied/,
   )
 })

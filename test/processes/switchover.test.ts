@@ -86,7 +86,7 @@ it('waits, or answers UNAVAILABLE, while its database is read-only, and says so 
     await load.afterMore(100)
   }
   await load.end()
-  const round = [expect.stringContaining('read-only'), 'back']
+  const round = [expect.stringContaining('read-only'), 'Database available again.']
   expect(said).toEqual([...round, ...round])
   expect(faults).toEqual([])
   const doubtful = load.refused.filter((code) => code !== 'UNAVAILABLE')
@@ -114,7 +114,10 @@ it('answers UNAVAILABLE while the server does not let it in any more, and says w
   await query(root, "alter user app@localhost identified by 'old'")
   await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 2 })
   expect((await counters.read(key)).value).toBe(2)
-  expect(said).toEqual([expect.stringMatching(/^out of reach: Access denied/), 'back'])
+  expect(said).toEqual([
+    expect.stringMatching(/^Database unavailable: Access denied/),
+    'Database available again.',
+  ])
   expect(faults).toEqual([])
 })
 
@@ -131,7 +134,10 @@ it('answers UNAVAILABLE while a limit on connections is reached', async () => {
   await other.end()
   await query(root, 'alter user app@localhost with max_user_connections 0')
   await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 1 })
-  expect(said).toEqual([expect.stringMatching(/^out of reach: .*max_user_connections/), 'back'])
+  expect(said).toEqual([
+    expect.stringMatching(/^Database unavailable: .*max_user_connections/),
+    'Database available again.',
+  ])
   expect(faults).toEqual([])
 })
 
@@ -174,6 +180,8 @@ async function fillDisk(errno: number): Promise<void> {
   isFull = false
   await expect.poll(() => counters.incrementBy(key, 1).catch(() => undefined)).toMatchObject({ value: 2 })
   // A change that needs no room would have succeeded before.
-  await expect.poll(() => said).toEqual([expect.stringMatching(/^out of reach: /), 'back'])
+  await expect
+    .poll(() => said)
+    .toEqual([expect.stringMatching(/^Database unavailable: /), 'Database available again.'])
   expect(faults).toEqual([])
 }

@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import type { Nth } from '../../src/core/nth.ts'
 import { type ListenOptions, listen } from '../../src/http/server.ts'
 import { type Client, clientOf } from './client.ts'
@@ -7,7 +8,7 @@ import { openTestNth } from './nth.ts'
 
 /** The HTTP server alone, on a database of its own, with what a test may change of it. */
 export async function startFront(
-  options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'onFault'>> & {
+  options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'notices'>> & {
     around?: (nth: Nth) => Nth
     now?: () => Date
   } = {},
@@ -20,7 +21,7 @@ export async function startFront(
     port: 0,
     allowedOrigins: [],
     nth: around(nth),
-    onFault: (fault) => faults.push(fault),
+    notices: { ...SILENT, fault: (fault) => faults.push(fault) },
     ...rest,
   })
   onTestFinished(server.close)

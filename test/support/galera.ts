@@ -5,6 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { fetchServer } from '../../src/mysql/privateServer/fetchServer.ts'
 import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
@@ -24,7 +25,7 @@ export async function startCluster(): Promise<[Target, Target]> {
     root: join(PROGRAMS, 'server'),
     kinds: ['mariadb'],
     path: process.env.PATH ?? '',
-    say: console.log,
+    notices: { ...SILENT, info: console.log },
     signal,
   })
   const provider = await findProvider()

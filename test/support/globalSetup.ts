@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { TestProject } from 'vitest/node'
+import { SILENT } from '../../src/core/notices.ts'
 import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
 import { hasFirstRelease } from './firstRelease.ts'
@@ -47,7 +48,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     programs: join(import.meta.dirname, '../../.nth/server'),
     path: process.env.PATH ?? '',
     memoryMb: 128,
-    say: console.log,
+    notices: { ...SILENT, info: console.log },
     signal: new AbortController().signal,
   })
   project.provide('server', database.target)

@@ -16,6 +16,7 @@ import type {
   Writes,
 } from '../../src/core/groupCommit/writer.ts'
 import type { StoredResults } from '../../src/core/idempotency.ts'
+import { SILENT } from '../../src/core/notices.ts'
 import type { CounterRow } from '../../src/core/rows.ts'
 import { AMPLE_MS } from './nth.ts'
 import { PLAIN } from './plain.ts'
@@ -308,7 +309,7 @@ export function openModel(
     timeoutMs: AMPLE_MS,
     maxPending: 1000,
     keyTtlMs: 1,
-    onFault: () => undefined,
+    notices: SILENT,
     onApplied: () => undefined,
     now: () => new Date(0),
     random: () => 0,

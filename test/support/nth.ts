@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest'
+import { type Notices, SILENT } from '../../src/core/notices.ts'
 import { openNth } from '../../src/core/nth.ts'
-import { reasonOf } from '../../src/mysql/connections/errors.ts'
 import type { Target, Targets } from '../../src/mysql/connections/target.ts'
 import { openStore } from '../../src/mysql/store.ts'
 import { createRandom } from './random.ts'
@@ -29,8 +29,7 @@ export function openTestStore(target: Target, timeLimitMs = AMPLE_MS) {
     maxPending: 100,
     keyTtlMs: 1000,
     runsJobs: false,
-    onReachable: () => undefined,
-    onFault: () => undefined,
+    notices: SILENT,
   })
 }
 
@@ -50,23 +49,26 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
   } = options
   const faults: unknown[] = []
   const said: string[] = []
+  const notices: Notices = {
+    ...SILENT,
+    warn: (message) => said.push(message),
+    fault: (error) => faults.push(error),
+  }
   const store = openStore('database' in database ? [database] : database, {
-    say: (message) => said.push(message),
     timeLimitMs: timeoutMs,
     maxPending,
     keyTtlMs,
     runsJobs,
     acceptsLostCommits,
     eventualReads,
-    onReachable: (reason) => said.push(reason ? `out of reach: ${reasonOf(reason)}` : 'back'),
-    onFault: (error) => faults.push(error),
+    notices,
   })
   const nth = openNth(store, {
     timeoutMs,
     maxPending,
     keyTtlMs,
     random: createRandom(opened++).fraction,
-    onFault: (error) => faults.push(error),
+    notices,
     ...(now && { now }),
   })
   onTestFinished(async () => {

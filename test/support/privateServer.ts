@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/core/notices.ts'
 import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
 import { initialise } from '../../src/mysql/privateServer/initialise.ts'
 import {
@@ -23,7 +24,7 @@ export async function privateServer(
     programs: PROGRAMS,
     path: process.env.PATH ?? '',
     memoryMb,
-    say,
+    notices: { ...SILENT, info: say },
     signal: new AbortController().signal,
   })
   onTestFinished(database.close)
@@ -36,7 +37,7 @@ export function serverProgramForTests(): Promise<ServerProgram> {
     root: PROGRAMS,
     kinds: ['mariadb', 'mysql'],
     path: process.env.PATH ?? '',
-    say: () => undefined,
+    notices: SILENT,
     signal: new AbortController().signal,
   })
 }
@@ -59,7 +60,7 @@ export async function privateServerWith(
     directory,
     data,
     memoryMb: 128,
-    onRestart: () => undefined,
+    notices: SILENT,
     signal,
   })
   onTestFinished(server.stop)

@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { startApp } from '../../src/app.ts'
+import { SILENT } from '../../src/core/notices.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import type { Config } from '../../src/process/config.ts'
 import { type Client, clientOf } from './client.ts'
@@ -49,9 +50,7 @@ export async function startService(
       ignored: [],
       ...settings,
     },
-    say: () => undefined,
-    warn: (message) => void warnings.push(message),
-    onFault: (error) => faults.push(error),
+    notices: { ...SILENT, warn: (message) => warnings.push(message), fault: (error) => faults.push(error) },
     signal: new AbortController().signal,
     runsJobs: false,
   })

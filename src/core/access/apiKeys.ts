@@ -2,6 +2,7 @@ import { hash as digest } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Page } from '../counters/pages.ts'
 import { NthError } from '../errors.ts'
+import type { Notices } from '../notices.ts'
 import type { ApiKey, ApiKeyOptions, ApiKeyStore } from './apiKey.ts'
 import { createSecret, isSecret, prefixOf } from './secret.ts'
 
@@ -15,7 +16,7 @@ const MAX_READ = 100
 export interface ApiKeysOptions {
   store: ApiKeyStore
   now: () => Date
-  onFault: (error: unknown) => void
+  notices: Notices
 }
 
 interface Lookup {
@@ -36,7 +37,7 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
  * waits for a few statements. Each request waits for one key, so the limits of requests bound how many wait. That a key is
  * unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster yet.
  */
-export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
+export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
   const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
   const waiting: Lookup[] = []
@@ -53,7 +54,7 @@ export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
   function startCheck(): void {
     checking = check()
       // An unreachable database is reported elsewhere.
-      .catch((error) => error instanceof NthError || isClosed || onFault(error))
+      .catch((error) => error instanceof NthError || isClosed || notices.fault(error))
       .then(() => {
         if (!isClosed) checkTimer = setTimeout(startCheck, CHECK_MS).unref()
       })
@@ -126,7 +127,7 @@ export function openApiKeys({ store, now, onFault }: ApiKeysOptions) {
     used.clear()
     // What isn't stored is lost: the time is for people only.
     if (uses.length > 0)
-      await store.noteUse(uses).catch((error) => error instanceof NthError || onFault(error))
+      await store.noteUse(uses).catch((error) => error instanceof NthError || notices.fault(error))
   }
 
   return {

@@ -2,6 +2,7 @@ import { setImmediate as endOfTick, setTimeout as pause } from 'node:timers/prom
 import { backoffMs, RETRY } from '../backoff.ts'
 import { openRunningPeriods } from '../counters/runningPeriods.ts'
 import { errorOf, unavailable } from '../errors.ts'
+import type { Notices } from '../notices.ts'
 import { changeChannel } from '../traces.ts'
 import { firstOf } from './batch.ts'
 import { type Call, doubtful, openPendingCalls, type PendingCallsOptions } from './call.ts'
@@ -40,8 +41,7 @@ export type GroupCommit = ReturnType<typeof openGroupCommit>
 
 export interface GroupCommitOptions extends PendingCallsOptions, FlushOptions {
   openWriter: () => Writer
-  /** Called with failures that an operator should see. */
-  onFault: (error: unknown) => void
+  notices: Notices
   /** Called with the operations of each call that was committed. */
   onApplied: (operations: readonly NamedOperation[]) => void
 }
@@ -58,7 +58,7 @@ const QUARANTINE_PAUSE_MS = 20
 const ATTEMPTS_UNTIL_REPORTED = 6
 
 export function openGroupCommit(options: GroupCommitOptions) {
-  const { openWriter, onFault, now, random } = options
+  const { openWriter, notices, now, random } = options
   const pending = openPendingCalls(options)
   const runningPeriods = openRunningPeriods()
   const context = { ...options, pending, runningPeriods, resolveAgain, quarantine: isolate }
@@ -142,7 +142,7 @@ export function openGroupCommit(options: GroupCommitOptions) {
     if (call.fruitless === 1) return
     const names = call.request.operations.map(({ name }) => JSON.stringify(name))
     call.obstacle = new Error(`The writer finds no row for one of [${names.join()}]`)
-    if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) onFault(call.obstacle)
+    if (call.fruitless === ATTEMPTS_UNTIL_REPORTED) notices.fault(call.obstacle)
     await pause(random() * backoffMs(RETRY, call.fruitless))
   }
 
@@ -216,14 +216,14 @@ export function openGroupCommit(options: GroupCommitOptions) {
       isolate(keys, calls)
       return
     }
-    onFault(cause)
+    notices.fault(cause)
     const refusal = unavailable('The database refuses this change; nothing was done.', cause)
     for (const call of calls) call.settle(refusal)
   }
 
   /** Answers calls after an unexpected exception. The flush loop goes on. */
   function fail(calls: readonly Call[], error: unknown): false {
-    onFault(error)
+    notices.fault(error)
     for (const call of calls)
       call.settle(call.isCommitting ? doubtful(call, 'An internal error occurred', error) : errorOf(error))
     return false

@@ -54,8 +54,8 @@ export type Live = ReturnType<typeof openLive>
  * All states come from these reads, one tick after another, so watchers never see an older one after a newer one. While
  * nothing is watched, nothing is read.
  */
-export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
-  const readAll = createReading<Entry>({ read, onFault }, (entry) => {
+export function openLive({ read, retentionIn, now, notices }: LiveOptions) {
+  const readAll = createReading<Entry>({ read, notices }, (entry) => {
     for (const { changed } of entry.feeds) changed.add(entry)
   })
   const entries = new Map<string, Entry>()
@@ -82,7 +82,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
     while ((entries.size > 0 || waiting.length > 0) && !isClosed) {
       await pace.untilDue(() => marked.size > 0 || isClosed, lastPoll + POLL_MS)
       const began = performance.now()
-      await tick(began).catch(onFault)
+      await tick(began).catch(notices.fault)
       pace.ticked(began, performance.now())
     }
     isRunning = false
@@ -122,7 +122,7 @@ export function openLive({ read, retentionIn, now, onFault }: LiveOptions) {
       await Promise.all([watcher.onChanged(changed), turns.follow(changed, now().getTime())])
     } catch (error) {
       for (const watched of changed) feed.changed.add(watched)
-      if (!(error instanceof NthError)) onFault(error)
+      if (!(error instanceof NthError)) notices.fault(error)
     }
   }
 

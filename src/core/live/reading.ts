@@ -1,4 +1,5 @@
 import { errorOf, NthError } from '../errors.ts'
+import type { Notices } from '../notices.ts'
 import { isChanged, isOlder, type Topic, type TopicState, type Watched } from './topics.ts'
 
 export interface ReadOptions {
@@ -6,7 +7,7 @@ export interface ReadOptions {
   read: {
     [Kind in Topic['kind']]: (keys: readonly KeyOf<Kind>[]) => Promise<readonly (TopicState | undefined)[]>
   }
-  onFault: (error: unknown) => void
+  notices: Notices
 }
 
 type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
@@ -20,7 +21,7 @@ const BATCH = 1000
  * @param onChanged called with each whose state, read before, has changed
  */
 export function createReading<Entry extends Watched>(
-  { read, onFault }: ReadOptions,
+  { read, notices }: ReadOptions,
   onChanged: (entry: Entry) => void,
 ) {
   async function readSome<Kind extends Topic['kind']>(kind: Kind, some: readonly Entry[]): Promise<void> {
@@ -33,7 +34,7 @@ export function createReading<Entry extends Watched>(
       // One that can't be read doesn't stop the others.
       if (some.length > 1) for (const entry of some) await readSome(kind, [entry])
       for (const entry of some.length === 1 ? some : []) {
-        if (!(entry.state instanceof Error)) onFault(error)
+        if (!(entry.state instanceof Error)) notices.fault(error)
         entry.state = errorOf(error)
       }
     }

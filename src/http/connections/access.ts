@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
+import type { Notices } from '../../core/notices.ts'
 import { HttpError } from './httpError.ts'
 
 /** Names and values of headers, alternating. */
@@ -90,9 +91,9 @@ export function createOriginCheck(allowedOrigins: readonly string[], onLoopback:
  * to requests without an API key. They are on every response of the server, so that its errors can be read as well.
  *
  * @param isAllowed whether pages of an origin may call without credentials
- * @param warn called once for each origin that was rejected
+ * @param notices get a warning for each origin that was rejected
  */
-export function createCors(isAllowed: (origin: string) => boolean, warn: (message: string) => void) {
+export function createCors(isAllowed: (origin: string) => boolean, notices: Notices) {
   const reported = new Set<string>()
 
   return ({ method, headers }: IncomingMessage, hasCredential = false): HeaderList => {
@@ -106,7 +107,7 @@ export function createCors(isAllowed: (origin: string) => boolean, warn: (messag
       const isForeign = url?.origin === origin && url.host !== host
       if (isForeign && !reported.has(origin) && reported.size < MAX_REPORTED) {
         reported.add(origin)
-        warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`)
+        notices.warn(`The origin ${origin} is not allowed. To allow it, add it to NTH_ALLOWED_ORIGINS.`)
       }
       return VARY
     }

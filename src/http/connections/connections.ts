@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Notices } from '../../core/notices.ts'
 import { type HttpError, rawResponse } from './httpError.ts'
 import { type Client, MemoryBudget } from './memoryBudget.ts'
 
@@ -16,8 +17,8 @@ interface ConnectionsOptions {
   clientOf(request: IncomingMessage): Client
   /** Answers a request; returns when its work is done. */
   handle(request: IncomingMessage, response: ServerResponse): unknown
-  /** Called with errors that `handle` throws; the connection is then closed. */
-  onFault(error: unknown): void
+  /** Get the errors that `handle` throws; the connection is then closed. */
+  notices: Notices
 }
 
 /** A request and its response. */
@@ -65,7 +66,7 @@ const CHECK_MS = 1000
  * total is too large, those of the clients with the most unread data. A connection has at most one unread response.
  */
 export function openConnections(server: Server, options: ConnectionsOptions) {
-  const { maxBytes, maxUnreadBytes, stallMs, refuse, clientOf, handle, onFault } = options
+  const { maxBytes, maxUnreadBytes, stallMs, refuse, clientOf, handle, notices } = options
   const connections = new Map<Socket, Connection>()
   const budget = new MemoryBudget(maxBytes)
   let isEnding = false
@@ -114,7 +115,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     try {
       await handle(request, response)
     } catch (error) {
-      onFault(error)
+      notices.fault(error)
       response.destroy()
     }
     // A complete response needs the memory of its request no more, also if its client is slow to read it.

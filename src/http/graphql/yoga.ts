@@ -1,5 +1,6 @@
 import { createYoga } from 'graphql-yoga'
 import { anonymous } from '../../core/access/caller.ts'
+import type { Notices } from '../../core/notices.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { schema } from '../../graphql/schema.ts'
@@ -19,8 +20,7 @@ import { type Subscriber, subscriptions } from './subscriptions.ts'
 
 export interface ApiOptions {
   nth: Nth
-  /** Called with failures that an operator should see, with their cause. */
-  onFault: (error: unknown) => void
+  notices: Notices
   /** Executes subscriptions. Default: there are none. */
   liveQueries?: Subscriber
   /** Reserves memory for a document whose text was not in its request. Default: there always is enough. */
@@ -28,7 +28,7 @@ export interface ApiOptions {
 }
 
 /** The GraphQL endpoint. */
-export function createApi({ nth, onFault, liveQueries, reserve = () => true }: ApiOptions) {
+export function createApi({ nth, notices, liveQueries, reserve = () => true }: ApiOptions) {
   const cache = createDocumentCache(schema)
 
   /** The context of resolvers. Without a caller nobody may do anything. */
@@ -60,10 +60,10 @@ export function createApi({ nth, onFault, liveQueries, reserve = () => true }: A
     logging: {
       debug: () => undefined,
       info: () => undefined,
-      warn: onFault,
+      warn: notices.fault,
       error: (error: unknown) => {
         const fault = faultIn(error)
-        if (fault !== undefined) onFault(fault)
+        if (fault !== undefined) notices.fault(fault)
       },
     },
     // Set on every response of the server, not only on Yoga's.

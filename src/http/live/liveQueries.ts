@@ -8,6 +8,7 @@ import {
   getOperationAST,
 } from 'graphql'
 import { type ErrorCode, NthError } from '../../core/errors.ts'
+import type { Notices } from '../../core/notices.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/builder.ts'
 import type { Access } from '../access/authentication.ts'
@@ -36,8 +37,7 @@ export interface LiveQueriesOptions {
   maxBytes: number
   /** Pause after which a stream gets a heartbeat, in milliseconds. */
   heartbeatMs: number
-  /** Called with failures that an operator should see. */
-  onFault: (error: unknown) => void
+  notices: Notices
 }
 
 /** Interval of the check of callers, in milliseconds. */
@@ -87,7 +87,7 @@ export type LiveQueries = ReturnType<typeof openLiveQueries>
 
 /** The subscriptions of this process. */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
-  const { maxStreams, maxBytes, heartbeatMs, onFault } = options
+  const { maxStreams, maxBytes, heartbeatMs, notices } = options
   const documents = new Map<string, SharedDocument>()
   const queries = new Map<string, SharedQuery>()
   const streams = new Set<Stream>()
@@ -98,7 +98,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     async () => {
       if (isChecking) return
       isChecking = true
-      await check().catch(onFault)
+      await check().catch(notices.fault)
       isChecking = false
     },
     Math.min(MAX_CHECK_MS, heartbeatMs),
@@ -133,7 +133,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     if (found) return found
     // Not its context, which holds the first request.
     const kept = { ...args, document: document.document, variableValues, contextValue: undefined }
-    const query = openLiveQuery({ args: kept, compiled: document.compiled, nth, caller, onFault })
+    const query = openLiveQuery({ args: kept, compiled: document.compiled, nth, caller, notices })
     const bytes = BYTES_A_QUERY + text.length * BYTES_A_VARIABLE_CHARACTER
     return { hash, query, document, bytes, streams: 0 }
   }

@@ -2,6 +2,7 @@ import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
 import { type ErrorCode, NthError, unavailable } from '../../core/errors.ts'
 import { untilRoom } from '../../core/eventLoop/ticks.ts'
 import type { Watched } from '../../core/live/topics.ts'
+import type { Notices } from '../../core/notices.ts'
 import type { Context } from '../../graphql/builder.ts'
 import { selectedPeriods } from '../../graphql/selectedPeriods.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
@@ -22,8 +23,7 @@ interface LiveQueryOptions extends Pick<Context, 'nth' | 'caller'> {
   args: ExecutionArgs
   /** The same operation, if it could be compiled. */
   compiled: CompiledOperation | undefined
-  /** Called with failures that an operator should see. */
-  onFault: (error: unknown) => void
+  notices: Notices
 }
 
 export type LiveQuery = ReturnType<typeof openLiveQuery>
@@ -32,7 +32,7 @@ export type LiveQuery = ReturnType<typeof openLiveQuery>
  * All streams with the same operation, variables and rights: each event is executed once, and sent to all of them. A
  * stream that is not ready collects what it misses, and gets its newest state when it is.
  */
-export function openLiveQuery({ args, compiled, nth, caller, onFault }: LiveQueryOptions) {
+export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQueryOptions) {
   const streams = new Set<Stream>()
   const feed = nth.live.open({ onChanged, periods: selectedPeriods(args) })
   let opening: Opening | undefined
@@ -68,7 +68,7 @@ export function openLiveQuery({ args, compiled, nth, caller, onFault }: LiveQuer
     if (!result.errors) return result
     for (const error of result.errors) {
       const fault = faultIn(error)
-      if (fault !== undefined) onFault(fault)
+      if (fault !== undefined) notices.fault(fault)
     }
     return { ...result, errors: reportedErrors(result.errors).map(maskError) }
   }
@@ -107,7 +107,7 @@ export function openLiveQuery({ args, compiled, nth, caller, onFault }: LiveQuer
         if (event !== undefined && !stream.write(event, () => void catchUp(stream))) return
       }
     } catch (error) {
-      if (!(error instanceof NthError)) onFault(error)
+      if (!(error instanceof NthError)) notices.fault(error)
       // The client connects again, and gets everything.
       stream.break()
     }

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import type { Notices } from '../../core/notices.ts'
 import { UnusableDatabaseError } from './errors.ts'
 import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
 
@@ -23,17 +24,16 @@ export interface Loss {
 }
 
 /**
- * @param report called with errors about numbers that were lost, or may be
  * @param acceptsLostCommits whether a database that has lost some is used nevertheless
  */
-export function createFailoverDetector(report: (error: Error) => void, acceptsLostCommits = false) {
+export function createFailoverDetector(notices: Notices, acceptsLostCommits = false) {
   let incarnation = 0
   let loss: (Loss & { isNoted: boolean }) | undefined
   let latest: SessionIdentity | undefined
 
   function invalidate(notice?: string): void {
     incarnation++
-    if (notice) report(new Error(notice))
+    if (notice) notices.fault(new Error(notice))
   }
 
   return {

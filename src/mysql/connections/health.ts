@@ -1,4 +1,5 @@
-import { isFullDisk, isSwitchover, LostAnswerError } from './errors.ts'
+import { type Notices, SILENT } from '../../core/notices.ts'
+import { isFullDisk, isSwitchover, LostAnswerError, reasonOf } from './errors.ts'
 
 /** Called with whether an attempt to change data succeeded, and if not, why. */
 type WritingReport = (isHealthy: boolean, reason?: unknown) => void
@@ -26,8 +27,8 @@ export interface Health {
 }
 
 export interface HealthOptions {
-  /** Called when the database becomes unavailable, with a reason, and when it is available again. */
-  onChange(reason?: unknown): void
+  /** Gets a warning when the database becomes unavailable, and when it is available again. */
+  notices: Notices
   /** Whether the disk has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
 }
@@ -49,7 +50,7 @@ const CONNECT_TIMEOUT = 'ETIMEDOUT'
  * Several connections are opened side by side, and their reports arrive late where the machine is busy. So a failure to
  * connect counts only if the database hasn't answered since the attempt began. Otherwise the state would flap.
  */
-export function createHealth({ onChange, hasRoom }: HealthOptions): Health {
+export function createHealth({ notices, hasRoom }: HealthOptions): Health {
   const failing = new Set<'connecting' | 'writing' | 'full'>()
   let fullAt = 0
   let answeredAt = Number.NEGATIVE_INFINITY
@@ -58,7 +59,8 @@ export function createHealth({ onChange, hasRoom }: HealthOptions): Health {
     const wasHealthy = failing.size === 0
     if (isHealthy) failing.delete(what)
     else failing.add(what)
-    if (wasHealthy !== (failing.size === 0)) onChange(isHealthy ? undefined : reason)
+    if (wasHealthy === (failing.size === 0)) return
+    notices.warn(isHealthy ? 'Database available again.' : `Database unavailable: ${reasonOf(reason)}.`)
   }
 
   function reportFull(reason: unknown): void {
@@ -104,7 +106,7 @@ export function createHealth({ onChange, hasRoom }: HealthOptions): Health {
 
 /** The health of a database whose failures are reported otherwise. */
 export function silentHealth(): Health {
-  return createHealth({ onChange: () => undefined })
+  return createHealth({ notices: SILENT })
 }
 
 /**

@@ -9,6 +9,7 @@ import type {
   Writer,
   Writes,
 } from '../../core/groupCommit/writer.ts'
+import type { Notices } from '../../core/notices.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../connections/errors.ts'
 import { afterSwitchover } from '../connections/health.ts'
@@ -38,8 +39,7 @@ import { tryLocks } from './tryLocks.ts'
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
   onChanged: (rows: readonly CounterRow[]) => void
-  /** Called with failures that an operator should see. */
-  onFault: (error: unknown) => void
+  notices: Notices
 }
 
 interface WriterContext extends WriterOptions {
@@ -257,7 +257,7 @@ class FlushTransaction implements Transaction {
       if (kind === 'committed') noteIssued(this.#writes?.sequenceGroups ?? [])
     } catch (error) {
       // Committed results are returned whatever happens here.
-      this.#context.onFault(error)
+      this.#context.notices.fault(error)
     }
   }
 

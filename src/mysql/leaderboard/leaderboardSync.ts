@@ -1,4 +1,5 @@
 import { NthError } from '../../core/errors.ts'
+import type { Notices } from '../../core/notices.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import type { Database } from '../connections/database.ts'
 import { withTimeout } from '../connections/timeout.ts'
@@ -22,7 +23,7 @@ const COPY_TIMEOUT_MS = 1000
  *
  * At most one copy runs and one waits. All requests in the meantime share the waiting one.
  */
-export function openLeaderboardSync(database: Database, onFault: (error: unknown) => void) {
+export function openLeaderboardSync(database: Database, notices: Notices) {
   const marked = new Set<number>()
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
@@ -63,7 +64,7 @@ export function openLeaderboardSync(database: Database, onFault: (error: unknown
       timer = undefined
       refresh().catch((error) => {
         // An unreachable database is reported elsewhere.
-        if (!isClosed && !(error instanceof NthError)) onFault(error)
+        if (!isClosed && !(error instanceof NthError)) notices.fault(error)
       })
     }, pauseMs(tookMs)).unref()
   }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createConnection } from 'mysql2/promise'
+import type { Notices } from '../../core/notices.ts'
 import { unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
 import { findServer, findUnpackedServer, type ServerKind } from './findServer.ts'
@@ -19,8 +20,8 @@ export interface PrivateDatabaseOptions {
   path: string
   /** Memory for its data, in MB; default: by that of the machine. */
   memoryMb?: number | undefined
-  /** Called with a sentence before each slow step. */
-  say: (message: string) => void
+  /** Get a sentence before each slow step. */
+  notices: Notices
   signal: AbortSignal
 }
 
@@ -29,16 +30,16 @@ export const PRIVATE_DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
-  const { memoryMb = defaultMemoryMb(), say, signal } = options
+  const { memoryMb = defaultMemoryMb(), notices, signal } = options
   const directory = resolve(options.directory)
   try {
     const root = options.programs ?? join(directory, 'server')
     const program = await serverProgram({ ...options, root, kinds: kindsFor(directory) })
     const data = dataFolder(directory, program.kind)
     if (!existsSync(data))
-      say(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
+      notices.info(`Creating a new database in ${data}. This takes a few seconds and happens only once.`)
     await initialise(program, data, signal)
-    const server = await startPrivateServer({ program, directory, data, memoryMb, onRestart: say, signal })
+    const server = await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
     try {
       const connection = await createConnection(server.target)
       await connection.query(`create database if not exists ${PRIVATE_DATABASE}`)
@@ -64,14 +65,14 @@ function kindsFor(directory: string): ServerKind[] {
   return found ? [found] : kinds
 }
 
-export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'say' | 'signal' | 'path'> {
+export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'notices' | 'signal' | 'path'> {
   /** Folder of a downloaded server. */
   root: string
   kinds: ServerKind[]
 }
 
 /** The installed server, else one downloaded before, else one downloaded now. */
-export async function serverProgram({ root, kinds, path, say, signal }: ServerProgramOptions) {
+export async function serverProgram({ root, kinds, path, notices, signal }: ServerProgramOptions) {
   const installed = await findServer(path, kinds)
   if (installed) return installed
   if (!kinds.includes('mariadb')) {
@@ -81,7 +82,7 @@ export async function serverProgram({ root, kinds, path, say, signal }: ServerPr
   }
   const unpacked = await findUnpackedServer(root)
   if (unpacked) return unpacked
-  say(
+  notices.info(
     `No database server found on this machine: downloading Debian's mariadb-server-core (7 MB) to ${root} with apt. Nothing is installed.`,
   )
   await fetchServer(root, signal)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { backoffMs, RESTART } from '../../core/backoff.ts'
+import type { Notices } from '../../core/notices.ts'
 import type { Target } from '../connections/target.ts'
 import type { ServerProgram } from './findServer.ts'
 import { commonOptions, makeTemporaryFolder, withFreeSpace } from './initialise.ts'
@@ -24,8 +25,7 @@ export interface PrivateServerOptions {
   data: string
   /** Memory for its data, in MB. */
   memoryMb: number
-  /** Called when it has exited by itself and is restarted. */
-  onRestart: (message: string) => void
+  notices: Notices
   signal: AbortSignal
 }
 
@@ -40,7 +40,7 @@ const POLL_MS = 20
  * On Linux the kernel ends the server when this process ends, for whatever reason (PR_SET_PDEATHSIG).
  */
 export async function startPrivateServer(options: PrivateServerOptions) {
-  const { program, directory, data, memoryMb, onRestart, signal } = options
+  const { program, directory, data, memoryMb, notices, signal } = options
   const pidFile = join(directory, 'server.pid')
   const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
   const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
@@ -71,7 +71,7 @@ export async function startPrivateServer(options: PrivateServerOptions) {
 
   async function restart(why: string): Promise<void> {
     if (isStopping || !isReady) return
-    onRestart(`The database server ${why}; restarting it.`)
+    notices.info(`The database server ${why}; restarting it.`)
     await pause(backoffMs(RESTART, ++exits))
     // A failed start is another exit, which calls this again.
     if (!isStopping) await start().catch(() => undefined)

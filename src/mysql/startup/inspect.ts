@@ -1,4 +1,5 @@
 import type { Connection } from 'mysql2/promise'
+import { SILENT } from '../../core/notices.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import { SETTINGS } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
@@ -58,7 +59,7 @@ export async function* inspect(
   let target: Target
   try {
     target = await untilReady(hosts, {
-      say: (text) => risks.push(text),
+      notices: { ...SILENT, info: (text) => risks.push(text) },
       signal,
       timeoutMs: ANSWERS_WITHIN_MS,
     })

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { escapeId } from 'mysql2'
 import type { Connection } from 'mysql2/promise'
 import { Temporal } from 'temporal-polyfill'
+import type { Notices } from '../../core/notices.ts'
 import {
   ER,
   failureOf,
@@ -20,7 +21,7 @@ import { type Variable, valuesOf } from '../connections/variables.ts'
 import { select } from '../select.ts'
 
 export interface ReadyOptions {
-  say: (message: string) => void
+  notices: Notices
   signal: AbortSignal
   /** Maximum wait of a caller for its change, in milliseconds; undefined: there are no callers. */
   writeTimeoutMs?: number
@@ -50,9 +51,10 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
     }
     const settings = await readDurabilitySettings(connection)
     assertWritable(settings)
-    for (const risk of durabilityRisks(settings)) options.say(risk)
+    for (const risk of durabilityRisks(settings)) options.notices.info(risk)
     const { writeTimeoutMs } = options
-    if (writeTimeoutMs) for (const risk of await deadlineRisks(connection, writeTimeoutMs)) options.say(risk)
+    if (writeTimeoutMs)
+      for (const risk of await deadlineRisks(connection, writeTimeoutMs)) options.notices.info(risk)
     return target
   } catch (error) {
     return explain(error)
@@ -62,7 +64,7 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
 }
 
 /** Connects without selecting the database, which may not exist yet. */
-async function connect(hosts: Hosts, { say, signal, timeoutMs = TIMEOUT_MS }: ReadyOptions) {
+async function connect(hosts: Hosts, { notices, signal, timeoutMs = TIMEOUT_MS }: ReadyOptions) {
   const where = describeTargets(hosts.targets)
   const deadline = performance.now() + timeoutMs
   let isFirst = true
@@ -82,7 +84,9 @@ async function connect(hosts: Hosts, { say, signal, timeoutMs = TIMEOUT_MS }: Re
         throw new Error(text, { cause: error })
       }
       if (isFirst)
-        say(`Waiting for the database ${where}, up to ${timeoutMs / 1000} seconds: ${reasonOf(error)}.`)
+        notices.info(
+          `Waiting for the database ${where}, up to ${timeoutMs / 1000} seconds: ${reasonOf(error)}.`,
+        )
       isFirst = false
       await pause(POLL_MS, undefined, { signal })
     }

@@ -1,5 +1,6 @@
 import type { Retention } from '../../core/counters/definition.ts'
 import { isTooLarge, NthError } from '../../core/errors.ts'
+import { SILENT } from '../../core/notices.ts'
 import type {
   ApiKeyEntry,
   Entry,
@@ -49,7 +50,7 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
     maxPending: 10,
     isForChanges: true,
     health: silentHealth(),
-    failover: createFailoverDetector(() => undefined),
+    failover: createFailoverDetector(SILENT),
   })
 
   async function attempt(connection: Connection, entries: readonly Entry[]): Promise<Result[]> {

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
+import type { Notices } from '../../../core/notices.ts'
 import { select } from '../../select.ts'
 import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from '../errors.ts'
 import { connectionOptions, sendSettings } from '../settings.ts'
@@ -16,9 +17,9 @@ const ASK_LEAST_MS = 100
 /**
  * Asks the servers of a database what they say of themselves, all at once.
  *
- * @param say called when one is passed over for another reason than before
+ * @param notices get a warning when one is passed over for another reason than before
  */
-export function createAsking(targets: Targets, rules: ChoiceRules, say: (message: string) => void) {
+export function createAsking(targets: Targets, rules: ChoiceRules, notices: Notices) {
   const isOne = targets.length === 1
   let askedAt = Number.NEGATIVE_INFINITY
   /** Why servers are not used. */
@@ -53,7 +54,7 @@ export function createAsking(targets: Targets, rules: ChoiceRules, say: (message
     if (problem === undefined) passedOver.delete(target)
     else passedOver.set(target, problem)
     if (!isOne && problem !== undefined && problem !== before)
-      say(`The database server ${hostOf(target)} is not used: ${problem}.`)
+      notices.warn(`The database server ${hostOf(target)} is not used: ${problem}.`)
   }
 
   return {

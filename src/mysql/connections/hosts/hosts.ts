@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
+import { type Notices, SILENT } from '../../../core/notices.ts'
 import { UnusableDatabaseError } from '../errors.ts'
 import { hostOf, type Target, type Targets } from '../target.ts'
 import { withTimeout } from '../timeout.ts'
@@ -40,8 +41,7 @@ export interface Host {
 export interface HostsOptions {
   /** Whether commits may be lost: by replicas that were behind, and by databases that went back in time. */
   acceptsLostCommits?: boolean | undefined
-  /** Called with what an operator should know of a server, as a sentence. */
-  say?: ((message: string) => void) | undefined
+  notices?: Notices | undefined
 }
 
 /** How often the servers are asked again while nothing fails, and while an answer is awaited. */
@@ -53,7 +53,7 @@ const VIEW_CHANGES = 3
 
 export function openHosts(
   targets: Targets,
-  { acceptsLostCommits = false, say = () => undefined }: HostsOptions = {},
+  { acceptsLostCommits = false, notices = SILENT }: HostsOptions = {},
 ) {
   const isOne = targets.length === 1
   let chosen: Target | undefined = isOne ? targets[0] : undefined
@@ -63,7 +63,7 @@ export function openHosts(
   let choosing: Promise<Target> | undefined
   let timer: NodeJS.Timeout | undefined
   const rules = { hosts: targets.length, acceptsLostCommits, cluster: undefined as string | undefined }
-  const asking = createAsking(targets, rules, say)
+  const asking = createAsking(targets, rules, notices)
 
   async function askAndChoose(): Promise<Target> {
     for (let changes = 0; ; changes++) {
@@ -84,7 +84,7 @@ export function openHosts(
     // What a node of Galera was asked while its cluster found together again may stay unanswered.
     if (target !== latest || (latestView !== undefined && view !== latestView)) leave()
     latestView = view
-    if (target !== latest) say(`The database server ${hostOf(target)} is used.`)
+    if (target !== latest) notices.warn(`The database server ${hostOf(target)} is used.`)
     latest = target
     chosen = target
     return target
