@@ -1,27 +1,10 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
-import type { Caller } from '../core/access/caller.ts'
-import type { Topic, Watched } from '../core/live/topics.ts'
-import type { Nth } from '../core/nth.ts'
+import { onId, onIds } from './access/rights.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
-import { type Budget, chargeList, room } from './valueBudget.ts'
-
-export interface Context extends Budget {
-  nth: Nth
-  caller: Caller
-  /**
-   * Takes changes from what the caller may do in a minute. Returns the pause until so many are allowed, in
-   * milliseconds; 0: they are allowed now. Default: no limit.
-   */
-  takeChanges?: ((count: number) => number) | undefined
-  /** What this request adds to each counter, if that is limited. */
-  added?: ReadonlyMap<string, number>
-  /** From the request's `Idempotency-Key` header. */
-  idempotencyKey?: string | undefined
-  /** In the first event of a subscription: watches topics, and reads them. */
-  watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
-}
+import type { Context } from './context.ts'
+import { chargeList, room } from './valueBudget.ts'
 
 export const builder = new SchemaBuilder<{
   Context: Context
@@ -45,10 +28,12 @@ export const builder = new SchemaBuilder<{
     idFieldOptions: { description: 'Opaque and stable: one name has one ID, also after deletion and reuse.' },
     nodeQueryOptions: {
       description: 'Returns an object by its ID; null if it does not exist.',
+      extensions: { right: onId() },
       args: { id: { description: 'An ID that the API returned.', extensions: { check: checks.id } } },
     },
     nodesQueryOptions: {
       nullable: { list: true, items: true },
+      extensions: { right: onIds(checks.ids) },
       description:
         'Returns up to 500 objects by their IDs, in the requested order; null for those that do not exist.',
       resolve: async (_, { ids }, context, info, resolveNodes) => {

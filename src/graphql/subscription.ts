@@ -1,8 +1,10 @@
 import { brandWithType } from '@pothos/core'
 import type { Topic, Watched } from '../core/live/topics.ts'
+import { onIds, onNames } from './access/rights.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments/ids.ts'
-import { builder, type Context } from './builder.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
 import { Counter, type CounterSource, countersNamespace } from './counters/counter.ts'
 import { ReservationRef } from './sequences/reservation.ts'
 import { SequenceGroup } from './sequences/sequence.ts'
@@ -28,6 +30,7 @@ builder.subscriptionFields((t) => ({
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
+    extensions: { right: onNames() },
     description: 'The present state of 1 to 500 counters, then those that changed, together.',
     args: {
       names: t.arg.stringList({
@@ -51,6 +54,7 @@ builder.subscriptionFields((t) => ({
   nodes: t.field({
     type: [builder.nodeInterfaceRef()],
     nullable: { list: true, items: true },
+    extensions: { right: onIds(checks.topicIds) },
     description:
       'The present state of 1 to 500 counters, sequence groups and reservations, of any namespaces; then those that changed, together. One stream serves a whole page. Null: it does not exist.',
     args: {

@@ -7,6 +7,7 @@ import { builder } from '../builder.ts'
 import { connectionOf } from '../connection.ts'
 import { apiKeyCursors } from '../cursors.ts'
 import { GrantInput, GrantRef, grantIn } from './grant.ts'
+import { admin, none } from './rights.ts'
 
 const ApiKeyRef = builder.objectRef<ApiKey>('ApiKey')
 
@@ -78,6 +79,7 @@ const Viewer = builder.objectRef<Caller>('Viewer').implement({
 builder.queryFields((t) => ({
   viewer: t.field({
     type: Viewer,
+    extensions: { right: none('everyone') },
     description: 'Returns who is asking, and what they may do.',
     resolve: (_, _args, { caller }) => caller,
   }),
@@ -86,7 +88,7 @@ builder.queryFields((t) => ({
       type: ApiKeyRef,
       nullable: true,
       description: 'All API keys, in the order of their creation.',
-      extensions: { check: checks.page },
+      extensions: { check: checks.page, right: admin() },
       resolve: (_, args, context, info) =>
         connectionOf(args, context, info, apiKeyCursors, context.nth.apiKeys.list, ({ id }) => id),
     },
@@ -98,6 +100,7 @@ builder.queryFields((t) => ({
 builder.mutationFields((t) => ({
   createApiKey: t.field({
     type: CreatedApiKey,
+    extensions: { right: admin() },
     description: 'Creates an API key. A lost response is a lost key: revoke it, and create another.',
     args: {
       label: t.arg.string({
@@ -137,6 +140,7 @@ builder.mutationFields((t) => ({
   }),
   revokeApiKey: t.field({
     type: ApiKeyRef,
+    extensions: { right: admin() },
     description: 'Revokes an API key, on all servers within two seconds; a repeat returns the same result.',
     args: {
       id: t.arg.id({ required: true, description: 'ID of the key.', extensions: { check: checks.apiKeyId } }),

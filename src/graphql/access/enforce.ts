@@ -1,11 +1,10 @@
-import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
+import { type GraphQLField, type GraphQLResolveInfo, type GraphQLSchema, isObjectType } from 'graphql'
 import { isAllowed, isUnrestricted, refusal } from '../../core/access/caller.ts'
 import { NthError } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
-import type { Context } from '../builder.ts'
+import type { Context } from '../context.ts'
 import { charge } from '../valueBudget.ts'
-import type { Rule } from './rule.ts'
-import { rules } from './rules.ts'
+import type { Right } from './rights.ts'
 
 type Field = GraphQLField<unknown, Context>
 type Resolver = NonNullable<Field['resolve']>
@@ -14,24 +13,32 @@ type Arguments = Record<string, unknown>
 /** What an element that is refused costs, in values: an error takes some 50 µs. */
 const VALUES_OF_A_REFUSAL = 50
 
+/** The fields that require a right, with their type. */
+export function fieldsWithRights(schema: GraphQLSchema): { type: string; field: Field; right: Right }[] {
+  return Object.values(schema.getTypeMap()).flatMap((type) => {
+    const fields: Field[] = isObjectType(type) ? Object.values(type.getFields()) : []
+    return fields.flatMap((field) => {
+      // Only `rights.ts` makes them.
+      const right = field.extensions.right as Right | undefined
+      return right ? [{ type: type.name, field, right }] : []
+    })
+  })
+}
+
 /**
- * Wraps the resolvers of all fields with a rule, so that they check the caller's rights first, and then the changes that
- * the caller may make in a minute. A refused field calls nothing: so it sends no statement.
+ * Wraps the resolvers of all fields with a right, so that they check the caller's first, and then the changes that the
+ * caller may make in a minute. A refused field calls nothing: so it sends no statement.
  */
 export function enforceAccess(schema: GraphQLSchema): void {
-  for (const [coordinate, rule] of Object.entries(rules)) {
-    const [typeName = '', fieldName = ''] = coordinate.split('.')
-    const type = schema.getType(typeName)
-    const field: Field | undefined =
-      type && 'getFields' in type ? Object(type.getFields())[fieldName] : undefined
-    if (!field?.resolve) throw new Error(`There is a rule for ${coordinate}, but no such field`)
-    const resolve = typeName === 'Mutation' ? limited(field.resolve) : field.resolve
-    const enforced = rule.elements ? elementwise(resolve, rule.elements) : whole(resolve, rule)
-    field.resolve = typeName === 'Subscription' ? eventwise(enforced, resolve, rule) : enforced
+  for (const { type, field, right } of fieldsWithRights(schema)) {
+    if (!field.resolve) throw new Error(`${type}.${field.name} has a right, but no resolver`)
+    const resolve = type === 'Mutation' ? limited(field.resolve) : field.resolve
+    const enforced = right.elements ? elementwise(resolve, right.elements) : whole(resolve, right)
+    field.resolve = type === 'Subscription' ? eventwise(enforced, resolve, right) : enforced
   }
 }
 
-function whole(resolve: Resolver, { check }: Rule): Resolver {
+function whole(resolve: Resolver, { check }: Right): Resolver {
   return (parent, args, context, info) => {
     if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
     const verdict = check(context, { parent, args, info })
@@ -44,7 +51,7 @@ function whole(resolve: Resolver, { check }: Rule): Resolver {
 /** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
 function elementwise(
   resolve: Resolver,
-  { argument, check, faultOf }: NonNullable<Rule['elements']>,
+  { argument, check, faultOf }: NonNullable<Right['elements']>,
 ): Resolver {
   return async (parent, args, context, info) => {
     const { caller } = context
@@ -78,7 +85,7 @@ function elementwise(
 }
 
 /** Checks the rights at the first event of a subscription, which has each element once. */
-function eventwise(first: Resolver, later: Resolver, { elements }: Rule): Resolver {
+function eventwise(first: Resolver, later: Resolver, { elements }: Right): Resolver {
   const { argument } = elements ?? { argument: '' }
   return (changed, args, context, info) => {
     if (changed) return later(changed, args, context, info)

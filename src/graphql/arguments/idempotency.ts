@@ -1,6 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
 import { claimOf, keyFault } from '../../core/idempotency.ts'
-import { builder, type Context } from '../builder.ts'
+import { builder } from '../builder.ts'
+import type { Context } from '../context.ts'
 import { createMeasure, sumBelow } from '../selections.ts'
 import { inputError } from './checkArguments.ts'
 

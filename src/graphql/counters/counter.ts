@@ -3,10 +3,12 @@ import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
 import type { CounterRetention, CounterState } from '../../core/counters/state.ts'
 import { joinNames } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
+import { onName, onNames } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { keyOf } from '../arguments/ids.ts'
 import { keyArguments, namespaceArgument } from '../arguments/names.ts'
-import { builder, type Context } from '../builder.ts'
+import { builder } from '../builder.ts'
+import type { Context } from '../context.ts'
 import type { LeaderboardPosition } from '../cursors.ts'
 import { chargeList, historyCharge, room } from '../valueBudget.ts'
 import { Bucket, period, retained, TrackedPeriodRef } from './period.ts'
@@ -140,6 +142,7 @@ export const countersNamespace = namespaceArgument('Namespace of the counters.')
 builder.queryFields((t) => ({
   counter: t.field({
     type: Counter,
+    extensions: { right: onName('READ') },
     description: 'Returns a counter; its value is 0 if it was never written.',
     args: counterArguments,
     resolve: (_, key, { nth }) => nth.counters.read(key),
@@ -147,6 +150,7 @@ builder.queryFields((t) => ({
   counters: t.field({
     type: [Counter],
     nullable: { list: true, items: true },
+    extensions: { right: onNames() },
     description: 'Returns 1 to 500 counters by one database read, in the requested order. Names may repeat.',
     args: {
       names: t.arg.stringList({

@@ -2,6 +2,7 @@ import type { GraphQLResolveInfo } from 'graphql'
 import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
 import type { ResetSummary } from '../../core/counters/resetAll.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
+import { on, onName, PREFIXED, toAdd } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import {
   claimFor,
@@ -10,7 +11,8 @@ import {
   type KeyedArguments,
 } from '../arguments/idempotency.ts'
 import { nameArgument, textArgument } from '../arguments/names.ts'
-import { builder, type Context } from '../builder.ts'
+import { builder } from '../builder.ts'
+import type { Context } from '../context.ts'
 import { countSelected, sumBelow } from '../selections.ts'
 import { chargeList, room } from '../valueBudget.ts'
 import { Counter, type CounterSource, counterArguments, countersNamespace } from './counter.ts'
@@ -50,6 +52,7 @@ export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange')
     counter: t.field({
       type: Counter,
       nullable: true,
+      extensions: { right: on('READ', 'its name', ({ parent }) => parent.key) },
       description:
         "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: then it is read now. Null only with an error of its own; the change was applied.",
       resolve: (change, _, { nth }) =>
@@ -109,6 +112,7 @@ const { to } = builder.args((t) => ({
 builder.mutationFields((t) => ({
   increment: t.field({
     type: CounterChangeRef,
+    extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
     description: 'Adds 1 and returns your number.',
     args: { name, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
@@ -116,6 +120,9 @@ builder.mutationFields((t) => ({
   }),
   incrementBy: t.field({
     type: CounterChangeRef,
+    extensions: {
+      right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE', (args) => [args]),
+    },
     description: 'Adds any number, including negative ones and 0.',
     args: {
       name,
@@ -128,6 +135,7 @@ builder.mutationFields((t) => ({
   }),
   incrementMany: t.field({
     type: [CounterChangeRef],
+    extensions: { right: toAdd('each name and delta, as in `incrementBy`', ({ changes }) => changes, true) },
     description: 'Applies 1 to 1 000 changes, all or none; returns them in the given order.',
     args: {
       changes: t.arg({
@@ -152,6 +160,7 @@ builder.mutationFields((t) => ({
   }),
   reset: t.field({
     type: CounterChangeRef,
+    extensions: { right: onName('WRITE') },
     description: 'Sets the value, which must be within the bounds; history is unchanged.',
     args: { name, to, namespace, idempotencyKey },
     resolve: (_, args, context, info) =>
@@ -159,6 +168,9 @@ builder.mutationFields((t) => ({
   }),
   resetAll: t.field({
     type: ResetSummaryRef,
+    extensions: {
+      right: on('WRITE', PREFIXED, ({ args: { namespace, prefix } }) => ({ namespace, prefix })),
+    },
     description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
     args: {
       namespace: nameArgument('Namespace of the counters.'),

@@ -1,3 +1,4 @@
+import { onName } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { isRevisionSelected } from '../arguments/idempotency.ts'
 import { builder } from '../builder.ts'
@@ -31,6 +32,7 @@ const CounterDefinition = builder.inputType('CounterDefinitionInput', {
 builder.mutationFields((t) => ({
   defineCounter: t.field({
     type: Counter,
+    extensions: { right: onName('DEFINE') },
     description: 'Creates a counter or changes its definition, never its value.',
     args: {
       name: counterArguments.name,
@@ -50,6 +52,7 @@ builder.mutationFields((t) => ({
   }),
   deleteCounter: t.field({
     type: CounterChangeRef,
+    extensions: { right: onName('WRITE') },
     description: 'Deletes value, definition and history; the name reads 0 again.',
     args: counterArguments,
     resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),

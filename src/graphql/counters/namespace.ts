@@ -2,6 +2,7 @@ import { namespacesOf } from '../../core/access/caller.ts'
 import type { Retention } from '../../core/counters/definition.ts'
 import type { LeaderboardEntry, Page } from '../../core/counters/pages.ts'
 import type { Nth } from '../../core/nth.ts'
+import { inNamespace, none, on, onAnyName, PREFIXED } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { namespaceArgument } from '../arguments/names.ts'
 import { builder } from '../builder.ts'
@@ -50,10 +51,14 @@ builder.node(Namespace, {
   loadWithoutCache: (name) => ({ name }),
   fields: (t) => ({
     name: t.exposeString('name', { description: 'Name, exactly as written.' }),
-    timeZone: t.string(retained('timeZone', 'IANA time zone of new counters and sequences.', retentionOf)),
+    timeZone: t.string({
+      ...retained('timeZone', 'IANA time zone of new counters and sequences.', retentionOf),
+      extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
+    }),
     periods: t.field({
       type: [TrackedPeriodRef],
       ...retained('periods', 'Periods whose totals new counters keep.', retentionOf),
+      extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
     }),
     counters: t.connection(
       {
@@ -70,7 +75,13 @@ builder.node(Namespace, {
             description: 'Order of the list.',
           }),
         },
-        extensions: { check: checks.counterPage },
+        extensions: {
+          check: checks.counterPage,
+          right: on('READ', PREFIXED, ({ parent, args: { prefix, orderBy } }) => ({
+            namespace: parent.name,
+            prefix: orderBy === 'NAME_ASC' ? prefix : '',
+          })),
+        },
         resolve({ name }, { orderBy, ...args }, context, info) {
           const { counters } = context.nth
           if (orderBy === 'NAME_ASC')
@@ -104,6 +115,13 @@ builder.node(Namespace, {
       {
         ...listedByName,
         type: Sequence,
+        extensions: {
+          ...listedByName.extensions,
+          right: on('READ', PREFIXED, ({ parent, args }) => ({
+            namespace: parent.name,
+            prefix: args.prefix,
+          })),
+        },
         description: 'Sequences that were used or defined, by name.',
         resolve: ({ name }, args, context, info) =>
           pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
@@ -119,6 +137,7 @@ for (const type of [Counter, Sequence]) {
     t.field({
       type: Namespace,
       nullable: true,
+      extensions: { right: none(`reached with its ${type === Counter ? 'counter' : 'sequence'}`) },
       description: 'Its namespace.',
       resolve: ({ namespace }) => ({ name: namespace }),
     }),
@@ -130,6 +149,7 @@ const namespaceName = namespaceArgument('Name of the namespace.')
 builder.queryFields((t) => ({
   namespace: t.field({
     type: Namespace,
+    extensions: { right: inNamespace('READ', ({ args }) => args.name) },
     description: 'Returns a namespace: its defaults, counters and sequences.',
     args: { name: namespaceName },
     resolve: (_, { name }) => ({ name }),
@@ -138,6 +158,10 @@ builder.queryFields((t) => ({
     {
       ...listedByName,
       type: Namespace,
+      extensions: {
+        ...listedByName.extensions,
+        right: onAnyName('any name; it lists the namespaces of the grants'),
+      },
       description: 'Namespaces that contain a counter or a sequence, by name.',
       resolve(_, args, context, info) {
         const only = namespacesOf(context.caller, 'READ')
@@ -166,6 +190,9 @@ const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
 builder.mutationField('defineNamespace', (t) =>
   t.field({
     type: Namespace,
+    extensions: {
+      right: on('DEFINE', 'all names of the namespace', ({ args }) => ({ namespace: args.name, prefix: '' })),
+    },
     description: 'Sets the defaults for new counters and sequences in a namespace.',
     args: {
       name: namespaceName,

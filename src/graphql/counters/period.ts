@@ -2,7 +2,8 @@ import type { PeriodChoice, Retention, TrackedPeriod } from '../../core/counters
 import type { Total } from '../../core/counters/history.ts'
 import type { Nth } from '../../core/nth.ts'
 import { type Period as CalendarPeriod, timeZoneNamed } from '../../core/time/calendar.ts'
-import { builder, type Context } from '../builder.ts'
+import { builder } from '../builder.ts'
+import type { Context } from '../context.ts'
 
 export const Period = builder.enumType('Period', {
   description: "Calendar period in the counter's or sequence's time zone.",

@@ -1,4 +1,5 @@
 import type { Reservation } from '../../core/sequences/state.ts'
+import { onItsSequence, onName, onReservation } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { claimFor, idempotencyKey } from '../arguments/idempotency.ts'
 import { decodeId } from '../arguments/ids.ts'
@@ -30,6 +31,7 @@ builder.node(ReservationRef, {
     group: t.field({
       type: SequenceGroup,
       nullable: true,
+      extensions: { right: onItsSequence() },
       description: 'Sequence group of the number, for client caches. Null: the sequence was deleted.',
       resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
     }),
@@ -49,6 +51,7 @@ const idOfReservation = builder.args((t) => ({
 builder.mutationFields((t) => ({
   reserveInSequence: t.field({
     type: ReservationRef,
+    extensions: { right: onName('NUMBER') },
     description:
       'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
     args: {
@@ -68,12 +71,14 @@ builder.mutationFields((t) => ({
   }),
   confirmReservation: t.field({
     type: ReservationRef,
+    extensions: { right: onReservation() },
     description: 'Makes the number final; a repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
   }),
   releaseReservation: t.field({
     type: ReservationRef,
+    extensions: { right: onReservation() },
     description: 'Releases the number; a repeat returns the same result.',
     args: idOfReservation,
     resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),

@@ -2,10 +2,12 @@ import type { Page } from '../../core/counters/pages.ts'
 import { joinNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'
+import { none, onName } from '../access/rights.ts'
 import { keyOf, sequenceGroupKeyOf } from '../arguments/ids.ts'
 import { keyArguments, textArgument } from '../arguments/names.ts'
-import { builder, type Context } from '../builder.ts'
+import { builder } from '../builder.ts'
 import { connectionOf, listedByName } from '../connection.ts'
+import type { Context } from '../context.ts'
 import { Period } from '../counters/period.ts'
 import { sequenceGroupCursors } from '../cursors.ts'
 
@@ -60,6 +62,7 @@ builder.node(Sequence, {
     group: t.field({
       type: SequenceGroup,
       nullable: true,
+      extensions: { right: none('reached with its sequence') },
       description: 'One sequence group; the empty name is the unnamed one.',
       args: { name: group },
       resolve: ({ namespace, name: sequence }, { name: group }, { nth }) =>
@@ -69,6 +72,7 @@ builder.node(Sequence, {
       {
         ...listedByName,
         type: SequenceGroup,
+        extensions: { ...listedByName.extensions, right: none('reached with its sequence') },
         description: 'Sequence groups that have issued numbers, by name.',
         resolve({ namespace, name }, { prefix, ...args }, context, info) {
           const { sequences } = context.nth
@@ -107,6 +111,7 @@ builder.node(SequenceGroup, {
     sequence: t.field({
       type: Sequence,
       nullable: true,
+      extensions: { right: none('reached with its sequence group') },
       description: 'Its sequence.',
       resolve: ({ namespace, sequence: name }, _, { nth }) => nth.sequences.read({ namespace, name }),
     }),
@@ -148,6 +153,7 @@ function state<
 builder.queryField('sequence', (t) =>
   t.field({
     type: Sequence,
+    extensions: { right: onName('READ') },
     description: 'Returns a sequence; if it was never used, the defaults.',
     args: sequenceArguments,
     resolve: (_, key, { nth }) => nth.sequences.read(key),

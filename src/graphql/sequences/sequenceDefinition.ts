@@ -1,3 +1,4 @@
+import { onName } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { builder } from '../builder.ts'
 import { Period, withZone } from '../counters/period.ts'
@@ -42,6 +43,7 @@ const SequenceDefinitionInput = builder.inputType('SequenceDefinitionInput', {
 builder.mutationFields((t) => ({
   defineSequence: t.field({
     type: Sequence,
+    extensions: { right: onName('DEFINE') },
     description:
       'Creates a sequence or changes its definition. Rejected if an earlier text could be reissued, unless `allowRepeats`.',
     args: {
@@ -54,6 +56,7 @@ builder.mutationFields((t) => ({
   }),
   deleteSequence: t.field({
     type: Sequence,
+    extensions: { right: onName('WRITE') },
     description:
       'Deletes a sequence with all its sequence groups and reservations; its numbers restart. Returns it with the defaults.',
     args: sequenceArguments,

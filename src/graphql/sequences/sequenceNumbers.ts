@@ -1,9 +1,11 @@
 import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../../core/sequences/blocks.ts'
 import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/groups.ts'
 import type { SequenceGroupKey, SequenceKey } from '../../core/sequences/store.ts'
+import { on, onName, toNumber } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { callOptions, idempotencyKey } from '../arguments/idempotency.ts'
-import { builder, type Context } from '../builder.ts'
+import { builder } from '../builder.ts'
+import type { Context } from '../context.ts'
 import { costOfText, countSelected, sumBelow } from '../selections.ts'
 import { charge, room } from '../valueBudget.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
@@ -44,6 +46,12 @@ const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers')
     group: t.field({
       type: SequenceGroup,
       nullable: true,
+      extensions: {
+        right: on('READ', 'the name of its sequence', ({ parent: { key } }) => ({
+          namespace: key.namespace,
+          name: key.sequence,
+        })),
+      },
       description:
         'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
       resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
@@ -71,6 +79,7 @@ const countFormattedValues = countSelected('formattedValues')
 builder.mutationFields((t) => ({
   nextInSequence: t.field({
     type: SequenceNumbersRef,
+    extensions: { right: toNumber() },
     description: 'Issues the next number, or a block of up to 1 000 000 (2 000 if it cycles).',
     args: {
       name,
@@ -93,6 +102,7 @@ builder.mutationFields((t) => ({
   }),
   restartSequence: t.field({
     type: SequenceGroup,
+    extensions: { right: onName('WRITE') },
     description:
       'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
     args: {

@@ -1,6 +1,6 @@
 import { type ExecutionArgs, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import type { Context } from '../../graphql/builder.ts'
+import type { Context } from '../../graphql/context.ts'
 import { fragmentsOf, rootFields } from '../../graphql/selections.ts'
 import { requestError } from './requests.ts'
 

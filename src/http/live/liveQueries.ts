@@ -10,7 +10,7 @@ import {
 import { type ErrorCode, NthError } from '../../core/errors.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Nth } from '../../core/nth.ts'
-import type { Context } from '../../graphql/builder.ts'
+import type { Context } from '../../graphql/context.ts'
 import type { Access } from '../access/authentication.ts'
 import { invalidCredential } from '../access/credentials.ts'
 import { LEEWAY_MS } from '../access/tokens.ts'

@@ -1,0 +1,21 @@
+import type { Caller } from '../core/access/caller.ts'
+import type { Topic, Watched } from '../core/live/topics.ts'
+import type { Nth } from '../core/nth.ts'
+import type { Budget } from './valueBudget.ts'
+
+/** What the resolvers of one request share. */
+export interface Context extends Budget {
+  nth: Nth
+  caller: Caller
+  /**
+   * Takes changes from what the caller may do in a minute. Returns the pause until so many are allowed, in
+   * milliseconds; 0: they are allowed now. Default: no limit.
+   */
+  takeChanges?: ((count: number) => number) | undefined
+  /** What this request adds to each counter, if that is limited. */
+  added?: ReadonlyMap<string, number>
+  /** From the request's `Idempotency-Key` header. */
+  idempotencyKey?: string | undefined
+  /** In the first event of a subscription: watches topics, and reads them. */
+  watch?: (topics: readonly Topic[]) => Promise<readonly Watched[]>
+}
