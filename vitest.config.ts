@@ -13,11 +13,6 @@ const hasGalera = ['/usr/lib/galera/libgalera_smm.so', '/usr/bin/apt-get'].some(
 
 const isUpgradable = hasFirstRelease()
 
-if (!isUpgradable && process.env.CI) {
-  throw new Error('CI needs the history of this repository for the test of upgrades: git fetch --unshallow')
-}
-if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the browser tests')
-
 /** The seed of all random tests: SEED of the environment, to repeat a run, or another one each time. */
 const seed = Number(process.env.SEED || randomInt(2 ** 31))
 if (!Number.isInteger(seed)) throw new Error(`SEED=${process.env.SEED} is not an integer`)
@@ -32,30 +27,49 @@ class SlowFirst extends BaseSequencer {
   }
 }
 
-// Its mode is `fast` in `npm run test:fast` and `long` in `npm run test:long`.
-export default defineConfig(({ mode }) => ({
-  // Vite would take graphql's ES modules where Node, for the libraries, takes its CommonJS: two copies of one thing.
-  resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
-  test: {
-    include: ['test/**/*.test.ts'],
-    // Without a browser the rest runs; `npm test` says so before it starts.
-    exclude: [
-      ...(chromium ? [] : ['test/browser/**']),
-      ...(isUpgradable ? [] : ['test/processes/upgrade.test.ts']),
-      ...(hasGalera ? [] : ['test/processes/cluster.test.ts']),
-      ...(mode === 'fast' ? ['test/browser/**', 'test/processes/**', 'test/faults/**'] : []),
-    ],
-    globalSetup: ['test/support/globalSetup.ts'],
-    setupFiles: ['test/support/setup.ts'],
-    provide: { seed, runLength: mode === 'fast' || mode === 'long' ? mode : 'normal' },
-    sequence: { sequencer: SlowFirst },
-    // Files run side by side, on databases of their own; each often waits, so three of them keep two cores busy.
-    maxWorkers: 3,
-    // Files that run after one another in a worker import the same modules once, which takes a second of a core.
-    isolate: false,
-    // No test has a limit of its own. These end what hangs, also on a slow machine that has much else to do.
-    testTimeout: 900_000,
-    hookTimeout: 900_000,
-    expect: { poll: { timeout: PATIENCE_MS } },
-  },
-}))
+/** How many times as long as usual the long random tests run: RUNS of the environment. */
+const runs = Number(process.env.RUNS || 1)
+if (!Number.isInteger(runs) || runs < 1) throw new Error(`RUNS=${process.env.RUNS} is not a positive integer`)
+
+// Its mode is `check` in `npm run check`, and `long` in the second part of `npm run test:all`.
+export default defineConfig(({ mode }) => {
+  // This test reads source files only: it needs neither a database nor a browser.
+  if (mode === 'check') return { test: { include: ['test/layout.test.ts'] } }
+  if (!isUpgradable && process.env.CI) {
+    throw new Error('CI needs the history of this repository for the test of upgrades: git fetch --unshallow')
+  }
+  if (!chromium && process.env.CI) throw new Error('CI needs Chromium for the browser tests')
+  return {
+    // Vite would take graphql's ES modules where Node, for the libraries, takes its CommonJS: two copies of one thing.
+    resolve: { alias: [{ find: /^graphql$/, replacement: 'graphql/index.js' }] },
+    test: {
+      include: ['test/**/*.test.ts'],
+      // Without a browser the rest runs; `npm test` says so before it starts.
+      exclude: [
+        ...(chromium ? [] : ['test/browser/**']),
+        ...(isUpgradable ? [] : ['test/processes/upgrade.test.ts']),
+        ...(hasGalera ? [] : ['test/processes/cluster.test.ts']),
+      ],
+      globalSetup: ['test/support/globalSetup.ts'],
+      setupFiles: ['test/support/setup.ts'],
+      provide: { seed, longRuns: mode === 'long' ? runs : 0 },
+      tags: [
+        { name: 'slow', description: 'Left out of `npm test`: a whole file, or a single test.' },
+        { name: 'quick', description: 'Part of `npm test`, though the other tests of its file are slow.' },
+        {
+          name: 'random',
+          description: 'Runs for short in `npm test`, and again for long in `npm run test:all`.',
+        },
+      ],
+      sequence: { sequencer: SlowFirst },
+      // Files run side by side, on databases of their own; each often waits, so three of them keep two cores busy.
+      maxWorkers: 3,
+      // Files that run after one another in a worker import the same modules once, which takes a second of a core.
+      isolate: false,
+      // No test has a limit of its own. These end what hangs, also on a slow machine that has much else to do.
+      testTimeout: 900_000,
+      hookTimeout: 900_000,
+      expect: { poll: { timeout: PATIENCE_MS } },
+    },
+  }
+})

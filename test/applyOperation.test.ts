@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { apply, applyAll, type RowState } from '../src/core/counters/apply.ts'
@@ -6,7 +7,7 @@ import { type ModelState, rowOf, step } from './support/model.ts'
 import { PLAIN } from './support/plain.ts'
 import { runSize } from './support/random.ts'
 
-const RUNS = runSize({ fast: 500, normal: 2000, long: 5000 })
+const RUNS = runSize(500, 2000)
 
 const MAX = Number.MAX_SAFE_INTEGER
 

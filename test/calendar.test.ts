@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
@@ -31,7 +32,7 @@ it('has periods follow one another without a gap, each instant in one of them', 
       expect(bucketAt(period, end).start).toBe(end)
       expect(bucketAt(period, start - 1).end).toBe(start)
     }),
-    { numRuns: runSize({ fast: 500, normal: 2000, long: 5000 }) },
+    { numRuns: runSize(500, 2000) },
   )
 })
 
@@ -48,7 +49,7 @@ it('has each period begin where one of the finer ones does that it consists of',
       const { start } = bucketAt(coarse, at)
       expect(bucketAt(fine, start).start).toBe(start)
     }),
-    { numRuns: runSize({ fast: 200, normal: 1000, long: 2000 }) },
+    { numRuns: runSize(200, 1000) },
   )
 })
 
@@ -70,7 +71,7 @@ it('begins days, weeks, months and years when Temporal does', () => {
       const isAgain = begins(date.add({ days: 1 })) <= at
       if (!isAgain) expect(starts).toEqual(expected)
     }),
-    { numRuns: runSize({ fast: 200, normal: 1000, long: 2000 }) },
+    { numRuns: runSize(200, 1000) },
   )
 })
 

@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { parse, print, visit } from 'graphql'
 import { expect, it } from 'vitest'
@@ -7,7 +8,7 @@ import { anyOperation, SET_BACK } from './support/anyOperation.ts'
 import { startFront } from './support/front.ts'
 import { meetsRareCases, runSize } from './support/random.ts'
 
-const OPERATIONS = runSize({ fast: 30, normal: 100, long: 300 })
+const OPERATIONS = runSize(30, 100)
 
 it('answers any operation as the executor does, when it is compiled', async () => {
   const { post, ask, faults } = await startFront()

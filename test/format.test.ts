@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
@@ -6,7 +7,7 @@ import { PERIODS } from '../src/core/time/calendar.ts'
 import { periodKeyOf } from '../src/core/time/periodKey.ts'
 import { runSize } from './support/random.ts'
 
-const RUNS = runSize({ fast: 500, normal: 2000, long: 5000 })
+const RUNS = runSize(500, 2000)
 
 const AT = new Date('2026-01-01T00:30:00Z')
 

@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { changedSequenceDefinition } from '../src/core/sequences/changeDefinition.ts'
@@ -6,7 +7,7 @@ import { formatsOverlap, isFormat, parseFormat, writerOf } from '../src/core/seq
 import { runSize } from './support/random.ts'
 import { SHORT_MS } from './support/turns.ts'
 
-const RUNS = runSize({ fast: 500, normal: 2000, long: 5000 })
+const RUNS = runSize(500, 2000)
 
 const GROUPS = ['', 'A', '1', '0A', 'A-', '-', '20', '-1', '2010-']
 const DAYS = ['{yyyy}{MM}{dd}', '{yyyy}{dd}{MM}', '{dd}{MM}{yyyy}', '{yyyy}{MM}']

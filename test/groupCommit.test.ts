@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { type CounterWork, isCoalesced } from '../src/core/groupCommit/batch.ts'
@@ -45,7 +46,7 @@ it('tells every caller what happened, under random schedules and failures, in tw
         })
       expect(isExplained(events, emptyState, isFound)).toBe(true)
     }),
-    { numRuns: runSize({ fast: 100, normal: 500, long: 5000 }) },
+    { numRuns: runSize(100, 500) },
   )
   const outcomes = [
     'done',

@@ -134,7 +134,7 @@ it('counts exactly where many carts of two processes cross', async () => {
   const processes = [openTestNth(target), openTestNth(target)]
   const names = namesOf(50)
   const random = createRandom()
-  const carts = runSize({ fast: 200, normal: 500, long: 1000 })
+  const carts = runSize(200, 500)
   await inParallel(64, carts, async (index) => {
     const shuffled = random.sample(names, 20)
     const cart = shuffled.map((name) => ({ name, delta: 1 }))

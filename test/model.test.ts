@@ -1,3 +1,4 @@
+// @module-tag random
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -14,8 +15,8 @@ import { openTestNth } from './support/nth.ts'
 import { farAway, startProxy } from './support/proxy.ts'
 import { createRandom, meetsRareCases, runSize } from './support/random.ts'
 
-const OPERATIONS = runSize({ fast: 500, normal: 1200, long: 10_000 })
-const FAR_OPERATIONS = runSize({ fast: 100, normal: 100, long: 5000 })
+const OPERATIONS = runSize(500, 1200)
+const FAR_OPERATIONS = runSize(100, 100)
 
 /** A clock that stands still: no period ends. */
 const start = new Date()
@@ -176,10 +177,10 @@ it.each([
 })
 
 it.each([
-  ['', 0, runSize({ fast: 5, normal: 15, long: 60 })],
-  [', while connections are cut', 0.05, runSize({ fast: 2, normal: 5, long: 15 })],
-  [', far away', 0, runSize({ fast: 1, normal: 2, long: 30 })],
-  [', far away, while connections are cut', 0.05, runSize({ fast: 1, normal: 2, long: 15 })],
+  ['', 0, runSize(5, 15)],
+  [', while connections are cut', 0.05, runSize(2, 5)],
+  [', far away', 0, runSize(1, 2)],
+  [', far away, while connections are cut', 0.05, runSize(1, 2)],
 ])(
   'gives answers that some order explains, whatever is asked at the same time of two processes%s',
   async (name, share, numRuns) => {

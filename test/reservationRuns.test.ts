@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { NthError } from '../src/core/errors.ts'
@@ -61,7 +62,7 @@ it('agrees with a model over random steps', async () => {
         expect(nextValue).toBe(Math.min(...free, highest + 1))
       }
     }),
-    { numRuns: runSize({ fast: 5, normal: 10, long: 50 }), endOnFailure: true },
+    { numRuns: runSize(5, 10), endOnFailure: true },
   )
   await expectNoGap(target)
   await settleAll(target, sequences, KEY)
@@ -75,7 +76,7 @@ it('leaves no gap behind 40 callers in two processes who confirm, give back, for
   if (!first) throw new Error('There are two')
   await first.sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
   const random = createRandom()
-  const calls = runSize({ fast: 300, normal: 600, long: 2000 })
+  const calls = runSize(300, 600)
   await inParallel(40, calls, async (index) => {
     const { sequences } = processes[index % 2] ?? first
     const isKeyed = random.fraction() < 0.3

@@ -1,3 +1,4 @@
+// @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import {
@@ -69,7 +70,7 @@ it('keeps every total as the history row and the columns with its start, whateve
         for (const [start, total] of told) expect((history.get(start) ?? 0n) + inSlots(start)).toBe(total)
       }
     }),
-    { numRuns: runSize({ fast: 500, normal: 2000, long: 20_000 }) },
+    { numRuns: runSize(500, 2000) },
   )
 })
 

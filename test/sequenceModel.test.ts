@@ -1,3 +1,4 @@
+// @module-tag random
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -86,7 +87,7 @@ function repeats(before: SequenceModel, asked: SequenceOperation, told: Sequence
   return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
 }
 
-const SEQUENCES = runSize({ fast: 4, normal: 12, long: 50 })
+const SEQUENCES = runSize(4, 12)
 
 it('agrees with a model over random definitions, blocks, groups, cycles and restarts, and repeats no text', async () => {
   const clock = { at: START }
@@ -148,8 +149,8 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
 })
 
 it.each([
-  ['', 0, runSize({ fast: 5, normal: 15, long: 60 })],
-  [', while connections are cut', 0.04, runSize({ fast: 2, normal: 5, long: 15 })],
+  ['', 0, runSize(5, 15)],
+  [', while connections are cut', 0.04, runSize(2, 5)],
 ])(
   'gives answers that some order explains, whatever is asked of two processes at the same time%s',
   async (_, share, numRuns) => {

@@ -1,3 +1,4 @@
+// @module-tag random
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -53,7 +54,7 @@ function setterBack(ask: Client['ask']): (next: string) => Promise<void> {
 /** Streams of events have one way only. */
 const EQUAL = ACCEPTS.filter((accept) => accept !== 'text/event-stream')
 
-it.each(EQUAL.slice(0, runSize({ fast: 2, normal: EQUAL.length, long: EQUAL.length })))(
+it.each(EQUAL.slice(0, runSize(2, EQUAL.length)))(
   'answers the same by the shortest way and through Yoga, to the Accept %j',
   async (accept) => {
     const { url, ask, faults } = await startFront()
@@ -135,7 +136,7 @@ it('answers the same by both ways, whatever the parameters', async () => {
         )
       },
     ),
-    { numRuns: runSize({ fast: 50, normal: 100, long: 300 }) },
+    { numRuns: runSize(50, 100) },
   )
   expect(faults).toEqual([])
 })

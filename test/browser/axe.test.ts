@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { axeFindings } from '../support/axe.ts'
 import { openBrowser } from '../support/browser.ts'

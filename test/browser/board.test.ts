@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { loseAnswers } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
@@ -15,7 +16,7 @@ async function write(window: Window, name: string, text: string): Promise<string
   return (await one.getByRole('listitem').first().locator('strong').textContent()) ?? ''
 }
 
-it('numbers the tickets of two boards, each from 1', async () => {
+it('numbers the tickets of two boards, each from 1', { tags: 'quick' }, async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/board`)

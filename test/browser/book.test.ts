@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { openBrowser } from '../support/browser.ts'
 import { upTo } from '../support/client.ts'
@@ -11,7 +12,9 @@ stopClock()
 
 const HOUR_MS = 3_600_000
 
-it('shows what was sold of a book by hour and by day, and tells which copy of the month each purchase is', async () => {
+it('shows what was sold of a book by hour and by day, and tells which copy of the month each purchase is', {
+  tags: 'quick',
+}, async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
   // Of which four were sold two hours ago, and a hundred three days ago.

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { startService } from '../support/service.ts'

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, loseAnswers } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
@@ -18,7 +19,9 @@ const focused = (window: Window) =>
 /** Increments a counter of the namespace `n` as another client. */
 const increment = (name: string) => `mutation { increment(name: "${name}", namespace: "n") { value } }`
 
-it('leads from the shop to a namespace, its counters and one of them, and back', async () => {
+it('leads from the shop to a namespace, its counters and one of them, and back', {
+  tags: 'quick',
+}, async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
@@ -234,7 +237,7 @@ it('has the buttons that add side by side where there is room', async () => {
   expect(await topOf('Increment')).toBe(await topOf('Add'))
 })
 
-it('counts by its buttons, and shows the GraphQL that it sent, to be copied', async () => {
+it('counts by its buttons, and shows the GraphQL that it sent, to be copied', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', counter: 'visitors' }), {

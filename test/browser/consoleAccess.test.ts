@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { consoleUrl } from '../support/console.ts'
@@ -11,7 +12,9 @@ async function enterKey(window: Window, key: string): Promise<void> {
   await button(window, 'Use this key').click()
 }
 
-it('asks for a key on a protected server, keeps it for the tab, and forgets it', async () => {
+it('asks for a key on a protected server, keeps it for the tab, and forgets it', {
+  tags: 'quick',
+}, async () => {
   const { url, admin } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { openWindow } = await openBrowser()

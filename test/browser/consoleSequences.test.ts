@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { openBrowser, type Window } from '../support/browser.ts'
 import { cellsOf, consoleUrl } from '../support/console.ts'
@@ -11,7 +12,9 @@ const groups = async (window: Window) => (await cellsOf(window, 'Groups')).map((
 const INVOICE =
   'mutation { defineSequence(name: "invoice", namespace: "n", definition: { gapless: true, format: "INV-{value:3}" }) { id } }'
 
-it('issues numbers of a sequence in groups, and shows those that others issue', async () => {
+it('issues numbers of a sequence in groups, and shows those that others issue', {
+  tags: 'quick',
+}, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url, { namespace: 'n', sequence: 'ticket' }))

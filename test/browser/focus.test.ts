@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { holdBack } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'

@@ -1,9 +1,12 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { tabs } from '../../src/http/pages/graphiql/graphiql.ts'
 import { openBrowser } from '../support/browser.ts'
 import { startService } from '../support/service.ts'
 
-it('opens with prepared tabs that run one after another, without any outside address', async () => {
+it('opens with prepared tabs that run one after another, without any outside address', {
+  tags: 'quick',
+}, async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/graphql`)
@@ -58,6 +61,6 @@ it('shows its title and the welcome whole', async () => {
   }
 })
 
-it('ends with a tab that changes nothing', () => {
+it('ends with a tab that changes nothing', { tags: 'quick' }, () => {
   expect(tabs.at(-1)).toMatch(/^query /)
 })

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
@@ -131,7 +132,7 @@ it('tries again to get the same number when it got no answer', async () => {
   expect(await numbersIn(target)).toEqual({ confirmed: [], open: [1], free: [] })
 })
 
-it('issues an invoice once, also when the answer is lost', async () => {
+it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)

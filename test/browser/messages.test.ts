@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
@@ -229,7 +230,7 @@ it('keeps beside a sold-out book that a copy may have been sold, also when there
   )
 })
 
-it('says beside a board that it got no ticket, and nothing beside the other', async () => {
+it('says beside a board that it got no ticket, and nothing beside the other', { tags: 'quick' }, async () => {
   const service = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${service.url}/board`)

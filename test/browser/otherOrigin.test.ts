@@ -1,3 +1,4 @@
+// @module-tag slow
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -21,7 +22,9 @@ async function servePage(url: string): Promise<{ port: number }> {
   return { port: (server.address() as AddressInfo).port }
 }
 
-it('lets the page of the README, from another origin, tell which visitor you are', async () => {
+it('lets the page of the README, from another origin, tell which visitor you are', {
+  tags: 'quick',
+}, async () => {
   const { url, ask } = await startService()
   const { port } = await servePage(url)
   const { openWindow } = await openBrowser()

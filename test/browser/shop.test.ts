@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { cutOff, holdBack, loseAnswers } from '../support/answers.ts'
 import { openBrowser, type Window } from '../support/browser.ts'
@@ -11,7 +12,7 @@ const EDITION = 'Red Horse Hill, signed'
 
 const buy = (window: Window, title: string) => window.getByRole('button', { name: `Buy ${title}` }).click()
 
-it('shows six books and what was sold of each', async () => {
+it('shows six books and what was sold of each', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { incrementBy(name: "The Long Trains Roll", delta: 1234, namespace: "booksales") { value } }',
@@ -127,7 +128,7 @@ it('says how few copies of an edition are left, and sells none beyond them', asy
   expect(counter).toEqual({ value: 100, maxValue: 100 })
 })
 
-it('buys one copy for one click, also when the answer is lost', async () => {
+it('buys one copy for one click, also when the answer is lost', { tags: 'quick' }, async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(url)

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client.ts'
@@ -31,7 +32,9 @@ async function losable(timeoutMs: number) {
   }
 }
 
-it('answers readers in time when all connections lead nowhere, of which one at most is met', async () => {
+it('answers readers in time when all connections lead nowhere, of which one at most is met', {
+  tags: 'quick',
+}, async () => {
   const { counters, lose, vanished } = await losable(6000)
   await counters.incrementBy(key, 1)
   const list = () => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })
@@ -78,7 +81,9 @@ it.each([
   await lost.catch(() => undefined)
 })
 
-it('has the system ask on each connection, after seconds of silence, whether the other end is there', async () => {
+it('has the system ask on each connection, after seconds of silence, whether the other end is there', {
+  tags: 'quick',
+}, async () => {
   const { counters, target } = await losable(6000)
   await counters.incrementBy(key, 1)
   await counters.read(key)

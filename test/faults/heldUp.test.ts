@@ -145,7 +145,7 @@ it('counts each change of a cart as one that waits', async () => {
   expect(await counters.incrementBy(key('c'), 1)).toMatchObject({ value: 1 })
 })
 
-it('does not keep what has expired, however long an outage lasts', async () => {
+it('does not keep what has expired, however long an outage lasts', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   await openTestNth(target).counters.incrementBy(key('c'), 0)
   const { counters } = openTestNth(target, { timeoutMs: 100, maxPending: 5000 })

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { Agent, request } from 'node:http'
 import { text as textOf } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -43,7 +44,7 @@ const SOUND = {
   packets: expect.stringMatching(/^ok: /),
 }
 
-it('finds nothing wrong with a sound database, and leaves nothing in it', async () => {
+it('finds nothing wrong with a sound database, and leaves nothing in it', { tags: 'quick' }, async () => {
   const target = await freshDatabase()
   const { code, findings } = await check({ DATABASE_URL: urlOf(target) })
   expect(findings).toMatchObject({ ...SOUND, migrations: 'ok: all are applied' })
@@ -80,7 +81,7 @@ it('checks the private database of an Nth that runs, and of one that does not', 
   expect([running.code, running.findings]).toMatchObject([0, { ...SOUND, migrations: 'ok: all are applied' }])
 })
 
-it('says what is wrong with a database, and what to do', async () => {
+it('says what is wrong with a database, and what to do', { tags: 'quick' }, async () => {
   const { target } = await privateServer(await temporaryDirectory())
   await query(
     target,
@@ -117,7 +118,7 @@ it('finds nothing wrong with a server whose defaults would make statements mean 
   expect([code, findings]).toMatchObject([0, SOUND])
 })
 
-it('names the settings that a session ignores', async () => {
+it('names the settings that a session ignores', { tags: 'quick' }, async () => {
   const target = await startProxy(await freshDatabase(), (statement) =>
     statement.includes("sql_safe_updates = 'OFF'")
       ? { instead: statement.replace("sql_safe_updates = 'OFF'", 'sql_safe_updates = 1') }

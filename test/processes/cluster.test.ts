@@ -1,3 +1,5 @@
+// @module-tag slow
+// @module-tag random
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
@@ -18,9 +20,9 @@ import { counterLine, fileWith, imported } from '../support/transfer.ts'
 
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
-const ANSWERS = runSize({ fast: 300, normal: 1000, long: 20_000 })
+const ANSWERS = runSize(300, 1000)
 
-const PROBES = runSize({ fast: 50, normal: 100, long: 500 })
+const PROBES = runSize(50, 100)
 
 let databases = 0
 
@@ -40,7 +42,9 @@ async function cluster(): Promise<[Target, Target]> {
   return [first, second]
 }
 
-it('gives each caller a number of its own, whichever of two nodes it is counted through', async () => {
+it('gives each caller a number of its own, whichever of two nodes it is counted through', {
+  tags: 'quick',
+}, async () => {
   const targets = await cluster()
   const nths = targets.map((target) => openTestNth(target))
   const [first] = nths

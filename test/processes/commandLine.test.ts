@@ -27,7 +27,7 @@ function runWith(environment: Record<string, string>, ...args: string[]): Promis
   })
 }
 
-it.each([[], ['--help'], ['-h']])('lists its commands: nth %s', async (...option) => {
+it.each([[], ['--help'], ['-h']])('lists its commands: nth %s', { tags: 'slow' }, async (...option) => {
   const { code, output, errors } = await run(...option)
   expect([code, errors]).toEqual([0, ''])
   expect(output).toMatch(/^Usage: nth /)
@@ -119,7 +119,7 @@ const LINKS = {
   NTH_DATABASE_PORT_53_UDP_ADDR: '10.0.0.3',
 }
 
-it('ignores what Kubernetes sets for Services of similar names, and says so', async () => {
+it('ignores what Kubernetes sets for Services of similar names, and says so', { tags: 'slow' }, async () => {
   expect(readConfig(LINKS)).toEqual({ ...readConfig({}), ignored: Object.keys(LINKS) })
   expect(readConfig({ ...LINKS, NTH_METRICS_PORT: '9464' }).metricsPort).toBe(9464)
   const said = `Ignored, as Kubernetes sets them for Services called nth or nth-…: ${Object.keys(LINKS).join(', ')}.`

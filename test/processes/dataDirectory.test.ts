@@ -1,3 +1,4 @@
+// @module-tag slow
 import { chmod, chown, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -36,7 +37,7 @@ it.each(['770', '707', '1777'])('refuses a directory that others may write to: m
 })
 
 // Only root can give a directory away.
-it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', async () => {
+it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', { tags: 'quick' }, async () => {
   const directory = await dataDirectory()
   const before = await readdir(directory)
   await chown(directory, 65_534, 65_534)
@@ -46,7 +47,9 @@ it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', async
   expect(await readdir(directory)).toEqual(before)
 })
 
-it('says what a server lacks that can make no new database, in its own words for errors', async () => {
+it('says what a server lacks that can make no new database, in its own words for errors', {
+  tags: 'quick',
+}, async () => {
   const directory = await temporaryDirectory()
   const found = await serverProgramForTests()
   const program: ServerProgram = {

@@ -1,3 +1,4 @@
+// @module-tag random
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { CounterKey } from '../../src/core/counters/state.ts'
@@ -45,8 +46,8 @@ async function hammerWithKeys({ counters }: Nth): Promise<Load> {
 }
 
 it.each([
-  ['', runSize({ fast: 1, normal: 5, long: 20 }), hammer],
-  [', with keys and a bound', runSize({ fast: 1, normal: 3, long: 8 }), hammerWithKeys],
+  ['', runSize(1, 5), hammer],
+  [', with keys and a bound', runSize(1, 3), hammerWithKeys],
 ])(
   'counts exactly, without an error for anybody, while its database is killed again and again, and hours begin%s',
   async (_, kills, startHammer) => {
@@ -71,7 +72,7 @@ it.each([
 )
 
 it('counts exactly, without an error for anybody, while its connections are cut again and again, and hours begin', async () => {
-  const CUTS = runSize({ fast: 20, normal: 40, long: 200 })
+  const CUTS = runSize(20, 40)
   const random = createRandom()
   let cuts = 0
   let sinceCut = 0
@@ -101,7 +102,7 @@ it('counts exactly, without an error for anybody, while its connections are kill
   const killer = await createConnection(target)
   onTestFinished(() => killer.end())
   const random = createRandom()
-  const KILLS = runSize({ fast: 10, normal: 20, long: 100 })
+  const KILLS = runSize(10, 20)
   let kills = 0
   while (kills < KILLS) {
     await load.afterMore(1 + random.below(500))

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { inParallel, sorted, upTo } from '../support/client.ts'
 import { freshDatabase, urlOf } from '../support/database.ts'
@@ -24,7 +25,9 @@ it('counts one of 50 parallel calls with one key through two processes, and repl
   for (const process of processes) expect(await valueIn(process)).toBe(10)
 })
 
-it('replays what counted when its process was killed between COMMIT and the answer', async () => {
+it('replays what counted when its process was killed between COMMIT and the answer', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   let killed: NthProcess | undefined
   const proxied = await startProxy(target, (statement) => {

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
@@ -49,7 +50,9 @@ async function expectOwnNumbers(target: Target, { counters, sequences }: ReturnT
   expect((await other.counters.incrementBy(key('a'), 1)).value).toBe(2)
 }
 
-it('counts in rows of their own after a failover to a server that gave the lost ids to others', async () => {
+it('counts in rows of their own after a failover to a server that gave the lost ids to others', {
+  tags: 'quick',
+}, async () => {
   const { nth, replica, switchTo } = await aheadOfReplica()
   switchTo(replica)
   await expectOwnNumbers(replica, nth)
@@ -62,7 +65,9 @@ it('leaves the old server with its readers, too, once a writer has reached anoth
   await expectOwnNumbers(replica, nth)
 })
 
-it('counts in rows of their own after a restore that lost them, on a connection that goes on', async () => {
+it('counts in rows of their own after a restore that lost them, on a connection that goes on', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const nth = openTestNth(target, { acceptsLostCommits: true })
   await nth.counters.incrementBy(key('a'), 1)
@@ -83,7 +88,9 @@ it('counts in rows of their own after a restore that lost them, on a connection 
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('lacks changes'))
 })
 
-it('writes to no row that has the id of a lost one, even where nothing tells of the loss', async () => {
+it('writes to no row that has the id of a lost one, even where nothing tells of the loss', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const nth = openTestNth(target)
   await nth.counters.incrementBy(key('a'), 1)
@@ -94,7 +101,9 @@ it('writes to no row that has the id of a lost one, even where nothing tells of 
   await expectOwnNumbers(target, nth)
 })
 
-it('says of a change that was being committed at a failover that its outcome is unknown, and sends it no more', async () => {
+it('says of a change that was being committed at a failover that its outcome is unknown, and sends it no more', {
+  tags: 'quick',
+}, async () => {
   const [primary, replica] = [await server(), await server()]
   let isCommitting = false
   const proxy = await startProxy(primary, (statement) => {

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -32,7 +33,7 @@ it("fetches the distribution's server and runs it from where it was unpacked", a
   }
 })
 
-it('says which files a server lacks that comes without its system tables', async () => {
+it('says which files a server lacks that comes without its system tables', { tags: 'quick' }, async () => {
   const directory = await temporaryDirectory()
   const program = {
     kind: 'mariadb' as const,

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -64,7 +65,7 @@ it.each([[['--help']], [['check']], [['keys', 'create', '--label', 'x', '--allow
   },
 )
 
-it('moves all numbers on although nobody reads what it prints', async () => {
+it('moves all numbers on although nobody reads what it prints', { tags: 'quick' }, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   for (const n of upTo(40)) {

@@ -116,7 +116,9 @@ it('is not ready once its database has refused a change, until that can be writt
   await expect.poll(() => ask(url, '/ready')).toMatchObject({ status: 'ready' })
 })
 
-it('fails its check of readiness for a while before it shuts down, with all workers', async () => {
+it('fails its check of readiness for a while before it shuts down, with all workers', {
+  tags: 'slow',
+}, async () => {
   const environment = {
     DATABASE_URL: urlOf(await freshDatabase()),
     WORKERS: '2',

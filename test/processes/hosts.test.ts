@@ -247,7 +247,9 @@ it('passes over what another cluster became, with one line for the operator', as
   expect(await hosts.choose()).toBe(second.target)
 })
 
-it('leaves a node that has left its cluster, with all connections, though it answers as before', async () => {
+it('leaves a node that has left its cluster, with all connections, though it answers as before', {
+  tags: 'slow',
+}, async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const nth = openTestNth([first.target, second.target])
@@ -471,7 +473,7 @@ it('ends the start at once if all servers deny access', async () => {
   expect(errors()).toMatch(/^No database server can be used \(.*Access denied.*; .*Access denied/)
 })
 
-it('follows the one that can be written, and uses none while several can', async () => {
+it('follows the one that can be written, and uses none while several can', { tags: 'slow' }, async () => {
   const { first, second, url } = await pair(plain, readOnly)
   const nth = await startNth({
     DATABASE_URL: url,
@@ -492,7 +494,7 @@ it('follows the one that can be written, and uses none while several can', async
   expect(nth.errors()).toContain(`${hostOf(second.target)} is used."`)
 })
 
-it('is not ready any more once its database went back in time', async () => {
+it('is not ready any more once its database went back in time', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   const nth = await startNth({ DATABASE_URL: urlOf(target), NTH_WRITE_TIMEOUT_MS: '3000' })
   for (let value = 1; value <= 3; value++) expect((await nth.ask(INCREMENT)).increment.value).toBe(value)

@@ -91,7 +91,7 @@ it.each([
   [[...CREATE, '--name', 'a', '--prefix', 'b'], '--name cannot be combined with "prefix".'],
   [['revoke', 'nth_00000000'], 'No API key begins with nth_00000000; see nth keys list.'],
   [['eat'], 'Unknown command "eat"; see --help.'],
-])('says what is wrong with %j', async (args, message) => {
+])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {
   const { code, stderr, stdout } = await runKeys({ DATABASE_URL: urlOf(await freshDatabase()) }, ...args)
   expect([code, stderr, stdout]).toEqual([1, `${message}\n`, ''])
 })
@@ -112,7 +112,9 @@ it('shows its usage', async () => {
   for (const args of [[], ['--help']]) expect((await runKeys({}, ...args)).stdout).toMatch(/^Usage: nth keys/)
 })
 
-it('says at the start that it is open, and is not with an administrator’s key', async () => {
+it('says at the start that it is open, and is not with an administrator’s key', {
+  tags: 'slow',
+}, async () => {
   const url = urlOf(await freshDatabase())
   const open = await startNth({ DATABASE_URL: url })
   expect(open.output()).toContain(

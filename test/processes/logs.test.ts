@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { freshDatabase, urlOf } from '../support/database.ts'
 import { ADMIN_KEY, as } from '../support/keys.ts'
@@ -20,7 +21,7 @@ async function started(more: Record<string, string> = {}) {
   return { nth, admin: as(nth, ADMIN_KEY), lines }
 }
 
-it('logs a line for each request that failed, without what it was sent', async () => {
+it('logs a line for each request that failed, without what it was sent', { tags: 'quick' }, async () => {
   const { nth, admin, lines } = await started()
   const query = 'query Wrong($name: String!) { counter(name: $name) { value } }'
   const headers = { 'x-request-id': 'from-the-proxy' }
@@ -49,7 +50,7 @@ it('logs a line for each request that failed, without what it was sent', async (
   expect(nth.output()).not.toContain(secret)
 })
 
-it('returns the ID under which a failure was logged', async () => {
+it('returns the ID under which a failure was logged', { tags: 'quick' }, async () => {
   const { nth, lines } = await started()
   const ask = async (init: RequestInit) =>
     (await fetch(`${nth.url}/graphql`, init)).headers.get('x-request-id')

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { inParallel, upTo } from '../support/client.ts'
 import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/turns.ts'
@@ -138,7 +139,7 @@ it.each([
   expect(await nth.refusal(query, { names })).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
 })
 
-it('says what became of each of very many changes', async () => {
+it('says what became of each of very many changes', { tags: 'quick' }, async () => {
   const nth = await startMeasuredNth()
   const { data, errors = [] } = await nth.send(
     `mutation { ${many(800, 'increment(name: "") { value }').replaceAll(' a', '\na')} }`,

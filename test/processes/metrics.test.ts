@@ -88,7 +88,9 @@ it('counts what callers counted, over all workers, also those that ended', async
   expect(requestsIn((await readMetrics(nth.url)).values)).toEqual(expected)
 })
 
-it('shows the requests and the memory of each worker, whose number its replacement continues', async () => {
+it('shows the requests and the memory of each worker, whose number its replacement continues', {
+  tags: 'slow',
+}, async () => {
   const nth = await startTwo()
   const [first, second] = [openCaller(nth.url), openCaller(nth.url)]
   await first(increment)

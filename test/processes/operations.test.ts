@@ -1,3 +1,4 @@
+// @module-tag slow
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, symlink, writeFile } from 'node:fs/promises'
@@ -127,7 +128,7 @@ it.runIf(mysql)('documents how the numbers of a database before 0.2.0 are copied
   expect(output).not.toContain('unused')
 })
 
-it('documents every alert', async () => {
+it('documents every alert', { tags: 'quick' }, async () => {
   const { groups } = parse(await read('deploy/alerts.yaml'))
   const alerts = groups.flatMap(({ rules }: { rules: { alert: string }[] }) =>
     rules.map(({ alert }) => alert),

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { type Client, sorted, upTo } from '../support/client.ts'
@@ -62,7 +63,9 @@ it('has in its database whatever it answered before it was killed under load', a
   expect(value).toBeLessThanOrEqual(answered.length + 16)
 })
 
-it('answers UNAVAILABLE while its database is down, and is back at work by itself', async () => {
+it('answers UNAVAILABLE while its database is down, and is back at work by itself', {
+  tags: 'quick',
+}, async () => {
   const directory = await dataDirectory()
   const database = await privateServer(directory)
   const service = await startService({ target: database.target, writeTimeoutMs: 500 })

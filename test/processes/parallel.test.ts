@@ -1,3 +1,4 @@
+// @module-tag random
 import { expect, it } from 'vitest'
 import { type Client, inParallel, sorted, upTo } from '../support/client.ts'
 import { freshDatabase, urlOf } from '../support/database.ts'
@@ -11,8 +12,8 @@ async function twoServers(): Promise<[Client, Client]> {
   return Promise.all([startNth({ DATABASE_URL }), startNth({ DATABASE_URL })])
 }
 
-const TICKETS = 10 * runSize({ fast: 20, normal: 50, long: 1000 })
-const ROUNDS = runSize({ fast: 10, normal: 30, long: 200 })
+const TICKETS = 10 * runSize(10, 50)
+const ROUNDS = runSize(10, 30)
 
 it(`gives 2 boards x 10 callers exactly the numbers 1 to ${TICKETS} each, through one server or two`, async () => {
   const servers = await twoServers()

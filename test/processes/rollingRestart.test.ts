@@ -1,3 +1,4 @@
+// @module-tag slow
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -182,7 +183,7 @@ it.skipIf(!nginx).each([
   expect(received()).toEqual([undefined, 'k', 'k'])
 })
 
-it.skipIf(!nginx)('passes events on at once, and leads from HTTP to HTTPS', async () => {
+it.skipIf(!nginx)('passes events on at once, and leads from HTTP to HTTPS', { tags: 'quick' }, async () => {
   const { url, plainUrl } = await startPair()
   const redirected = await fetch(`${plainUrl}/graphql?a=b`, { method: 'POST', redirect: 'manual' })
   expect([redirected.status, redirected.headers.get('location')]).toEqual([

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'

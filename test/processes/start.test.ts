@@ -1,3 +1,4 @@
+// @module-tag slow
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, readFile, stat } from 'node:fs/promises'
@@ -27,7 +28,7 @@ async function isServerRunning(directory: string): Promise<boolean> {
   return !/\) Z/.test(stat)
 }
 
-it('says where everything is', async () => {
+it('says where everything is', { tags: 'quick' }, async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory })
   await nth.printed('curl ')
@@ -66,6 +67,7 @@ it('says that a key is needed to try it, where nobody may count without one', as
 
 it.each(['SIGTERM', 'SIGINT'] as const)(
   'ends everything on %s, the database last, and keeps the counts',
+  { tags: 'quick' },
   async (signal) => {
     const directory = await dataDirectory()
     const first = await startNth({ NTH_DATA_DIR: directory })
@@ -82,7 +84,9 @@ it.each(['SIGTERM', 'SIGINT'] as const)(
   },
 )
 
-it('finishes what it has accepted when it is told to end, and takes nothing more', async () => {
+it('finishes what it has accepted when it is told to end, and takes nothing more', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   const nth = await startNth({ DATABASE_URL: urlOf(target) })
   await nth.ask(INCREMENT)
@@ -108,7 +112,9 @@ it('finishes what it has accepted when it is told to end, and takes nothing more
   expect(await nth.exited).toBe(0)
 })
 
-it('is held off a data directory by the Nth that uses it, and takes over from one that was killed', async () => {
+it('is held off a data directory by the Nth that uses it, and takes over from one that was killed', {
+  tags: 'quick',
+}, async () => {
   const directory = await dataDirectory()
   const first = await startNth({ NTH_DATA_DIR: directory })
   await first.ask(INCREMENT)
@@ -214,7 +220,7 @@ it('says that a port is taken', async () => {
   expect(nth.output()).toContain(`127.0.0.1:${port}: the port is in use. Choose another with PORT`)
 })
 
-it('knows which hosts other machines may reach', () => {
+it('knows which hosts other machines may reach', { tags: 'quick' }, () => {
   expect(['0.0.0.0', '::', '192.168.0.1', 'nth.example', '127.example'].filter(isLoopback)).toEqual([])
   expect(['localhost', '::1', '127.0.0.1', '127.8.8.8'].filter((host) => !isLoopback(host))).toEqual([])
 })
@@ -275,7 +281,7 @@ it.each(['1', '2'])(
   },
 )
 
-it('gives up on a database that does not answer, or that refuses the user', async () => {
+it('gives up on a database that does not answer, or that refuses the user', { tags: 'quick' }, async () => {
   const { signal } = new AbortController()
   const told: string[] = []
   const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
@@ -290,7 +296,7 @@ it('gives up on a database that does not answer, or that refuses the user', asyn
   )
 })
 
-it('makes the database that a server lacks', async () => {
+it('makes the database that a server lacks', { tags: 'quick' }, async () => {
   const target = await freshDatabase({ migrated: false })
   const missing = { ...target, database: `${target.database}_made` }
   const nth = await startNth({ DATABASE_URL: urlOf(missing) })
@@ -300,7 +306,7 @@ it('makes the database that a server lacks', async () => {
   expect((await nth.ask(INCREMENT)).increment.value).toBe(1)
 })
 
-it('reads a database URL with everything that may stand in it', () => {
+it('reads a database URL with everything that may stand in it', { tags: 'quick' }, () => {
   expect(parseTarget('mysql://us%40er:p%3Aw@[::1]:3307/my%20db?ssl=false')).toEqual({
     host: '::1',
     port: 3307,

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
 import { ER } from '../../src/mysql/connections/errors.ts'
@@ -36,22 +37,26 @@ async function switchable(errno: number, pattern = CHANGE) {
   return { ...openTestNth(target), switchOver }
 }
 
-it.each(switchovers)('goes on with another server when the one before answers %s', async (name) => {
-  const { counters, namespaces, sequences, said, faults, switchOver } = await switchable(ER[name])
-  await counters.incrementBy(key, 1)
-  await sequences.define(key, { step: 2 })
-  // So that the connections of readers, too, are open.
-  await Promise.all(upTo(20).map(() => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })))
-  switchOver()
-  expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
-  await sequences.define(key, { step: 3 })
-  await namespaces.define('n', { timeZone: 'Europe/Berlin' })
-  expect(await counters.incrementBy({ ...key, name: 'new' }, 1)).toMatchObject({ value: 1 })
-  expect(said).toEqual([])
-  expect(faults).toEqual([])
-})
+it.each(switchovers)(
+  'goes on with another server when the one before answers %s',
+  { tags: 'quick' },
+  async (name) => {
+    const { counters, namespaces, sequences, said, faults, switchOver } = await switchable(ER[name])
+    await counters.incrementBy(key, 1)
+    await sequences.define(key, { step: 2 })
+    // So that the connections of readers, too, are open.
+    await Promise.all(upTo(20).map(() => counters.list('n', { limit: 1, fromEnd: false, prefix: '' })))
+    switchOver()
+    expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 2 })
+    await sequences.define(key, { step: 3 })
+    await namespaces.define('n', { timeZone: 'Europe/Berlin' })
+    expect(await counters.incrementBy({ ...key, name: 'new' }, 1)).toMatchObject({ value: 1 })
+    expect(said).toEqual([])
+    expect(faults).toEqual([])
+  },
+)
 
-it('asks another server what became of a COMMIT that the one before refused', async () => {
+it('asks another server what became of a COMMIT that the one before refused', { tags: 'quick' }, async () => {
   const { counters, said, switchOver } = await switchable(ER.OPTION_PREVENTS_STATEMENT, /;\ncommit$/)
   await counters.incrementBy(key, 1)
   switchOver()
@@ -141,7 +146,9 @@ it('answers UNAVAILABLE while a limit on connections is reached', async () => {
   expect(faults).toEqual([])
 })
 
-it('says nothing of connections that are one too many, while those that it has do the work', async () => {
+it('says nothing of connections that are one too many, while those that it has do the work', {
+  tags: 'quick',
+}, async () => {
   const { root, app } = await ownServer()
   await query(root, 'alter user app@localhost with max_user_connections 2')
   const { counters, said, faults } = openTestNth(app)

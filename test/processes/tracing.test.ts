@@ -1,3 +1,4 @@
+// @module-tag slow
 import { channel } from 'node:diagnostics_channel'
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
@@ -90,7 +91,9 @@ function attributesOf({ attributes }: SentSpan): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
-it('makes spans of a request, its operation, the flush and the statements, below that of the caller', async () => {
+it('makes spans of a request, its operation, the flush and the statements, below that of the caller', {
+  tags: 'quick',
+}, async () => {
   const { nth, collector, end } = await startTraced()
   const query = 'mutation Buy($name: String!) { increment(name: $name) { value } }'
   await nth.send(query, { name: SECRET })
@@ -247,7 +250,7 @@ it('gives a request no status whose client went away before its answer', async (
   expect(span && attributesOf(span)).not.toHaveProperty('http.response.status_code')
 })
 
-it('subscribes to nothing unless a provider is registered', async () => {
+it('subscribes to nothing unless a provider is registered', { tags: 'quick' }, async () => {
   const service = await startService()
   await openTracing('0').close()
   await service.ask('mutation { increment(name: "a") { value } }')

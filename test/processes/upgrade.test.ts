@@ -1,3 +1,4 @@
+// @module-tag slow
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { availableParallelism } from 'node:os'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/process/config.ts'
@@ -5,7 +6,9 @@ import { inParallel, sorted, upTo } from '../support/client.ts'
 import { connectionsAt, workersOf } from '../support/processes.ts'
 import { increment, openConnection, reach, startTwo } from '../support/workers.ts'
 
-it('shares one port among workers, each of which serves, and hands out exact numbers', async () => {
+it('shares one port among workers, each of which serves, and hands out exact numbers', {
+  tags: 'quick',
+}, async () => {
   const nth = await startTwo()
   expect(nth.output()).toContain('Workers   2 processes')
   expect(nth.output().match(/Nth is running/g)).toHaveLength(1)
@@ -16,7 +19,7 @@ it('shares one port among workers, each of which serves, and hands out exact num
   for (const count of await connectionsAt(nth.url, workers)) expect(count).toBeGreaterThan(8)
 })
 
-it('replaces a worker that is killed under load, while the others serve on', async () => {
+it('replaces a worker that is killed under load, while the others serve on', { tags: 'quick' }, async () => {
   const nth = await startTwo()
   const [victim = 0, other = 0] = await workersOf(nth)
   const answered: number[] = []
@@ -95,7 +98,7 @@ it('waits longer each time before it replaces workers that do not live', async (
   expect(await killYoungest()).toBe(4 * second)
 })
 
-it('takes a number of workers, or one a core', () => {
+it('takes a number of workers, or one a core', { tags: 'quick' }, () => {
   expect(readConfig({}).workers).toBe(1)
   expect(readConfig({ WORKERS: '' }).workers).toBe(1)
   expect(readConfig({ WORKERS: '64' }).workers).toBe(64)

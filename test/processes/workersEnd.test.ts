@@ -1,3 +1,4 @@
+// @module-tag slow
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -9,7 +10,9 @@ import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/proces
 import { soon } from '../support/soon.ts'
 import { increment, openRequest, startTwo, untilRefused } from '../support/workers.ts'
 
-it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', async () => {
+it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', {
+  tags: 'quick',
+}, async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory, WORKERS: '2' })
   const workers = await workersOf(nth)

@@ -7,7 +7,6 @@ import { SILENT } from '../../src/core/notices.ts'
 import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
 import { hasFirstRelease } from './firstRelease.ts'
-import type { RunLength } from './random.ts'
 import { makeTemporaryDirectory } from './temporary.ts'
 
 declare module 'vitest' {
@@ -18,7 +17,8 @@ declare module 'vitest' {
     databasePrefix: string
     /** The seed of random tests. */
     seed: number
-    runLength: RunLength
+    /** How many times as long as usual the long random tests run; 0 if they run for short. */
+    longRuns: number
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { upTo } from './client.ts'
 
 /** What callers were told of one counter. */
@@ -26,6 +27,8 @@ export function startLoad(callers: number, increment: (caller: number) => Promis
       } catch (error) {
         const { code, message } = error as { code?: string; message: string }
         refused.push(code ?? message)
+        // As clients do: without it, callers of a server that has ended would keep a core busy.
+        await pause(10)
       }
     }
   })

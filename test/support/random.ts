@@ -3,17 +3,17 @@ import { mulberry32, type Random } from './mulberry32.ts'
 
 export type { Random }
 
-/** How long random tests run: in `npm run test:fast`, `npm test` and `npm run test:long`. */
-export type RunLength = 'fast' | 'normal' | 'long'
-
-/** How much a random test does, by the length of this run. */
-export function runSize(sizes: Record<RunLength, number>): number {
-  return sizes[inject('runLength')]
+/**
+ * How much a random test does: `short` in `npm test`; `long`, RUNS times, in the second part of `npm run test:all`. A file
+ * that calls this has the tag `random`.
+ */
+export function runSize(short: number, long: number): number {
+  return inject('longRuns') * long || short
 }
 
 /** Whether random runs are long enough to meet what is rare, as tests expect of them. */
 export function meetsRareCases(): boolean {
-  return inject('runLength') !== 'fast'
+  return inject('longRuns') > 0
 }
 
 /**

@@ -175,7 +175,9 @@ it('restores only into an empty database that nobody uses, unless told to contin
   ])
 })
 
-it('ends in the same state if a restore is killed in the middle again and again', async () => {
+it('ends in the same state if a restore is killed in the middle again and again', {
+  tags: 'slow',
+}, async () => {
   const before = await freshDatabase()
   const { counters, sequences } = openTestNth(before)
   await Promise.all(

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { once } from 'node:events'
 import { appendFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -125,7 +126,7 @@ function expectTruth(errors: string, count: number): void {
   expect(count).toBeLessThanOrEqual(Number(perhaps) - 1)
 }
 
-it('says up to which line an interrupted import has come', async () => {
+it('says up to which line an interrupted import has come', { tags: 'quick' }, async () => {
   const { target, others } = await lockedDatabase()
   const { child, ended } = startCommand(target, ['import', await fileOf(ROWS)])
   await expect.poll(others).toBeGreaterThanOrEqual(1000)
@@ -147,7 +148,9 @@ it('stops where the file has changed since it was checked, and says up to which 
   expectTruth(errors, await others())
 })
 
-it('says that an import which the database has ended has not come further than it did', async () => {
+it('says that an import which the database has ended has not come further than it did', {
+  tags: 'quick',
+}, async () => {
   const target = await freshDatabase()
   await query(
     target,
@@ -177,7 +180,7 @@ it('says up to which line an interrupted restore has come', async () => {
   expectTruth(errors, await others())
 })
 
-it('says how many numbers an interrupted restore has moved on', async () => {
+it('says how many numbers an interrupted restore has moved on', { tags: 'quick' }, async () => {
   const { target, lock, release, sum } = await lockedDatabase()
   await release()
   expect((await runCommand(target, ['import', '-'], ROWS)).code).toBe(0)

@@ -46,7 +46,7 @@ it('exports one instant while callers count: counters that are equal at each com
   expect(load.refused).toEqual([])
 })
 
-it('issues no number twice while it imports the history of the same counter', async () => {
+it('issues no number twice while it imports the history of the same counter', { tags: 'slow' }, async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define(inDefault('slots'), { slots: 3 })
