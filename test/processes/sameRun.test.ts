@@ -4,8 +4,9 @@ import {
   isSameDatabase,
   isSameRun,
   isSurelySameRun,
-  type SessionIdentity,
-} from '../../src/mysql/connections/identity.ts'
+  type ServerIdentity,
+  type ServerStatus,
+} from '../../src/mysql/connections/hosts/status.ts'
 import { openSession } from '../../src/mysql/connections/session.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { freshDatabase, query } from '../support/database.ts'
@@ -17,15 +18,14 @@ import { startProxy } from '../support/proxy.ts'
 const key = { namespace: 'n', name: 'c' }
 const HOUR_MS = 3_600_000
 
-const identity: SessionIdentity = {
-  connectionId: 7,
+const identity: ServerIdentity = {
   server: 'uuid host 3306 /data',
   startedAt: 1_800_000_000_000,
   uptimeMs: HOUR_MS,
   cluster: '',
 }
 
-it.each<[string, Partial<SessionIdentity>, boolean]>([
+it.each<[string, Partial<ServerIdentity>, boolean]>([
   ['a second later', { startedAt: identity.startedAt + 1000 }, true],
   ['a run that began later', { startedAt: identity.startedAt + 60_000 }, false],
   ['a run that began earlier, of a copy', { startedAt: identity.startedAt - 60_000 }, false],
@@ -50,7 +50,7 @@ it('takes two servers that tell nothing of themselves for two, and two nodes of 
   expect(isSameRun(node, { ...node, server: 'other' })).toBe(false)
 })
 
-async function identityOf(target: Target): Promise<SessionIdentity> {
+async function identityOf(target: Target): Promise<ServerStatus> {
   const hosts = openHosts([target])
   const session = await openSession(await hosts.current(), { timeLimitMs: AMPLE_MS, idleLimitS: 10 })
   await session.close()

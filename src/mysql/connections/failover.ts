@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Notices } from '../../core/notices.ts'
 import { UnusableDatabaseError } from './errors.ts'
-import { isSameDatabase, isSameRun, type SessionIdentity } from './identity.ts'
+import { isSameDatabase, isSameRun, type ServerIdentity } from './hosts/status.ts'
 
 /**
  * Detects that the writers reach another database, or one that lost transactions. After a failover or a restore, a
@@ -29,7 +29,7 @@ export interface Loss {
 export function createFailoverDetector(notices: Notices, acceptsLostCommits = false) {
   let incarnation = 0
   let loss: (Loss & { isNoted: boolean }) | undefined
-  let latest: SessionIdentity | undefined
+  let latest: ServerIdentity | undefined
 
   function invalidate(notice?: string): void {
     incarnation++
@@ -43,7 +43,7 @@ export function createFailoverDetector(notices: Notices, acceptsLostCommits = fa
     },
 
     /** Called with the identity of a writer's new session. */
-    reached(identity: SessionIdentity) {
+    reached(identity: ServerIdentity) {
       const before = latest
       latest = identity
       if (!before || isSameRun(before, identity)) return

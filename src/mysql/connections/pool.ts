@@ -7,8 +7,8 @@ import { isRefusal, isSwitchover, LostAnswerError, leavesConnection } from './er
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import type { Host, Hosts } from './hosts/hosts.ts'
-import { prepare } from './prepare.ts'
-import { assertFits, connectionOptions } from './settings.ts'
+import { readStatusOn } from './hosts/status.ts'
+import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
 import { withTimeout } from './timeout.ts'
 
 export type Connection = PoolConnection
@@ -127,15 +127,21 @@ export function openPool(
     const opened = openedOf(connection)
     if (opened.maxStatement !== undefined) return
     try {
-      opened.maxStatement = await host.answer(
-        deadline - performance.now(),
-        prepare(connection, host, isCausal),
-      )
+      await host.answer(deadline - performance.now(), prepare(connection, opened))
     } catch (error) {
       connection.destroy()
       throw error
     }
     health.connected()
+  }
+
+  /** Sends a new connection its settings, and asks whether its server can be used. */
+  async function prepare(connection: Connection, opened: Opened): Promise<void> {
+    await sendSettings(connection)
+    const status = await readStatusOn(connection)
+    opened.host.check(status)
+    if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
+    opened.maxStatement = maxStatementIn(status.values)
   }
 
   async function isLive(connection: Connection, deadline: number): Promise<boolean> {

@@ -2,7 +2,7 @@ import { integer } from '../literals.ts'
 import type { FailoverDetector } from './failover.ts'
 import type { Health } from './health.ts'
 import type { Host, Hosts } from './hosts/hosts.ts'
-import { isSurelySameRun } from './identity.ts'
+import { isSurelySameRun } from './hosts/status.ts'
 import { openSession, type Session, type SessionOptions, unlessLost } from './session.ts'
 
 export interface ReconnectingSessionOptions extends SessionOptions {

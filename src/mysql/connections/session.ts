@@ -4,11 +4,9 @@ import { tripMeasure } from '../../core/measures.ts'
 import { integer } from '../literals.ts'
 import { isRefusal, leavesConnection } from './errors.ts'
 import type { Host } from './hosts/hosts.ts'
-import { readStanding } from './hosts/standing.ts'
-import { identityIn, READ_IDENTITY } from './identity.ts'
+import { isGaleraNode, readStatus } from './hosts/status.ts'
 import { assertFits, causalSettings, connectionOptions, maxStatementIn, sessionSettings } from './settings.ts'
 import { withTimeout } from './timeout.ts'
-import { type Variable, valuesOf } from './variables.ts'
 
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]
@@ -90,17 +88,16 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
   try {
     // They are sent with the first question.
     let settings = [...sessionSettings({ lockWaitS: 1 }), `set session wait_timeout = ${integer(idleLimitS)}`]
-    const ask = async (statement: string) => {
-      const answers = await send([...settings, statement])
+    const identity = await readStatus(async (statements) => {
+      const answers = await send([...settings, ...statements])
+      const rows = answers.slice(settings.length).map(rowsOf)
       settings = []
-      return rowsOf(answers.at(-1))
-    }
-    host.check(await readStanding(ask))
-    const [own, ...variables] = await send(READ_IDENTITY)
-    const values = valuesOf(variables.flatMap(rowsOf<Variable>))
-    const identity = identityIn(firstRow(own), values)
+      return rows
+    })
+    host.check(identity)
+    const { values } = identity
     maxStatement = maxStatementIn(values)
-    const isGalera = values.get('wsrep_on') === 'ON'
+    const isGalera = isGaleraNode(values)
     for (let trip = 0; trip < MAX_FIRST_TRIPS && !distance.isNear && !distance.isFar; trip++) {
       await host.answer(timeLimitMs, measure())
     }

@@ -75,14 +75,6 @@ export function assignment(name: string, value: string | number): string {
   return `${name} = ${typeof value === 'number' || /^\d+$/.test(value) ? value : `'${value}'`}`
 }
 
-/** What a session must know, for `show variables`: variables that the server lacks are not in its answer. */
-export const KNOWN_VARIABLES = [
-  'wsrep_on',
-  'group_replication_group_name',
-  'group_replication_consistency',
-  'max_allowed_packet',
-]
-
 /** What `group_replication_consistency` becomes. */
 const CAUSAL = { EVENTUAL: 'BEFORE', BEFORE_ON_PRIMARY_FAILOVER: 'BEFORE', AFTER: 'BEFORE_AND_AFTER' }
 
@@ -92,8 +84,6 @@ const CAUSAL = { EVENTUAL: 'BEFORE', BEFORE_ON_PRIMARY_FAILOVER: 'BEFORE', AFTER
  *
  * On Group Replication `BEFORE_ON_PRIMARY_FAILOVER` would not do: for seconds, a primary that is shut down answers reads,
  * and takes itself for the primary, though another one has taken over.
- *
- * @param values of `KNOWN_VARIABLES`, by name
  */
 export function causalSettings(values: Values): string[] {
   if (values.get('wsrep_on') === 'ON') return ['set session wsrep_sync_wait = @@session.wsrep_sync_wait | 7']
@@ -104,7 +94,7 @@ export function causalSettings(values: Values): string[] {
 /** A packet has more than its statement: MariaDB 10.11 and 11.8 count two bytes, MySQL 9.7 four. */
 const PACKET_OVERHEAD = 8
 
-/** The most bytes of a statement, by `KNOWN_VARIABLES`: at a longer one, the server would end the connection. */
+/** The most bytes of a statement, by the server's variables: at a longer one, the server would end the connection. */
 export function maxStatementIn(values: Values): number {
   return Number(values.get('max_allowed_packet') ?? Number.POSITIVE_INFINITY) - PACKET_OVERHEAD
 }

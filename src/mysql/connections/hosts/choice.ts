@@ -1,6 +1,6 @@
 import { UnusableDatabaseError } from '../errors.ts'
 import { hostOf, type Target } from '../target.ts'
-import type { Standing } from './standing.ts'
+import type { ServerStatus } from './status.ts'
 
 /** What decides which servers may be used. */
 export interface ChoiceRules {
@@ -14,7 +14,7 @@ export interface ChoiceRules {
 /** A server that answered, and what it says of itself. */
 export interface Asked {
   target: Target
-  standing: Standing
+  status: ServerStatus
 }
 
 /** Members of a cluster see a change of it one after another: then asking again helps. */
@@ -24,17 +24,17 @@ const NO_CLUSTER =
   'The database servers are not in a Galera cluster or replication group: when one takes over from another, it may lack commits, and their numbers are issued again. Set NTH_ACCEPT_LOST_COMMITS=1 to accept that, or give one server'
 
 /** Why a server must not be used; undefined: it may. */
-export function problemOf(standing: Standing, rules: ChoiceRules): string | undefined {
-  const { problem, members, isReadOnly } = standing
+export function problemOf(status: ServerStatus, rules: ChoiceRules): string | undefined {
+  const { problem, members, isReadOnly } = status
   const { hosts, cluster, acceptsLostCommits } = rules
-  if (cluster !== undefined && standing.cluster !== cluster && !acceptsLostCommits)
-    return standing.cluster === '' ? 'it has left its cluster' : 'it is in another cluster than before'
+  if (cluster !== undefined && status.cluster !== cluster && !acceptsLostCommits)
+    return status.cluster === '' ? 'it has left its cluster' : 'it is in another cluster than before'
   if (problem) return problem
-  const known = Math.max(standing.known, hosts)
-  if (standing.cluster !== '' && members * 2 <= known)
+  const known = Math.max(status.knownMembers, hosts)
+  if (status.cluster !== '' && members * 2 <= known)
     return `its cluster has ${members} of ${known} members, which is no majority`
   // A server that is alone can still be read.
-  if (isReadOnly && (hosts > 1 || standing.cluster !== '')) return 'it is read-only'
+  if (isReadOnly && (hosts > 1 || status.cluster !== '')) return 'it is read-only'
   return undefined
 }
 
@@ -45,16 +45,16 @@ export function problemOf(standing: Standing, rules: ChoiceRules): string | unde
  * @throws {UnusableDatabaseError} if numbers could be issued twice
  */
 export function choose(usable: readonly Asked[], latest: Target | undefined, rules: ChoiceRules): Asked {
-  const clustered = usable.filter(({ standing }) => standing.cluster !== '')
+  const clustered = usable.filter(({ status }) => status.cluster !== '')
   const candidates = clustered.length > 0 ? ofOneView(clustered) : theOnlyOne(usable, rules)
-  const current = candidates.filter(({ standing }) => !standing.isBehind)
+  const current = candidates.filter(({ status }) => !status.isBehind)
   // One that is behind, as another node copies it, serves if there is no other.
   const best = current.length > 0 ? current : candidates
   return best.find(({ target }) => target === latest) ?? (best[0] as Asked)
 }
 
 function ofOneView(clustered: readonly Asked[]): readonly Asked[] {
-  const views = new Set(clustered.map(({ standing }) => `${standing.cluster} ${standing.view}`))
+  const views = new Set(clustered.map(({ status }) => `${status.cluster} ${status.view}`))
   if (views.size === 1) return clustered
   throw new PartedClusterError(`The database servers ${listed(clustered)} are in clusters that have parted`)
 }

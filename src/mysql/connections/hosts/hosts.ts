@@ -1,21 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
+import { createConnection } from 'mysql2/promise'
 import { type Notices, SILENT } from '../../../core/notices.ts'
-import { UnusableDatabaseError } from '../errors.ts'
+import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from '../errors.ts'
+import { connectionOptions, sendSettings } from '../settings.ts'
 import { hostOf, type Target, type Targets } from '../target.ts'
 import { withTimeout } from '../timeout.ts'
-import { createAsking } from './asking.ts'
-import { type Asked, choose, PartedClusterError, problemOf } from './choice.ts'
-import type { Standing } from './standing.ts'
-
-/**
- * The server that all connections of a process lead to, of those that its database has: `choice.ts` has the rules.
- *
- * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
- * choice; the next connection asks all servers. They are asked again and again also while nothing fails: on servers that
- * are not a cluster, two processes that write to different ones would each continue the numbers by themselves.
- */
-export type Hosts = ReturnType<typeof openHosts>
+import { type Asked, type ChoiceRules, choose, PartedClusterError, problemOf } from './choice.ts'
+import { readStatusOn, type ServerStatus } from './status.ts'
 
 /** The server that was chosen, until another one is, or none. */
 export interface Host {
@@ -27,7 +19,7 @@ export interface Host {
    *
    * @throws {UnusableDatabaseError} if it must not be used
    */
-  check(standing: Standing): void
+  check(status: ServerStatus): void
   /**
    * Waits for its answer. While that takes long, all servers are asked again and again: another one may have taken over.
    *
@@ -44,6 +36,17 @@ export interface HostsOptions {
   notices?: Notices | undefined
 }
 
+/** What came of asking a server the last time. */
+type Answer =
+  | { kind: 'usable' }
+  | { kind: 'unusable'; problem: string }
+  /** It did not answer, or not as it should. Whether it would answer the same again: it denies access, or a right. */
+  | { kind: 'silent'; problem: string; isDenying: boolean }
+
+/** Time limit for asking a server, in milliseconds. */
+const ASK_LIMIT_MS = 1000
+/** Least time between two rounds, however many callers find that none can be used. */
+const ASK_LEAST_MS = 100
 /** How often the servers are asked again while nothing fails, and while an answer is awaited. */
 const ASK_AGAIN_MS = 5000
 const ASK_SOON_MS = 500
@@ -51,26 +54,94 @@ const ASK_SOON_MS = 500
 const VIEW_CHANGE_MS = 300
 const VIEW_CHANGES = 3
 
-export function openHosts(
-  targets: Targets,
-  { acceptsLostCommits = false, notices = SILENT }: HostsOptions = {},
-) {
-  const isOne = targets.length === 1
-  let chosen: Target | undefined = isOne ? targets[0] : undefined
-  let latest = chosen
-  let latestView: string | undefined
-  let used = createSignal()
-  let choosing: Promise<Target> | undefined
-  let timer: NodeJS.Timeout | undefined
-  const rules = { hosts: targets.length, acceptsLostCommits, cluster: undefined as string | undefined }
-  const asking = createAsking(targets, rules, notices)
+export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
+  return new Hosts(targets, options)
+}
 
-  async function askAndChoose(): Promise<Target> {
+/**
+ * The server that all connections of a process lead to, of those that its database has: `choice.ts` has the rules.
+ *
+ * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
+ * choice; the next connection asks all servers. They are asked again and again also while nothing fails: on servers that
+ * are not a cluster, two processes that write to different ones would each continue the numbers by themselves.
+ */
+export class Hosts {
+  readonly targets: Targets
+  readonly #isOne: boolean
+  readonly #rules: ChoiceRules
+  readonly #notices: Notices
+  #chosen: Target | undefined
+  /** The one that was chosen last. */
+  #latest: Target | undefined
+  #latestView: string | undefined
+  /** Aborted when connections that were opened before must not be used any more. */
+  #use = createSignal()
+  #choosing: Promise<Target> | undefined
+  readonly #answers = new Map<Target, Answer>()
+  #askedAt = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(targets: Targets, { acceptsLostCommits = false, notices = SILENT }: HostsOptions) {
+    this.targets = targets
+    this.#isOne = targets.length === 1
+    this.#rules = { hosts: targets.length, acceptsLostCommits, cluster: undefined }
+    this.#notices = notices
+    if (this.#isOne) this.#chosen = this.#latest = targets[0]
+  }
+
+  /**
+   * The server to connect to.
+   *
+   * @throws {UnusableDatabaseError} if there is none
+   */
+  async current(): Promise<Host> {
+    const target = this.#chosen ?? (await this.choose())
+    const { signal } = this.#use
+    return {
+      target,
+      isLeft: () => signal.aborted,
+      check: (status) => {
+        const problem = problemOf(status, this.#rules)
+        if (problem)
+          throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
+        this.#reached(status)
+      },
+      answer: (timeLimitMs, promise) => {
+        const answered = withTimeout(timeLimitMs, promise, signal)
+        // Most servers stand alone: there is nothing to ask meanwhile.
+        if (!this.#timer) return answered
+        const repeat = setInterval(() => this.#askSoon(), ASK_SOON_MS)
+        return answered.finally(() => clearInterval(repeat))
+      },
+      failed: () => {
+        if (!this.#isOne && !signal.aborted) this.#chosen = undefined
+      },
+    }
+  }
+
+  /**
+   * Asks all servers, also if there is only one. Callers at the same time share one answer. It throws the same errors, and
+   * that of a single server that doesn't answer.
+   */
+  choose(): Promise<Target> {
+    this.#choosing ??= this.#askAndChoose()
+      .catch((error) => this.#endChoice(error))
+      .finally(() => {
+        this.#choosing = undefined
+      })
+    return this.#choosing
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #askAndChoose(): Promise<Target> {
     for (let changes = 0; ; changes++) {
-      const usable = await asking.all()
-      if (usable.length === 0) throw asking.noneUsable()
+      const usable = await this.#askAll()
+      if (usable.length === 0) throw this.#noneUsable()
       try {
-        return take(choose(usable, latest, rules))
+        return this.#take(choose(usable, this.#latest, this.#rules))
       } catch (error) {
         if (!(error instanceof PartedClusterError) || changes === VIEW_CHANGES) throw error
         await pause(VIEW_CHANGE_MS)
@@ -78,99 +149,123 @@ export function openHosts(
     }
   }
 
-  function take({ target, standing }: Asked): Target {
-    reached(standing)
-    const { view } = standing
+  #take({ target, status }: Asked): Target {
+    this.#reached(status)
+    const isOtherView = this.#latestView !== undefined && status.view !== this.#latestView
     // What a node of Galera was asked while its cluster found together again may stay unanswered.
-    if (target !== latest || (latestView !== undefined && view !== latestView)) leave()
-    latestView = view
-    if (target !== latest) notices.warn(`The database server ${hostOf(target)} is used.`)
-    latest = target
-    chosen = target
+    if (target !== this.#latest || isOtherView) this.#leave()
+    this.#latestView = status.view
+    if (target !== this.#latest) this.#notices.warn(`The database server ${hostOf(target)} is used.`)
+    this.#latest = target
+    this.#chosen = target
     return target
   }
 
   /** Connections that were opened before must not be used any more. */
-  function leave(): void {
-    used.abort()
-    used = createSignal()
+  #leave(): void {
+    this.#use.abort()
+    this.#use = createSignal()
   }
 
-  function reached(standing: Standing): void {
-    rules.cluster ??= standing.cluster
-    if (standing.cluster !== '' || !isOne) timer ??= setInterval(askAgain, ASK_AGAIN_MS).unref()
+  #reached({ cluster }: ServerStatus): void {
+    this.#rules.cluster ??= cluster
+    if (cluster !== '' || !this.#isOne)
+      this.#timer ??= setInterval(() => this.#askAgain(), ASK_AGAIN_MS).unref()
   }
 
-  function askAgain(): void {
-    chooseOnce().catch(() => undefined)
+  #askAgain(): void {
+    this.choose().catch(() => undefined)
   }
 
-  function askSoon(): void {
-    if (asking.pastMs >= ASK_SOON_MS) askAgain()
-  }
-
-  /** Callers at the same time share one answer. */
-  function chooseOnce(): Promise<Target> {
-    choosing ??= askAndChoose()
-      .catch(endChoice)
-      .finally(() => {
-        choosing = undefined
-      })
-    return choosing
+  #askSoon(): void {
+    if (performance.now() - this.#askedAt >= ASK_SOON_MS) this.#askAgain()
   }
 
   /**
    * Leaves the server in use if no server may be used by what they answered: one that has left its cluster may serve as
    * before. One that is down, or busy, shows in what is sent to it.
    */
-  function endChoice(error: unknown): never {
-    if (error instanceof UnusableDatabaseError && !(latest && asking.isSilent(latest))) {
-      leave()
-      if (!isOne) chosen = undefined
+  #endChoice(error: unknown): never {
+    if (error instanceof UnusableDatabaseError && !(this.#latest && this.#isSilent(this.#latest))) {
+      this.#leave()
+      if (!this.#isOne) this.#chosen = undefined
     }
     throw error
   }
 
-  function hostAt(target: Target): Host {
-    const { signal } = used
-    return {
-      target,
-      isLeft: () => signal.aborted,
-      check(standing) {
-        const problem = problemOf(standing, rules)
-        if (problem)
-          throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
-        reached(standing)
-      },
-      answer(timeLimitMs, promise) {
-        const answered = withTimeout(timeLimitMs, promise, signal)
-        // Most servers stand alone: there is nothing to ask meanwhile.
-        if (!timer) return answered
-        const repeat = setInterval(askSoon, ASK_SOON_MS)
-        return answered.finally(() => clearInterval(repeat))
-      },
-      failed() {
-        if (!isOne && !signal.aborted) chosen = undefined
-      },
+  /**
+   * Asks all servers at once, and returns those that may be used. In a cluster, one that did not answer the last time is
+   * not waited for: its members speak for it by their majority.
+   *
+   * @throws the error of the only one, if it doesn't answer
+   */
+  async #askAll(): Promise<Asked[]> {
+    await pause(Math.max(0, this.#askedAt + ASK_LEAST_MS - performance.now()))
+    this.#askedAt = performance.now()
+    const asked = this.targets.map((target) => ({
+      isAwaited: !this.#isSilent(target),
+      usable: this.#usable(target),
+    }))
+    const usableAmong = async (some: typeof asked) =>
+      (await Promise.all(some.map(({ usable }) => usable))).filter((one) => one !== undefined)
+    const usable = await usableAmong(asked.filter(({ isAwaited }) => isAwaited))
+    return usable.some(({ status }) => status.cluster !== '') ? usable : usableAmong(asked)
+  }
+
+  /** What a server says of itself, if it may be used. */
+  async #usable(target: Target): Promise<Asked | undefined> {
+    try {
+      const status = await ask(target)
+      const problem = problemOf(status, this.#rules)
+      this.#note(target, problem === undefined ? { kind: 'usable' } : { kind: 'unusable', problem })
+      return problem === undefined ? { target, status } : undefined
+    } catch (error) {
+      // With one there is nothing to choose: its own error says most.
+      if (this.#isOne) throw error
+      const isDenying = isLockout(error) || failureOf(error) === 'fault'
+      this.#note(target, { kind: 'silent', problem: reasonOf(error), isDenying })
+      return undefined
     }
   }
 
-  return {
-    targets,
+  /** Notes an answer. A server that is passed over for another reason than before is reported. */
+  #note(target: Target, answer: Answer): void {
+    const isSame = problemIn(answer) === problemIn(this.#answers.get(target))
+    this.#answers.set(target, answer)
+    if (!this.#isOne && answer.kind !== 'usable' && !isSame)
+      this.#notices.warn(`The database server ${hostOf(target)} is not used: ${answer.problem}.`)
+  }
 
-    /**
-     * The server to connect to.
-     *
-     * @throws {UnusableDatabaseError} if there is none
-     */
-    current: async (): Promise<Host> => hostAt(chosen ?? (await chooseOnce())),
+  #isSilent(target: Target): boolean {
+    return this.#answers.get(target)?.kind === 'silent'
+  }
 
-    /** Asks all servers, also if there is only one. It throws the same errors, and that of one that doesn't answer. */
-    choose: chooseOnce,
+  #noneUsable(): UnusableDatabaseError {
+    const answers = this.targets.map((target) => this.#answers.get(target))
+    const problems = this.targets.map((target, n) => `${hostOf(target)}: ${problemIn(answers[n])}`)
+    const isFinal = answers.every((answer) => answer?.kind === 'silent' && answer.isDenying)
+    return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`, { isFinal })
+  }
+}
 
-    close(): void {
-      clearInterval(timer)
-    },
+function problemIn(answer: Answer | undefined): string | undefined {
+  return answer && answer.kind !== 'usable' ? answer.problem : undefined
+}
+
+/** Asks a server, whose database may not exist yet. */
+async function ask(target: Target): Promise<ServerStatus> {
+  const { database: _, ...server } = connectionOptions(target, ASK_LIMIT_MS)
+  const connection = await createConnection(server)
+  // Without a listener, the loss of a connection would end the process.
+  connection.on('error', () => undefined)
+  try {
+    return await withTimeout(
+      ASK_LIMIT_MS,
+      sendSettings(connection).then(() => readStatusOn(connection)),
+    )
+  } finally {
+    // In order, and not awaited: a server logs those that are only cut off.
+    withTimeout(ASK_LIMIT_MS, connection.end()).catch(() => connection.destroy())
   }
 }
 
