@@ -2,8 +2,7 @@ import type { Notices } from '../core/notices.ts'
 import { type Hosts, openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target, Targets } from '../mysql/connections/target.ts'
 import { holdDirectory } from '../mysql/privateServer/dataDirectory.ts'
-import { openPrivateDatabase, PRIVATE_DATABASE } from '../mysql/privateServer/open.ts'
-import { findRunningServer } from '../mysql/privateServer/running.ts'
+import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer/open.ts'
 import { migrate } from '../mysql/startup/migrate.ts'
 import { untilReady } from '../mysql/startup/ready.ts'
 import { readDatabaseConfig } from '../process/config.ts'
@@ -30,7 +29,7 @@ export async function withHosts(work: (hosts: Hosts) => Promise<void>): Promise<
     databaseMemoryMb: memoryMb,
     path,
   } = readDatabaseConfig()
-  const running = targets ?? targetsOf(await findRunningServer(directory, PRIVATE_DATABASE))
+  const running = targets ?? targetsOf(await findRunningDatabase(directory))
   if (running) return workOn(running)
   const release = await holdDirectory(directory)
   try {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { defaultMemoryMb, logSizeMb } from '../../src/mysql/privateServer/memory.ts'
+import { defaultMemoryMb, logSizeMb } from '../../src/mysql/privateServer/server.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
 import { query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { link, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { link, mkdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { beginning, isRunning } from './processes.ts'
 
@@ -118,4 +118,13 @@ async function readHolder(file: string): Promise<Holder | undefined> {
 
 function unlessMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
+}
+
+/** A table grows by up to 4 MB at a time. */
+const ROOM_BYTES = 16 * 2 ** 20
+
+/** Whether the disk of a data directory has room for more rows. */
+export async function hasRoom(directory: string): Promise<boolean> {
+  const { bavail, bsize } = await statfs(directory)
+  return bavail * bsize >= ROOM_BYTES
 }

@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, rename, rm, statfs } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { mkdir, readFile, rename, rm } from 'node:fs/promises'
 import type { ServerProgram } from './findServer.ts'
+import { execute } from './processes.ts'
 
 /**
  * Creates the data files of a new server under `path`, unless they exist. They get that name only when complete, so an
@@ -17,27 +15,9 @@ export async function initialise(program: ServerProgram, path: string, signal: A
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { mode: 0o700 })
   await makeTemporaryFolder(partial)
-  try {
-    await makeSystemTables(program, partial, signal)
-  } catch (error) {
-    throw signal.aborted ? error : await withFreeSpace(error, dirname(path))
-  }
+  await makeSystemTables(program, partial, signal)
   await rm(temporaryFolder(partial), { recursive: true })
   await rename(partial, path)
-}
-
-/** Disk space for a new server without its redo log: up to 130 MB (MySQL 9.7), and room to grow. */
-const NEW_SERVER_MB = 192
-
-/** A server's start error. If the file system is nearly full, its message begins with that. */
-export async function withFreeSpace(error: unknown, directory: string, logMb = 64): Promise<unknown> {
-  const space = await statfs(directory).catch(() => undefined)
-  if (!space || !(error instanceof Error)) return error
-  const freeMb = Math.floor((space.bavail * space.bsize) / 1e6)
-  const neededMb = NEW_SERVER_MB + logMb
-  if (freeMb >= neededMb) return error
-  const text = `The file system of ${directory} is nearly full: ${freeMb} MB are free; a new database needs up to ${neededMb} MB. ${error.message}`
-  return new Error(text, { cause: error })
 }
 
 async function makeSystemTables(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
@@ -74,20 +54,21 @@ function temporaryFolder(path: string): string {
   return `${path}.tmp`
 }
 
-async function run(program: ServerProgram, args: string[], input: string, signal: AbortSignal) {
+async function run(
+  program: ServerProgram,
+  args: string[],
+  input: string,
+  signal: AbortSignal,
+): Promise<void> {
   const [command, ...words] = program.command
-  const child = spawn(command, [...words, ...args], { stdio: ['pipe', 'ignore', 'pipe'], signal })
-  let complaints = ''
-  child.stderr.on('data', (chunk) => {
-    complaints += chunk
-  })
+  const running = execute(command, [...words, ...args], { signal })
   // It may exit before it has read everything; exit code and stderr show why.
-  child.stdin.on('error', () => undefined)
-  child.stdin.end(input)
-  const [code] = await once(child, 'close')
-  if (code === 0) return
-  const lines = complaints.trim().split('\n')
-  const errors = lines.filter((line) => line.includes('[ERROR]'))
-  const reason = (errors.length > 0 ? errors : lines).join('\n')
-  throw new Error(`${program.path} could not create a new database (exit ${code}):\n${reason}`)
+  running.child.stdin?.on('error', () => undefined).end(input)
+  await running.catch((error) => {
+    if (signal.aborted) throw error
+    const lines = error.stderr.trim().split('\n')
+    const errors = lines.filter((line: string) => line.includes('[ERROR]'))
+    const reason = (errors.length > 0 ? errors : lines).join('\n')
+    throw new Error(`${program.path} could not create a new database (exit ${error.code}):\n${reason}`)
+  })
 }

@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import type { Notices } from '../../core/notices.ts'
-import { unusable } from './dataDirectory.ts'
+import type { Target } from '../connections/target.ts'
+import { isHeld, unusable } from './dataDirectory.ts'
 import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
 import { findServer, findUnpackedServer, type ServerKind } from './findServer.ts'
 import { initialise } from './initialise.ts'
-import { defaultMemoryMb } from './memory.ts'
-import { startPrivateServer } from './server.ts'
+import { defaultMemoryMb, findRunningServer, startPrivateServer } from './server.ts'
 
 export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 
@@ -26,7 +27,7 @@ export interface PrivateDatabaseOptions {
 }
 
 /** Name of the database on the private server. */
-export const PRIVATE_DATABASE = 'nth'
+const DATABASE = 'nth'
 
 /** Opens the private database in a directory: finds or downloads a server, creates its files and runs it. */
 export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
@@ -42,13 +43,13 @@ export async function openPrivateDatabase(options: PrivateDatabaseOptions) {
     const server = await startPrivateServer({ program, directory, data, memoryMb, notices, signal })
     try {
       const connection = await createConnection(server.target)
-      await connection.query(`create database if not exists ${PRIVATE_DATABASE}`)
+      await connection.query(`create database if not exists ${DATABASE}`)
       await connection.end()
     } catch (error) {
       await server.stop()
       throw error
     }
-    return { target: { ...server.target, database: PRIVATE_DATABASE }, close: server.stop }
+    return { target: { ...server.target, database: DATABASE }, close: server.stop }
   } catch (error) {
     throw unusable(directory, error)
   }
@@ -89,4 +90,25 @@ export async function serverProgram({ root, kinds, path, notices, signal }: Serv
   const fetched = await findUnpackedServer(root)
   if (fetched) return fetched
   throw new Error(`The server that was downloaded to ${root} does not run on this machine. ${OTHER_WAYS}`)
+}
+
+const POLL_MS = 100
+const STARTED_WITHIN_MS = 60_000
+
+/**
+ * Finds the private database that a running Nth has in a directory, and waits for one that is starting. Undefined: no Nth
+ * runs on it.
+ *
+ * @throws {Error} if its server doesn't start in time
+ */
+export async function findRunningDatabase(directory: string): Promise<Target | undefined> {
+  const deadline = performance.now() + STARTED_WITHIN_MS
+  while (await isHeld(directory)) {
+    const socketPath = (await findRunningServer(directory))?.socketPath
+    if (socketPath !== undefined) return { socketPath, user: 'root', database: DATABASE }
+    if (performance.now() > deadline)
+      throw new Error(`The Nth that runs on ${directory} has no database server.`)
+    await pause(POLL_MS)
+  }
+  return undefined
 }

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
@@ -9,10 +10,8 @@ import { backoffMs, RESTART } from '../../core/backoff.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Target } from '../connections/target.ts'
 import type { ServerProgram } from './findServer.ts'
-import { commonOptions, makeTemporaryFolder, withFreeSpace } from './initialise.ts'
-import { logSizeMb } from './memory.ts'
+import { commonOptions, makeTemporaryFolder } from './initialise.ts'
 import { commandLine, endProcess } from './processes.ts'
-import { makeSocketFolder } from './socket.ts'
 
 /** A database server that runs as a child of this process. */
 export type PrivateServer = Awaited<ReturnType<typeof startPrivateServer>>
@@ -21,7 +20,7 @@ export interface PrivateServerOptions {
   program: ServerProgram
   /** The folder that holds its socket and its log. */
   directory: string
-  /** The folder that holds its data. */
+  /** The folder in it that holds its data; its name begins with `data`. */
   data: string
   /** Memory for its data, in MB. */
   memoryMb: number
@@ -29,6 +28,7 @@ export interface PrivateServerOptions {
   signal: AbortSignal
 }
 
+const PID_FILE = 'server.pid'
 const READY_WITHIN_MS = 60_000
 const STOPPED_WITHIN_MS = 20_000
 const POLL_MS = 20
@@ -41,14 +41,13 @@ const POLL_MS = 20
  */
 export async function startPrivateServer(options: PrivateServerOptions) {
   const { program, directory, data, memoryMb, notices, signal } = options
-  const pidFile = join(directory, 'server.pid')
   const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
   const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
   const [command, ...args] = commandFor(program, [
     ...commonOptions(program, data),
     ...memoryOptions(program, memoryMb),
     `--socket=${socketPath}`,
-    `--pid-file=${pidFile}`,
+    `--pid-file=${join(directory, PID_FILE)}`,
     `--log-error=${join(directory, 'server.log')}`,
   ])
   let child: ChildProcess
@@ -58,7 +57,8 @@ export async function startPrivateServer(options: PrivateServerOptions) {
   let exits = 0
 
   async function start(): Promise<void> {
-    await endOrphan(pidFile, data)
+    const orphan = await findRunningServer(directory)
+    if (orphan) await endProcess(orphan.pid, STOPPED_WITHIN_MS)
     if (isStopping) return
     await makeTemporaryFolder(data)
     // Not in the terminal's process group: Ctrl-C is for this process, which stops the server last.
@@ -92,9 +92,7 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     isReady = true
   } catch (error) {
     await stop()
-    throw signal.aborted
-      ? error
-      : await withFreeSpace(await startError(error, directory), directory, logSizeMb(memoryMb))
+    throw signal.aborted ? error : await startError(error, directory)
   }
   return { target, stop }
 }
@@ -122,12 +120,55 @@ function memoryOptions({ kind }: ServerProgram, memoryMb: number): string[] {
   return [`--innodb-buffer-pool-size=${memoryMb}M`, `--${log}=${logSizeMb(memoryMb)}M`]
 }
 
-/** Ends a server left running on these files, if the process with the stored id is one. */
-async function endOrphan(pidFile: string, data: string): Promise<void> {
-  const pid = Number(await readFile(pidFile, 'utf8').catch(() => ''))
-  if (!pid) return
-  const command = await commandLine(pid)
-  if (command?.includes(`--datadir=${data}`)) await endProcess(pid, STOPPED_WITHIN_MS)
+const MB = 2 ** 20
+/** Limits of the default, in MB. */
+const LEAST_MB = 128
+const MOST_MB = 4096
+const SHARE = 1 / 4
+
+/** Memory that this process may use, in bytes: that of the machine, or of its container. */
+function usableMemory(): number {
+  return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
+}
+
+/** Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096. */
+export function defaultMemoryMb(usable = usableMemory()): number {
+  return Math.min(Math.max(Math.floor((usable * SHARE) / MB), LEAST_MB), MOST_MB)
+}
+
+/**
+ * Size of the redo log for a memory size, in MB: an eighth, from 64 to 512. A larger log lets changed pages stay in
+ * memory for longer, and takes longer to recover from.
+ */
+export function logSizeMb(memoryMb: number): number {
+  return Math.min(Math.max(Math.floor(memoryMb / 8), 64), 512)
+}
+
+const SOCKET = 'server.sock'
+/** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
+const LONGEST_SOCKET_PATH = 107
+
+/** A socket, to which anyone can connect, in a folder of this user only: in `directory`, or under a shorter path. */
+async function makeSocketFolder(directory: string) {
+  const near = join(directory, 'run')
+  const socketPath = join(near, SOCKET)
+  if (Buffer.byteLength(socketPath) <= LONGEST_SOCKET_PATH) {
+    await mkdir(near, { recursive: true })
+    await chmod(near, 0o700)
+    return { socketPath, removeSocketFolder: async () => undefined }
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'nth-'))
+  const removeSocketFolder = () => rm(folder, { recursive: true, force: true })
+  return { socketPath: join(folder, SOCKET), removeSocketFolder }
+}
+
+/** The server that runs on the data in a directory: the process whose id is stored there, if it is one. */
+export async function findRunningServer(directory: string) {
+  const pid = Number(await readFile(join(directory, PID_FILE), 'utf8').catch(() => ''))
+  const command = pid ? await commandLine(pid) : undefined
+  if (!command?.includes(`--datadir=${join(directory, 'data')}`)) return undefined
+  const [, socketPath] = /--socket=(.+?) --pid-file=/.exec(command) ?? []
+  return { pid, socketPath }
 }
 
 async function untilReady(target: PrivateServer['target'], child: ChildProcess, signal: AbortSignal) {
