@@ -7,9 +7,8 @@ import { type Variable, valuesOf } from '../connections/variables.ts'
 import { integer } from '../literals.ts'
 import { ADVICE, acceptLosses, readLosses } from '../lostCommits.ts'
 import { select } from '../select.ts'
-import { compareMigrations } from './migrate.ts'
-import { openMigrationSession } from './migrationLock.ts'
-import { deadlineRisks, explained, untilReady } from './ready.ts'
+import { compareMigrations, openMigrationSession } from './migrate.ts'
+import { deadlineRisks, explained, readRiskySettings, untilReady } from './ready.ts'
 
 /** What was found out about one thing. */
 export interface Finding {
@@ -84,7 +83,7 @@ export async function* inspect(
     yield await inspectClock(connection)
     yield await inspectConnections(connection, workers)
     yield await inspectPackets(connection)
-    for (const message of await deadlineRisks(connection, writeTimeoutMs))
+    for (const message of deadlineRisks(await readRiskySettings(connection), writeTimeoutMs))
       yield { subject: 'deadline', level: 'warning', message }
   } finally {
     await connection.end()

@@ -1,10 +1,10 @@
+import { readdir, readFile } from 'node:fs/promises'
 import type { Connection } from 'mysql2/promise'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
+import { openConnection } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
-import { bytes } from '../literals.ts'
+import { bytes, integer } from '../literals.ts'
 import { select } from '../select.ts'
-import { type Migration, readMigrations } from './migrationFiles.ts'
-import { openMigrationSession, withMigrationLock } from './migrationLock.ts'
 import { explain } from './ready.ts'
 
 const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
@@ -17,6 +17,23 @@ const MIGRATIONS = new URL('../../../schema/migrations/', import.meta.url)
 const TABLES = { contraction: 'migration', expansion: 'expansion' } as const
 
 const ATTEMPTS = 20
+/** How long a starting process waits for another that is migrating, in seconds. */
+const LOCK_WAIT_S = 60
+/** How long the session that holds the lock may be idle: as long as a statement of a migration may take. */
+const IDLE_LIMIT_S = 7 * 86_400
+
+/** A file of `schema/migrations`. */
+export type Migration = {
+  name: string
+  /** Each of its statements ends with a semicolon at the end of a line. */
+  text: string
+} & Effect
+
+/**
+ * What a migration means for servers of older versions. They work beside an expansion, and can start on it. A
+ * contraction breaks those before the version that it names; the files of the first release name none.
+ */
+export type Effect = { kind: 'expansion' } | { kind: 'contraction'; oldest: string | undefined }
 
 export interface Comparison {
   /** It has no migration yet, and so no servers that one could break. */
@@ -40,28 +57,18 @@ export interface Comparison {
  */
 export async function migrate(target: Target, folder = MIGRATIONS): Promise<string[]> {
   const migrations = await readMigrations(folder)
-  const connection = await openMigrationSession(target).catch(explain)
-  try {
+  return withSession(target, async (connection) => {
     const { missing } = await compare(connection, migrations, target)
     // Then the user needs no right to create tables.
     if (missing.length === 0) return []
-    return await withMigrationLock(target, () => applyMissing(connection, migrations, target))
-  } catch (error) {
-    return explain(error)
-  } finally {
-    await connection.end()
-  }
+    return withMigrationLock(target, () => applyMissing(connection, migrations, target))
+  }).catch(explain)
 }
 
 /** What `migrate` would apply. It throws the same error. */
 export async function compareMigrations(target: Target, folder = MIGRATIONS): Promise<Comparison> {
   const migrations = await readMigrations(folder)
-  const connection = await openMigrationSession(target)
-  try {
-    return await compare(connection, migrations, target)
-  } finally {
-    await connection.end()
-  }
+  return withSession(target, (connection) => compare(connection, migrations, target))
 }
 
 async function applyMissing(connection: Connection, migrations: readonly Migration[], target: Target) {
@@ -139,5 +146,93 @@ async function run(connection: Connection, statement: string): Promise<void> {
     } catch (error) {
       if (attempt === ATTEMPTS || !hasErrorNumber(error, ER.DUP_ENTRY)) throw error
     }
+  }
+}
+
+/** The files of a folder, in the order in which they are applied. */
+export async function readMigrations(folder: URL): Promise<Migration[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  return Promise.all(
+    names.map(async (name) => {
+      const text = await readFile(new URL(name, folder), 'utf8')
+      return { name, text, ...effectOf(text) }
+    }),
+  )
+}
+
+/** The effect that a file states in its first line. Without a statement it is a contraction, which is the safe one. */
+function effectOf(text: string): Effect {
+  const [firstLine = ''] = text.split('\n', 1)
+  if (firstLine === '-- expands') return { kind: 'expansion' }
+  return { kind: 'contraction', oldest: /^-- contracts, needs (\d+\.\d+\.\d+)$/.exec(firstLine)?.[1] }
+}
+
+/**
+ * Runs work while no other process runs such work on the same database.
+ *
+ * The lock is a row lock held by a transaction, as clusters deny GET_LOCK. It has its own connection, because DDL
+ * commits the transaction of its connection; the server releases it when that connection ends, for whatever reason. On
+ * Galera a row is locked on one node only.
+ *
+ * @throws {Error} if another process holds it for too long
+ */
+export async function withMigrationLock<T>(target: Target, work: () => Promise<T>): Promise<T> {
+  // A lost lock doesn't stop the work, which may then overlap with another's. The end of the session rolls back, which
+  // releases the row.
+  return withSession(target, async (holder) => {
+    await lock(holder)
+    return work()
+  })
+}
+
+async function withSession<T>(target: Target, work: (connection: Connection) => Promise<T>): Promise<T> {
+  const connection = await openMigrationSession(target)
+  try {
+    return await work(connection)
+  } finally {
+    await connection.end()
+  }
+}
+
+/** A session that doesn't depend on the server's settings. */
+export async function openMigrationSession(target: Target): Promise<Connection> {
+  const connection = await openConnection(target, LOCK_WAIT_S)
+  try {
+    await connection.query(
+      // Only MariaDB reads what follows M!, and only it has these limits.
+      `set session
+         wait_timeout = ${integer(IDLE_LIMIT_S)}
+         /*M! , max_statement_time = 0, idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */`,
+    )
+    return connection
+  } catch (error) {
+    connection.destroy()
+    throw error
+  }
+}
+
+async function lock(holder: Connection): Promise<void> {
+  // No DDL unless needed: a cluster aborts transactions that conflict with it, such as the one that holds the lock.
+  const tables = await select(holder, "show tables like 'migration_lock'")
+  if (tables.length === 0) {
+    await holder.query(
+      `create table if not exists migration_lock (
+         id tinyint unsigned not null,
+         primary key (id)
+       ) engine = InnoDB`,
+    )
+  }
+  while (true) {
+    await holder.query('start transaction')
+    const locking = select(holder, 'select id from migration_lock where id = 1 for update')
+    const rows = await locking.catch((cause) => {
+      if (!hasErrorNumber(cause, ER.LOCK_WAIT_TIMEOUT)) throw cause
+      const text = `Another process has been migrating the database for more than ${LOCK_WAIT_S} seconds.`
+      throw new Error(text, { cause })
+    })
+    if (rows.length > 0) return
+    await holder.query('rollback')
+    // Committed before it is locked: processes that wait for a row whose insert is rolled back run into deadlocks.
+    await holder.query('insert ignore into migration_lock (id) values (1)')
   }
 }

@@ -17,7 +17,7 @@ import {
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import { openConnection } from '../connections/settings.ts'
 import { describeTargets, type Target } from '../connections/target.ts'
-import { type Variable, valuesOf } from '../connections/variables.ts'
+import { named, type Values, type Variable, valuesOf } from '../connections/variables.ts'
 import { select } from '../select.ts'
 
 export interface ReadyOptions {
@@ -49,12 +49,11 @@ export async function untilReady(hosts: Hosts, options: ReadyOptions): Promise<T
     if (!isSupported(version)) {
       throw new Error(`The database server is ${version}; Nth requires MySQL 8.0 or MariaDB 10.6, or later.`)
     }
-    const settings = await readDurabilitySettings(connection)
+    const { notices, writeTimeoutMs } = options
+    const settings = await readRiskySettings(connection)
     assertWritable(settings)
-    for (const risk of durabilityRisks(settings)) options.notices.info(risk)
-    const { writeTimeoutMs } = options
-    if (writeTimeoutMs)
-      for (const risk of await deadlineRisks(connection, writeTimeoutMs)) options.notices.info(risk)
+    for (const risk of durabilityRisks(settings)) notices.info(risk)
+    if (writeTimeoutMs) for (const risk of deadlineRisks(settings, writeTimeoutMs)) notices.info(risk)
     return target
   } catch (error) {
     return explain(error)
@@ -134,33 +133,38 @@ export function explain(error: unknown): never {
 }
 
 const FLUSH = 'innodb_flush_log_at_trx_commit'
+const RISKY = [
+  FLUSH,
+  'log_bin',
+  'sync_binlog',
+  'binlog_format',
+  'innodb_lock_wait_timeout',
+  // Of Galera. The first one also exists on a MariaDB that is not in a cluster.
+  'wsrep_on',
+  'wsrep_provider_options',
+  'group_replication_group_name',
+  'group_replication_member_expel_timeout',
+]
 
-/** Server settings that determine what survives a crash, by name. Those that the server lacks are missing. */
-type DurabilitySettings = Readonly<Record<string, string>>
-
-export async function readDurabilitySettings(connection: Connection): Promise<DurabilitySettings> {
-  // `wsrep_on` is from Galera. It also exists on a MariaDB that is not in a cluster.
-  const rows = await select<Variable>(
-    connection,
-    `show global variables
-      where variable_name in ('${FLUSH}', 'log_bin', 'sync_binlog', 'binlog_format', 'wsrep_on')`,
-  )
-  return Object.fromEntries(rows.map(({ Variable_name, Value }) => [Variable_name, Value]))
+/** What a server's settings mean for what survives a crash, and how long a failover takes. */
+export async function readRiskySettings(connection: Connection): Promise<Values> {
+  return valuesOf(await select<Variable>(connection, `show global variables where ${named(RISKY)}`))
 }
 
 /** @throws {Error} if binlog_format = STATEMENT: InnoDB then refuses writes at READ COMMITTED, as in all sessions */
-export function assertWritable({ log_bin, binlog_format }: DurabilitySettings): void {
-  if (log_bin !== 'ON' || binlog_format !== 'STATEMENT') return
+function assertWritable(settings: Values): void {
+  if (settings.get('log_bin') !== 'ON' || settings.get('binlog_format') !== 'STATEMENT') return
   throw new Error(
     'The database server runs with binlog_format = STATEMENT; every change would fail (error 1665). Set binlog_format = ROW or MIXED in its configuration and restart it.',
   )
 }
 
 /** Warnings for an operator: how the server can lose changes whose results were returned. */
-export function durabilityRisks(settings: DurabilitySettings): string[] {
-  const { [FLUSH]: flush, log_bin, sync_binlog, wsrep_on } = settings
+export function durabilityRisks(settings: Values): string[] {
+  const flush = settings.get(FLUSH)
+  const sync = settings.get('sync_binlog')
   // A node that rejoins its cluster gets what it lost from the other nodes.
-  const isOneNode = wsrep_on !== 'ON'
+  const isOneNode = settings.get('wsrep_on') !== 'ON'
   const machine = isOneNode ? 'its machine fails' : 'the machines of all nodes fail at once'
   const server = isOneNode ? 'it crashes' : 'all nodes crash at once'
   const risks: string[] = []
@@ -168,12 +172,12 @@ export function durabilityRisks(settings: DurabilitySettings): string[] {
   if (flush === '0') risks.push(risk(`${FLUSH} = 0`, server, 'of the last second or so', FLUSH))
   if (flush === '2') risks.push(risk(`${FLUSH} = 2`, machine, 'of the last second or so', FLUSH))
   // On restart, a change that InnoDB has on disk is rolled back if it is missing from the binary log.
-  if (log_bin === 'ON' && sync_binlog !== undefined && sync_binlog !== '1') {
+  if (settings.get('log_bin') === 'ON' && sync !== undefined && sync !== '1') {
     const which =
-      sync_binlog === '0'
+      sync === '0'
         ? 'that the operating system had not yet written to disk'
-        : `of the last ${sync_binlog} group commits`
-    risks.push(risk(`log_bin = ON and sync_binlog = ${sync_binlog}`, machine, which, 'sync_binlog'))
+        : `of the last ${sync} group commits`
+    risks.push(risk(`log_bin = ON and sync_binlog = ${sync}`, machine, which, 'sync_binlog'))
   }
   return risks
 }
@@ -192,31 +196,19 @@ const GROUP_ELECTS_MS = 14_000
 /** After so long without a message, a member of Group Replication is suspected. It is not configurable. */
 const GROUP_SUSPECTS_MS = 5000
 
-const NAMES = [
-  'wsrep_on',
-  'wsrep_provider_options',
-  'innodb_lock_wait_timeout',
-  'group_replication_group_name',
-  'group_replication_member_expel_timeout',
-]
-
 /** Warns if callers will not wait as long as the cluster likely takes to replace a node, or to end a lock. */
-export async function deadlineRisks(connection: Connection, writeTimeoutMs: number): Promise<string[]> {
-  const names = NAMES.map((name) => `'${name}'`).join(', ')
-  const values = valuesOf(
-    await select<Variable>(connection, `show global variables where variable_name in (${names})`),
-  )
+export function deadlineRisks(settings: Values, writeTimeoutMs: number): string[] {
   const patience = `callers wait for ${writeTimeoutMs / 1000} seconds, then get UNAVAILABLE or OUTCOME_UNKNOWN`
   const risks: string[] = []
-  const likelyMs = takeoverMs(values)
+  const likelyMs = takeoverMs(settings)
   if (likelyMs !== undefined && likelyMs > writeTimeoutMs) {
     const seconds = Math.ceil(likelyMs / 1000)
     risks.push(
       `By its settings, the cluster likely takes ${seconds} seconds to replace a node that fails, but ${patience}. Set NTH_WRITE_TIMEOUT_MS=${(seconds + 5) * 1000}.`,
     )
   }
-  const lockS = Number(values.get('innodb_lock_wait_timeout'))
-  if (values.get('wsrep_on') === 'ON' && lockS * 1000 > writeTimeoutMs)
+  const lockS = Number(settings.get('innodb_lock_wait_timeout'))
+  if (settings.get('wsrep_on') === 'ON' && lockS * 1000 > writeTimeoutMs)
     risks.push(
       `A node of Galera sometimes waits for a lock that it should take, for ${lockS} seconds, but ${patience}. Set innodb_lock_wait_timeout=2 in the nodes' configuration.`,
     )
@@ -224,13 +216,13 @@ export async function deadlineRisks(connection: Connection, writeTimeoutMs: numb
 }
 
 /** How long a cluster likely takes to replace a node, in milliseconds; undefined: the server is in none. */
-function takeoverMs(values: ReadonlyMap<string, string>): number | undefined {
-  if (values.get('wsrep_on') === 'ON') {
+function takeoverMs(settings: Values): number | undefined {
+  if (settings.get('wsrep_on') === 'ON') {
     const [, suspected = 'PT5S'] =
-      /evs\.suspect_timeout = (P[\w.]+)/.exec(values.get('wsrep_provider_options') ?? '') ?? []
+      /evs\.suspect_timeout = (P[\w.]+)/.exec(settings.get('wsrep_provider_options') ?? '') ?? []
     return Temporal.Duration.from(suspected).total('milliseconds') + GALERA_ELECTS_MS
   }
-  if (!values.get('group_replication_group_name')) return undefined
-  const expelledMs = 1000 * Number(values.get('group_replication_member_expel_timeout') ?? 5)
+  if (!settings.get('group_replication_group_name')) return undefined
+  const expelledMs = 1000 * Number(settings.get('group_replication_member_expel_timeout') ?? 5)
   return GROUP_SUSPECTS_MS + expelledMs + GROUP_ELECTS_MS
 }
