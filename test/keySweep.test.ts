@@ -76,20 +76,17 @@ it('does not sweep a key that is used anew after it was found old', async () => 
   const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
   await again()
   await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
-  const meanwhile: Database = {
-    ...database,
-    withRetry: (work) =>
-      database.withRetry((connection) => {
-        const send = connection.query.bind(connection)
-        const late = async (...args: Parameters<typeof send>) => {
-          if (String(args[0]).startsWith('delete')) await again()
-          return send(...args)
-        }
-        return work(
-          new Proxy(connection, { get: (own, name) => (name === 'query' ? late : Reflect.get(own, name)) }),
-        )
-      }),
-  }
-  await sweep(meanwhile, DAY_MS)
+  const withRetry: Database['withRetry'] = (work) =>
+    database.withRetry((connection) => {
+      const send = connection.query.bind(connection)
+      const late = async (...args: Parameters<typeof send>) => {
+        if (String(args[0]).startsWith('delete')) await again()
+        return send(...args)
+      }
+      return work(
+        new Proxy(connection, { get: (own, name) => (name === 'query' ? late : Reflect.get(own, name)) }),
+      )
+    })
+  await sweep(Object.assign(Object.create(database), { withRetry }), DAY_MS)
   expect(await again()).toMatchObject({ value: 2, isReplayed: true })
 })
