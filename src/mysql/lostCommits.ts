@@ -20,7 +20,7 @@ export interface NotedLoss extends Loss {
 export const ADVICE =
   'Restore the database as it was; or move the numbers on with nth restore --advance, and accept the loss with nth check --accept-lost-commits.'
 
-/** Pause between two looks, in milliseconds: a loss stops all processes within two seconds. */
+/** How often the database is looked at, in milliseconds: a loss stops all processes within two seconds. */
 const LOOK_EVERY_MS = 1000
 /** Maximum wait for one, on closing. */
 const CLOSE_TIMEOUT_MS = 1000
@@ -65,26 +65,27 @@ export async function assertNothingLost(target: Target): Promise<void> {
 export function openLossWatch(database: Database, failover: FailoverDetector, notices: Notices) {
   let isClosed = false
   let looking: Promise<void> | undefined
-  let timer = lookLater()
-
-  function lookLater(): NodeJS.Timeout {
-    return setTimeout(() => {
-      looking = look()
-        .catch((error) => {
-          // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
-          const isFault = failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)
-          if (!isClosed && isFault) notices.fault(error)
-        })
-        .then(() => {
-          if (!isClosed) timer = lookLater()
-        })
-    }, LOOK_EVERY_MS).unref()
-  }
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch((error) => {
+        // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
+        const isFault = failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)
+        if (!isClosed && isFault) notices.fault(error)
+      })
+      .finally(() => {
+        looking = undefined
+      })
+  }, LOOK_EVERY_MS).unref()
 
   async function look(): Promise<void> {
     const own = failover.unnoted
     const losses = await database.evenIfLossy(async (connection) => {
-      if (own) await note(connection, own)
+      // Repeatable.
+      if (own)
+        await connection.query(
+          `insert ignore into lost_commits (id, noticed_at, what)
+           values (${integer(own.id)}, utc_timestamp(3), ${bytes(own.what)})`,
+        )
       return readLosses(connection)
     })
     failover.learn(losses, own)
@@ -96,16 +97,8 @@ export function openLossWatch(database: Database, failover: FailoverDetector, no
 
     async close(): Promise<void> {
       isClosed = true
-      clearTimeout(timer)
+      clearInterval(timer)
       await withTimeout(CLOSE_TIMEOUT_MS, Promise.resolve(looking)).catch(() => undefined)
     },
   }
-}
-
-/** Repeatable. */
-async function note(connection: Connection, { id, what }: Loss): Promise<void> {
-  await connection.query(
-    `insert ignore into lost_commits (id, noticed_at, what)
-     values (${integer(id)}, utc_timestamp(3), ${bytes(what)})`,
-  )
 }
