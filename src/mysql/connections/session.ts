@@ -80,9 +80,11 @@ export async function openSession(host: Host, { timeLimitMs, idleLimitS }: Sessi
 
   /** Sends what needs no work, so that only the trip takes time. */
   async function measure(): Promise<void> {
-    const end = distance.begin()
+    distance.measureAt = Number.POSITIVE_INFINITY
+    const sentAt = performance.now()
+    const idleBefore = performance.nodeTiming.idleTime
     await query(connection, 'do 0', 1)
-    end()
+    distance.note(performance.now() - sentAt, performance.nodeTiming.idleTime - idleBefore)
   }
 
   try {
@@ -150,20 +152,13 @@ class Distance {
   measureAt = Number.POSITIVE_INFINITY
   #longTrips = 0
 
-  /** Begins a trip. Returns a function that is called at its end. */
-  begin() {
-    this.measureAt = Number.POSITIVE_INFINITY
-    const sentAt = performance.now()
-    const idleBefore = performance.nodeTiming.idleTime
-    return () => {
-      const endedAt = performance.now()
-      const tripMs = endedAt - sentAt
-      this.measureAt = endedAt + Math.max(MEASURE_AFTER_MS, MEASURE_AFTER_TRIPS * tripMs)
-      this.isNear = tripMs < FAR_MS
-      if (this.isNear) this.#longTrips = 0
-      else if (performance.nodeTiming.idleTime - idleBefore >= FAR_MS) this.#longTrips += 1
-      this.isFar = this.#longTrips >= LONG_TRIPS
-    }
+  /** Notes a trip, and for how much of it Node was idle, in milliseconds. */
+  note(tripMs: number, idleMs: number): void {
+    this.measureAt = performance.now() + Math.max(MEASURE_AFTER_MS, MEASURE_AFTER_TRIPS * tripMs)
+    this.isNear = tripMs < FAR_MS
+    if (this.isNear) this.#longTrips = 0
+    else if (idleMs >= FAR_MS) this.#longTrips += 1
+    this.isFar = this.#longTrips >= LONG_TRIPS
   }
 }
 

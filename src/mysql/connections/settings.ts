@@ -3,6 +3,7 @@ import { type Connection, createConnection } from 'mysql2/promise'
 import { NthError } from '../../core/errors.ts'
 import { integer } from '../literals.ts'
 import type { Target } from './target.ts'
+import { withTimeout } from './timeout.ts'
 import type { Values } from './variables.ts'
 
 /**
@@ -56,13 +57,16 @@ export async function sendSettings(connection: Connection, lockWaitS = 2): Promi
   for (const statement of sessionSettings({ lockWaitS })) await connection.query(statement)
 }
 
-/** Opens a single connection with its settings. */
+/** The driver's own time limit for connecting. */
+const CONNECT_TIMEOUT_MS = 10_000
+
+/** Opens a single connection with its settings, within the time limit for connecting, twice. */
 export async function openConnection(options: ConnectionOptions, lockWaitS?: number): Promise<Connection> {
   const connection = await createConnection({ timezone: 'Z', ...options })
   // Without a listener, the loss of a connection would end the process.
   connection.on('error', () => undefined)
   try {
-    await sendSettings(connection, lockWaitS)
+    await withTimeout(options.connectTimeout ?? CONNECT_TIMEOUT_MS, sendSettings(connection, lockWaitS))
     return connection
   } catch (error) {
     connection.destroy()

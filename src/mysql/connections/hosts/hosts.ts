@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { type Notices, SILENT } from '../../../core/notices.ts'
 import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from '../errors.ts'
-import { connectionOptions, sendSettings } from '../settings.ts'
+import { connectionOptions, openConnection } from '../settings.ts'
 import { hostOf, type Target, type Targets } from '../target.ts'
 import { withTimeout } from '../timeout.ts'
 import { type Asked, type ChoiceRules, choose, PartedClusterError, problemOf } from './choice.ts'
@@ -255,14 +255,9 @@ function problemIn(answer: Answer | undefined): string | undefined {
 /** Asks a server, whose database may not exist yet. */
 async function ask(target: Target): Promise<ServerStatus> {
   const { database: _, ...server } = connectionOptions(target, ASK_LIMIT_MS)
-  const connection = await createConnection(server)
-  // Without a listener, the loss of a connection would end the process.
-  connection.on('error', () => undefined)
+  const connection = await openConnection(server)
   try {
-    return await withTimeout(
-      ASK_LIMIT_MS,
-      sendSettings(connection).then(() => readStatusOn(connection)),
-    )
+    return await withTimeout(ASK_LIMIT_MS, readStatusOn(connection))
   } finally {
     // In order, and not awaited: a server logs those that are only cut off.
     withTimeout(ASK_LIMIT_MS, connection.end()).catch(() => connection.destroy())
