@@ -7,8 +7,6 @@ import { nameFault } from '../core/names.ts'
 import { LAST_INSTANT } from '../core/time/calendar.ts'
 import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
 import { openDatabase } from '../mysql/connections/database.ts'
-import { createFailoverDetector } from '../mysql/connections/failover.ts'
-import { silentHealth } from '../mysql/connections/health.ts'
 import { openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target } from '../mysql/connections/target.ts'
 import { notices, withDatabase } from './database.ts'
@@ -135,8 +133,6 @@ async function execute(command: Exclude<Command, { name: 'help' }>, target: Targ
   const database = openDatabase(openHosts([target]), {
     timeLimitMs: 10_000,
     maxPending: 10,
-    health: silentHealth(),
-    failover: createFailoverDetector(notices),
   })
   const apiKeys = openApiKeys({ store: openApiKeyStore(database, database), now: () => new Date(), notices })
   try {

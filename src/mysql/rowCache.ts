@@ -1,10 +1,11 @@
 import { getHeapStatistics } from 'node:v8'
 import { LRUCache } from 'lru-cache'
+import { errorOf } from '../core/errors.ts'
+import { loadPerTick } from '../core/eventLoop/loadPerTick.ts'
 import type { Row, Rows } from '../core/rows.ts'
 import { type Connection, type Database, inTransaction } from './connections/database.ts'
-import { ER, hasErrorNumber, leavesConnection } from './connections/errors.ts'
+import { ER, hasErrorNumber, isOwnFault, leavesConnection } from './connections/errors.ts'
 import type { FailoverDetector } from './connections/failover.ts'
-import { loadInBatches } from './loadInBatches.ts'
 
 /** Memory of a cached row with its name, in bytes: measured with short names. */
 const BYTES_PER_ROW = 350
@@ -101,4 +102,41 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
 
     forget: (name) => void cache.delete(textOf(name)),
   }
+}
+
+/** Maximum keys that are worked on at once. */
+const BATCH = 250
+
+/**
+ * Works on all keys requested in one tick together, in the order of their texts, in batches. A batch that is too
+ * large for one statement, or is failed by an exception of our own, is bisected, so that only the keys at fault fail.
+ *
+ * @param work returns what it found, by the text of its key
+ */
+export function loadInBatches<Key, Value>(
+  textOf: (key: Key) => string,
+  work: (keys: readonly Key[]) => Promise<ReadonlyMap<string, Value>>,
+): (key: Key) => Promise<Value | undefined> {
+  async function workOn(batch: readonly Key[], results: Map<string, Value | Error>): Promise<void> {
+    try {
+      for (const [text, value] of await work(batch)) results.set(text, value)
+    } catch (error) {
+      if (batch.length > 1 && isOwnFault(error)) {
+        const half = Math.ceil(batch.length / 2)
+        await workOn(batch.slice(0, half), results)
+        await workOn(batch.slice(half), results)
+      } else for (const key of batch) results.set(textOf(key), errorOf(error))
+    }
+  }
+
+  return loadPerTick<Key, Value | undefined>(async (keys) => {
+    const unique = new Map(keys.map((key) => [textOf(key), key]))
+    // One order, so that two processes that create the same rows don't deadlock.
+    const ordered = [...unique].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key)
+    const results = new Map<string, Value | Error>()
+    for (let from = 0; from < ordered.length; from += BATCH) {
+      await workOn(ordered.slice(from, from + BATCH), results)
+    }
+    return keys.map((key) => results.get(textOf(key)))
+  })
 }

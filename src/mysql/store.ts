@@ -4,7 +4,7 @@ import type { Store } from '../core/nth.ts'
 import { openApiKeyStore } from './access/apiKeys.ts'
 import { type DatabaseOptions, openDatabase } from './connections/database.ts'
 import { createFailoverDetector } from './connections/failover.ts'
-import { createHealth } from './connections/health.ts'
+import { Health } from './connections/health.ts'
 import { type HostsOptions, openHosts } from './connections/hosts/hosts.ts'
 import type { Targets } from './connections/target.ts'
 import { openNamespaceStore } from './counters/namespaces.ts'
@@ -62,7 +62,7 @@ export function openStore(
     ...limits
   }: StoreOptions,
 ): MySqlStore {
-  const health = createHealth({ notices, hasRoom })
+  const health = new Health({ notices, hasRoom })
   const failover = createFailoverDetector(notices, acceptsLostCommits)
   const hosts = openHosts(targets, { acceptsLostCommits, notices })
   const shared = { ...limits, health, failover }

@@ -1,8 +1,7 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
 import { openDatabase } from '../../src/mysql/connections/database.ts'
-import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
-import { createHealth } from '../../src/mysql/connections/health.ts'
+import { Health } from '../../src/mysql/connections/health.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
@@ -54,12 +53,11 @@ async function reportingPool(timeLimitMs: number, vanishes: (connection: number)
     return vanishes(connection) ? 'vanishes' : 'passes'
   })
   const reports: unknown[] = []
-  const health = createHealth({ notices: { ...SILENT, warn: (message) => reports.push(message) } })
+  const health = new Health({ notices: { ...SILENT, warn: (message) => reports.push(message) } })
   const database = openDatabase(openHosts([target]), {
     timeLimitMs,
     maxPending: 100,
     health,
-    failover: createFailoverDetector(SILENT),
   })
   onTestFinished(database.close)
   return { database, health, reports, opened: () => newest }

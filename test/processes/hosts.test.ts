@@ -3,8 +3,6 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
 import { openDatabase } from '../../src/mysql/connections/database.ts'
-import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
-import { silentHealth } from '../../src/mysql/connections/health.ts'
 import { type HostsOptions, openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import { causalSettings } from '../../src/mysql/connections/settings.ts'
 import { hostOf, parseTargets, type Target, type Targets } from '../../src/mysql/connections/target.ts'
@@ -353,12 +351,9 @@ it('leads those who wait for a connection to the server that is chosen meanwhile
   const target = await freshDatabase()
   const [first, second] = [await server(target, node()), await server(target, node())]
   const { hosts } = hostsOf([first.target, second.target])
-  const failover = createFailoverDetector(SILENT)
   const database = openDatabase(hosts, {
     timeLimitMs: AMPLE_MS,
     maxPending: 100,
-    health: silentHealth(),
-    failover,
   })
   onFinished(database.close)
   const ask = (statement: string) =>

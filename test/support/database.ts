@@ -1,10 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
 import { type Database, openDatabase } from '../../src/mysql/connections/database.ts'
-import { createFailoverDetector } from '../../src/mysql/connections/failover.ts'
-import { silentHealth } from '../../src/mysql/connections/health.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
 import { migrate } from '../../src/mysql/startup/migrate.ts'
@@ -44,12 +41,9 @@ export async function freshDatabase(
 
 /** Connections to a database, closed when the test has finished. */
 export function openTestDatabase(target: Target, options: { timeLimitMs?: number } = {}): Database {
-  const failover = createFailoverDetector(SILENT)
   const database = openDatabase(openHosts([target]), {
     timeLimitMs: AMPLE_MS,
     maxPending: 100,
-    health: silentHealth(),
-    failover,
     ...options,
   })
   onFinished(database.close)

@@ -5,6 +5,7 @@ import type { PoolConnection } from 'mysql2/promise'
 import { backoffMs, RETRY } from '../../core/backoff.ts'
 import { NthError, unavailable } from '../../core/errors.ts'
 import { tripMeasure } from '../../core/measures.ts'
+import { SILENT } from '../../core/notices.ts'
 import { integer } from '../literals.ts'
 import {
   failureOf,
@@ -14,8 +15,8 @@ import {
   LostAnswerError,
   leavesConnection,
 } from './errors.ts'
-import type { FailoverDetector } from './failover.ts'
-import { afterSwitchover, type Health } from './health.ts'
+import { createFailoverDetector, type FailoverDetector } from './failover.ts'
+import { afterSwitchover, Health } from './health.ts'
 import type { Host, Hosts } from './hosts/hosts.ts'
 import { readStatusOn } from './hosts/status.ts'
 import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
@@ -30,8 +31,9 @@ export interface DatabaseOptions {
   timeLimitMs: number
   /** Maximum pieces of work that run or wait. */
   maxPending: number
-  health: Health
-  failover: FailoverDetector
+  /** Default: one that reports nothing, as there are no writers. */
+  health?: Health
+  failover?: FailoverDetector
   /** Whether its work changes rows. It then has fewer connections. */
   isForChanges?: boolean
   /** Whether its reads find all that was committed before on another node of a cluster. Default: true. */
@@ -80,7 +82,7 @@ export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
 /** Runs work on pooled connections that are not known, or likely, to be dead, and translates its errors. */
 export class Database {
   readonly #hosts: Hosts
-  readonly #options: DatabaseOptions
+  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'health' | 'failover'>>
   #used: HostPool | undefined
   readonly #opened = new WeakMap<object, Opened>()
   /** When a connection last failed. Those that have been idle since then are not reused. */
@@ -92,7 +94,8 @@ export class Database {
 
   constructor(hosts: Hosts, options: DatabaseOptions) {
     this.#hosts = hosts
-    this.#options = options
+    const health = new Health({ notices: SILENT })
+    this.#options = { health, failover: createFailoverDetector(SILENT), ...options }
   }
 
   /**

@@ -1,30 +1,8 @@
-import { type Notices, SILENT } from '../../core/notices.ts'
+import type { Notices } from '../../core/notices.ts'
 import { isFullDisk, isSwitchover, LostAnswerError, reasonOf } from './errors.ts'
 
 /** Called with whether an attempt to change data succeeded, and if not, why. */
 type WritingReport = (isHealthy: boolean, reason?: unknown) => void
-
-/**
- * Connecting and writing are reported separately: a read-only or full database is reachable, and only a change shows
- * that it can be written again.
- */
-export interface Health {
-  /** The database has answered on a connection. One that was open before and got no answer yet shows nothing. */
-  connected(): void
-  /**
-   * An attempt to connect failed.
-   *
-   * @param begunAt when the attempt began, on the clock of `performance.now()`
-   */
-  notConnected(begunAt: number, reason: unknown): void
-  writing: WritingReport
-  /** A change got no answer: where there is no room for data, that is why. */
-  unanswered(): void
-  /** Whether one of the last reports was bad. */
-  isFailing(): boolean
-  /** Whether the disk is full. Most changes of existing rows succeed nevertheless. */
-  isFull(): boolean
-}
 
 export interface HealthOptions {
   /** Gets a warning when the database becomes unavailable, and when it is available again. */
@@ -44,69 +22,89 @@ const ANSWER_COUNTS_MS = 1000
 const CONNECT_TIMEOUT = 'ETIMEDOUT'
 
 /**
+ * Connecting and writing are reported separately: a read-only or full database is reachable, and only a change shows
+ * that it can be written again.
+ *
  * States: healthy, or failing for one or more reasons. A success ends the failure to connect or to write. It doesn't end
  * that of a full disk, as only some changes need room: that ends when none has met it for a while, and there is room.
  *
  * Several connections are opened side by side, and their reports arrive late where the machine is busy. So a failure to
  * connect counts only if the database hasn't answered since the attempt began. Otherwise the state would flap.
  */
-export function createHealth({ notices, hasRoom }: HealthOptions): Health {
-  const failing = new Set<'connecting' | 'writing' | 'full'>()
-  let fullAt = 0
-  let answeredAt = Number.NEGATIVE_INFINITY
+export class Health {
+  readonly #options: HealthOptions
+  readonly #failing = new Set<'connecting' | 'writing' | 'full'>()
+  #fullAt = 0
+  #answeredAt = Number.NEGATIVE_INFINITY
 
-  function report(what: 'connecting' | 'writing' | 'full', isHealthy: boolean, reason?: unknown): void {
-    const wasHealthy = failing.size === 0
-    if (isHealthy) failing.delete(what)
-    else failing.add(what)
-    if (wasHealthy === (failing.size === 0)) return
-    notices.warn(isHealthy ? 'Database available again.' : `Database unavailable: ${reasonOf(reason)}.`)
+  constructor(options: HealthOptions) {
+    this.#options = options
   }
 
-  function reportFull(reason: unknown): void {
-    fullAt = performance.now()
-    if (!failing.has('full')) checkLater()
-    report('full', false, reason)
+  /** The database has answered on a connection. One that was open before and got no answer yet shows nothing. */
+  connected(): void {
+    this.#answeredAt = performance.now()
+    this.#report('connecting', true)
   }
 
-  async function isRoomy(): Promise<boolean> {
-    return (await hasRoom?.().catch(() => true)) ?? true
+  /**
+   * An attempt to connect failed.
+   *
+   * @param begunAt when the attempt began, on the clock of `performance.now()`
+   */
+  notConnected(begunAt: number, reason: unknown): void {
+    const isLate = reason instanceof LostAnswerError || Object(reason).code === CONNECT_TIMEOUT
+    const since = isLate ? Math.min(begunAt, performance.now() - ANSWER_COUNTS_MS) : begunAt
+    if (this.#answeredAt < since) this.#report('connecting', false, reason)
   }
 
-  function checkLater(): void {
+  readonly writing: WritingReport = (isHealthy, reason) => {
+    if (!isHealthy && isFullDisk(reason)) this.#reportFull(reason)
+    else this.#report('writing', isHealthy, reason)
+  }
+
+  /** A change got no answer: where there is no room for data, that is why. */
+  async unanswered(): Promise<void> {
+    if (!(await this.#isRoomy())) this.#reportFull(FULL)
+  }
+
+  /** Whether one of the last reports was bad. */
+  isFailing(): boolean {
+    return this.#failing.size > 0
+  }
+
+  /** Whether the disk is full. Most changes of existing rows succeed nevertheless. */
+  isFull(): boolean {
+    return this.#failing.has('full')
+  }
+
+  #report(what: 'connecting' | 'writing' | 'full', isHealthy: boolean, reason?: unknown): void {
+    const wasFailing = this.isFailing()
+    if (isHealthy) this.#failing.delete(what)
+    else this.#failing.add(what)
+    if (wasFailing === this.isFailing()) return
+    const outage = `Database unavailable: ${reasonOf(reason)}.`
+    this.#options.notices.warn(isHealthy ? 'Database available again.' : outage)
+  }
+
+  #reportFull(reason: unknown): void {
+    this.#fullAt = performance.now()
+    if (!this.isFull()) this.#checkLater()
+    this.#report('full', false, reason)
+  }
+
+  async #isRoomy(): Promise<boolean> {
+    return (await this.#options.hasRoom?.().catch(() => true)) ?? true
+  }
+
+  #checkLater(): void {
     setTimeout(async () => {
-      const fullMs = hasRoom ? FULL_IN_SIGHT_MS : FULL_MS
-      const isOver = performance.now() - fullAt > fullMs && (await isRoomy())
-      if (isOver) report('full', true)
-      else checkLater()
+      const fullMs = this.#options.hasRoom ? FULL_IN_SIGHT_MS : FULL_MS
+      const isOver = performance.now() - this.#fullAt > fullMs && (await this.#isRoomy())
+      if (isOver) this.#report('full', true)
+      else this.#checkLater()
     }, CHECK_MS).unref()
   }
-
-  return {
-    connected() {
-      answeredAt = performance.now()
-      report('connecting', true)
-    },
-    notConnected(begunAt, reason) {
-      const isLate = reason instanceof LostAnswerError || Object(reason).code === CONNECT_TIMEOUT
-      const since = isLate ? Math.min(begunAt, performance.now() - ANSWER_COUNTS_MS) : begunAt
-      if (answeredAt < since) report('connecting', false, reason)
-    },
-    writing(isHealthy, reason) {
-      if (!isHealthy && isFullDisk(reason)) reportFull(reason)
-      else report('writing', isHealthy, reason)
-    },
-    async unanswered() {
-      if (!(await isRoomy())) reportFull(FULL)
-    },
-    isFailing: () => failing.size > 0,
-    isFull: () => failing.has('full'),
-  }
-}
-
-/** The health of a database whose failures are reported otherwise. */
-export function silentHealth(): Health {
-  return createHealth({ notices: SILENT })
 }
 
 /**

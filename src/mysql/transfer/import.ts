@@ -1,6 +1,5 @@
 import type { Retention } from '../../core/counters/definition.ts'
 import { isTooLarge, NthError } from '../../core/errors.ts'
-import { SILENT } from '../../core/notices.ts'
 import type {
   ApiKeyEntry,
   Entry,
@@ -12,8 +11,6 @@ import { type Options, OTHER_DEFINITION, type Result } from '../../core/transfer
 import { readKeys } from '../access/apiKeys.ts'
 import { type Connection, inTransaction, openDatabase } from '../connections/database.ts'
 import { ER, failureOf, hasErrorNumber } from '../connections/errors.ts'
-import { createFailoverDetector } from '../connections/failover.ts'
-import { silentHealth } from '../connections/health.ts'
 import { openHosts } from '../connections/hosts/hosts.ts'
 import { connectionOptions, openConnection } from '../connections/settings.ts'
 import type { Target } from '../connections/target.ts'
@@ -49,8 +46,6 @@ export function openImporter(target: Target, options: Options & { isDryRun: bool
     timeLimitMs: TIME_LIMIT_MS,
     maxPending: 10,
     isForChanges: true,
-    health: silentHealth(),
-    failover: createFailoverDetector(SILENT),
   })
 
   async function attempt(connection: Connection, entries: readonly Entry[]): Promise<Result[]> {

@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createConnection } from 'mysql2/promise'
 import { type Notices, SILENT } from '../../../core/notices.ts'
 import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from '../errors.ts'
 import { connectionOptions, openConnection } from '../settings.ts'
