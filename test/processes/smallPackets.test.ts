@@ -89,11 +89,11 @@ it('imports to such a server', async () => {
 })
 
 it('sends the longest statement that the server takes, and no longer one', async () => {
-  const { withRetry } = openTestDatabase(await server())
+  const database = openTestDatabase(await server())
   const textOf = (length: number) =>
     `select length('${'x'.repeat(length - "select length('') as length".length)}') as length`
   const sent = (length: number) =>
-    withRetry(async (connection) => (await connection.query(textOf(length)))[0])
+    database.withRetry(async (connection) => (await connection.query(textOf(length)))[0])
   await expect(sent(LONGEST)).resolves.toEqual([{ length: expect.any(Number) }])
   await expect(sent(LONGEST + 1)).rejects.toMatchObject({ code: 'REQUEST_ENTITY_TOO_LARGE' })
 })

@@ -3,13 +3,12 @@ import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
 import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
-import { initialise } from '../../src/mysql/privateServer/initialise.ts'
 import {
   openPrivateDatabase,
   type PrivateDatabase,
   serverProgram,
 } from '../../src/mysql/privateServer/open.ts'
-import { type PrivateServer, startPrivateServer } from '../../src/mysql/privateServer/server.ts'
+import { initialise, type PrivateServer, startPrivateServer } from '../../src/mysql/privateServer/server.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth/server')
 

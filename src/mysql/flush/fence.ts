@@ -6,8 +6,14 @@ import type { Connection } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Hosts } from '../connections/hosts/hosts.ts'
 import { isSameDatabase } from '../connections/hosts/status.ts'
-import { openReconnectingSession, type ReconnectingSessionOptions } from '../connections/reconnecting.ts'
-import { type Answer, firstRow, rowsOf, type Session } from '../connections/session.ts'
+import {
+  type Answer,
+  firstRow,
+  openReconnectingSession,
+  type ReconnectingSessionOptions,
+  rowsOf,
+  type Session,
+} from '../connections/session.ts'
 import { integer } from '../literals.ts'
 import { resultOf } from './statements.ts'
 

@@ -5,10 +5,8 @@ import { createConnection } from 'mysql2/promise'
 import type { Notices } from '../../core/notices.ts'
 import type { Target } from '../connections/target.ts'
 import { isHeld, unusable } from './dataDirectory.ts'
-import { fetchServer, OTHER_WAYS } from './fetchServer.ts'
-import { findServer, findUnpackedServer, type ServerKind } from './findServer.ts'
-import { initialise } from './initialise.ts'
-import { defaultMemoryMb, findRunningServer, startPrivateServer } from './server.ts'
+import { fetchServer, findServer, findUnpackedServer, OTHER_WAYS, type ServerKind } from './findServer.ts'
+import { defaultMemoryMb, findRunningServer, initialise, startPrivateServer } from './server.ts'
 
 export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 
