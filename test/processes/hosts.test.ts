@@ -44,7 +44,7 @@ function fateOf(statement: string, says: Says): Fate {
     // The end of a flush.
     [IS_PRIMARY, members && (isPrimary ? '1' : '0')],
     // Only nodes have it.
-    [/set session[^;]* wsrep_\w+ = [^;]*/, 'do 0'],
+    [/set session[^;]* wsrep_\w+ = [^;]*/g, 'do 0'],
   ]
   let instead = statement
   for (const [pattern, answer] of answers)
