@@ -37,10 +37,9 @@ export function parseTargets(text: string): Targets {
   const targets: Targets = [first, ...others]
   if (first.socketPath !== undefined && others.length > 0)
     throw new Error('must have one host if it has a socketPath')
-  const repeated = targets.find((target, index) =>
-    targets.slice(0, index).map(hostOf).includes(hostOf(target)),
-  )
-  if (repeated) throw new Error(`has the host ${hostOf(repeated)} twice`)
+  const names = targets.map(hostOf)
+  const repeated = names.find((name, index) => names.indexOf(name) < index)
+  if (repeated) throw new Error(`has the host ${repeated} twice`)
   return targets
 }
 

@@ -8,10 +8,11 @@ export function withTimeout<T>(timeLimitMs: number, promise: Promise<T>, ended?:
   return new Promise((resolve, reject) => {
     const timer = setTimeout(giveUp, timeLimitMs, 'The database did not answer in time')
     ended?.addEventListener('abort', end)
+    promise.then(resolve, reject).then(stopWaiting)
+    if (ended?.aborted) end()
 
-    function stopWaiting(): void {
-      clearTimeout(timer)
-      ended?.removeEventListener('abort', end)
+    function end(): void {
+      giveUp('The database server is not used any more')
     }
 
     function giveUp(message: string): void {
@@ -19,20 +20,9 @@ export function withTimeout<T>(timeLimitMs: number, promise: Promise<T>, ended?:
       reject(new LostAnswerError(message))
     }
 
-    function end(): void {
-      giveUp('The database server is not used any more')
+    function stopWaiting(): void {
+      clearTimeout(timer)
+      ended?.removeEventListener('abort', end)
     }
-
-    promise.then(
-      (value) => {
-        stopWaiting()
-        resolve(value)
-      },
-      (error) => {
-        stopWaiting()
-        reject(error)
-      },
-    )
-    if (ended?.aborted) end()
   })
 }

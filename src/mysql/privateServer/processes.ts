@@ -20,15 +20,7 @@ export async function beginning(pid: number): Promise<string> {
  */
 export async function isRunning(pid: number, beganAt: string): Promise<boolean> {
   const found = await beginning(pid)
-  return found === '' ? canBeSignalled(pid) : (await isAlive(pid)) && found === beganAt
-}
-
-function canBeSignalled(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
+  return found === '' ? send(pid, 0) === 'sent' : (await isAlive(pid)) && found === beganAt
 }
 
 /** The command line of a running process, its words separated by spaces; undefined if there is none. */
@@ -42,30 +34,29 @@ const POLL_MS = 20
 
 /** Ends a process with SIGTERM, then with SIGKILL if it still runs after `timeoutMs`. */
 export async function endProcess(pid: number, timeoutMs: number): Promise<void> {
-  signal(pid, 'SIGTERM')
+  send(pid, 'SIGTERM')
   const deadline = performance.now() + timeoutMs
   while (await isAlive(pid)) {
-    if (performance.now() > deadline) signal(pid, 'SIGKILL')
+    if (performance.now() > deadline) send(pid, 'SIGKILL')
     await pause(POLL_MS)
   }
 }
 
 async function isAlive(pid: number): Promise<boolean> {
-  try {
-    process.kill(pid, 0)
-  } catch (error) {
-    // EPERM: it runs, as another user.
-    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
-  }
+  if (send(pid, 0) === 'missing') return false
   // A killed process stays a zombie until its parent waits for it, which some parents never do.
   return (await statFields(pid))?.[0] !== 'Z'
 }
 
-function signal(pid: number, name: NodeJS.Signals): void {
+/** Sends a signal; 0 sends none. `denied`: the process is another user's. */
+function send(pid: number, signal: NodeJS.Signals | 0): 'sent' | 'missing' | 'denied' {
   try {
-    process.kill(pid, name)
+    process.kill(pid, signal)
+    return 'sent'
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return 'missing'
+    if (signal !== 0) throw error
+    return 'denied'
   }
 }
 
