@@ -1,8 +1,10 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
+import { SILENT } from '../src/core/notices.ts'
+import { openNth } from '../src/core/nth.ts'
 import { inParallel, sorted, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
-import { openTestNth } from './support/nth.ts'
+import { AMPLE_MS, openTestNth, openTestStore } from './support/nth.ts'
 import { define, next, PARTS } from './support/sequenceCalls.ts'
 import { defaults } from './support/sequenceModel.ts'
 import { startService } from './support/service.ts'
@@ -21,6 +23,45 @@ it('forgets a deleted sequence with its groups, its definition and its reservati
   expect((await service.ask(`{ node(id: "${reserveInSequence.id}") { id } }`)).node).toBeNull()
   expect((await next(service)).formatted).toBe('1')
   await service.ask('mutation { deleteSequence(name: "s") { id } again: deleteSequence(name: "s") { id } }')
+})
+
+it('confirms no reservation of a deleted sequence as one of a new sequence with its name', async () => {
+  const target = await freshDatabase()
+  const [store, other] = [openTestStore(target), openTestNth(target)]
+  const [key, group] = [
+    { namespace: 'n', name: 's' },
+    { namespace: 'n', sequence: 's', group: '' },
+  ]
+  const recreate = async () => {
+    await other.sequences.delete(key)
+    await other.sequences.define(key, { gapless: true })
+    await other.sequences.reserve(group, 60)
+  }
+  const { readReservationSequenceGroups } = store.sequences
+  const sequences = {
+    ...store.sequences,
+    async readReservationSequenceGroups(tokens: readonly string[]) {
+      const groups = await readReservationSequenceGroups(tokens)
+      await recreate()
+      return groups
+    },
+  }
+  const options = {
+    timeoutMs: AMPLE_MS,
+    maxPending: 10,
+    keyTtlMs: 1000,
+    random: () => 0,
+    notices: SILENT,
+  }
+  const nth = openNth({ ...store, sequences }, options)
+  onTestFinished(async () => {
+    await nth.close()
+    await store.close()
+  })
+  await other.sequences.define(key, { gapless: true })
+  const { token } = await other.sequences.reserve(group, 60)
+  await expect(nth.sequences.release(token)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect((await other.sequences.reserve(group, 60)).value).toBe(2)
 })
 
 it('gives numbers that come after a deletion anew, in a process that knew the sequence, too', async () => {

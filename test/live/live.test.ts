@@ -49,7 +49,7 @@ it('reads what is changed at once, at most ten times a second, and all of it now
   const began = performance.now()
   const elapsedMs = () => performance.now() - began
   while (elapsedMs() < 1000 || !notified.some((names) => names.length === 2)) {
-    live.mark([{ kind: 'counter', name: keyOf('a') } as never])
+    live.mark([{ kind: 'counter', name: keyOf('a'), operation: { kind: 'add', delta: 1 } } as never])
     await pause(5)
   }
   // One that began before, and one that is due at the end.

@@ -70,7 +70,9 @@ export function openLive({ read, retentionIn, now, notices }: LiveOptions) {
   // Serves all, so it belongs to no request.
   const runForAll = AsyncResource.bind(run)
 
-  function mark(entry: Entry): void {
+  function markTopic(topic: Topic): void {
+    const entry = entries.get(topicText(topic))
+    if (!entry) return
     marked.add(entry)
     pace.wake()
   }
@@ -137,12 +139,10 @@ export function openLive({ read, retentionIn, now, notices }: LiveOptions) {
     /** Marks what was changed, so that it is read in the next tick. */
     mark(operations: readonly NamedOperation[]): void {
       if (entries.size === 0) return
-      for (const { kind, name } of operations) {
-        // By their kind, names are those of counters, or of sequence groups or their reservations.
-        const topic =
-          typeof name === 'string' ? { kind: 'reservation', key: { token: name } } : { kind, key: name }
-        const entry = entries.get(topicText(topic as Topic))
-        if (entry) mark(entry)
+      for (const { kind, name, operation } of operations) {
+        // By their kind, names are those of counters or of sequence groups.
+        markTopic({ kind, key: name } as Topic)
+        if ('token' in operation) markTopic({ kind: 'reservation', key: { token: operation.token } })
       }
     },
 

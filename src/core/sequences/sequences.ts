@@ -4,14 +4,13 @@ import type { PageByName } from '../counters/pages.ts'
 import { keyText } from '../counters/state.ts'
 import { NthError } from '../errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
-import { type Applied, onSequenceGroup, type Request } from '../groupCommit/request.ts'
+import { type Applied, MissingRow, onSequenceGroup, type Request } from '../groupCommit/request.ts'
 import type { Claim } from '../idempotency.ts'
-import type { Rows, SequenceGroupRow } from '../rows.ts'
 import { notGapless } from './apply.ts'
 import { changedSequenceDefinition } from './changeDefinition.ts'
 import type { SequenceDefinitionChange } from './definition.ts'
 import { type SequenceNumbers, stateOf, unusedSequenceGroup } from './groups.ts'
-import type { Reservation, SequenceOperation, SequenceResult } from './state.ts'
+import { noSuchReservation, type Reservation, type SequenceOperation, type SequenceResult } from './state.ts'
 import {
   type SequenceGroupKey,
   type SequenceGroupState,
@@ -51,18 +50,24 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
   const readGroups = byToken(store.readReservationSequenceGroups)
   const { read: readGroupOf } = batchReads(tokenOf, readGroups, () => undefined)
 
-  function change<Name>(
-    rows: Rows<Name, SequenceGroupRow>,
-    name: Name,
+  function change(
+    key: SequenceGroupKey,
     operation: SequenceOperation,
-    options?: CallOptions & Pick<Request, 'deadline'>,
+    options?: CallOptions & Pick<Request, 'deadline' | 'missingRows'>,
   ): Promise<Applied> {
-    const operations = [onSequenceGroup(rows, name, operation)]
+    const operations = [onSequenceGroup(store.rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
   }
 
   async function close(kind: 'confirm' | 'release', token: string): Promise<Reservation> {
-    return resultAs('reservation', await change(store.rowsOfReservations, token, { kind, token }))
+    const options = { deadline: deadline(), missingRows: 'fail' } as const
+    const found = await readGroupOf({ token })
+    if (!found) throw noSuchReservation()
+    const applied = await change(found.group, { kind, token }, options).catch((error) => {
+      // The sequence was deleted in the meantime.
+      throw error instanceof MissingRow ? noSuchReservation() : error
+    })
+    return resultAs('reservation', applied)
   }
 
   return {
@@ -85,7 +90,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
-      const applied = await change(store.rows, key, { kind: 'next', count }, options)
+      const applied = await change(key, { kind: 'next', count }, options)
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
 
@@ -95,7 +100,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
     async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: CallOptions) {
-      const applied = await change(store.rows, key, { kind: 'restart', nextValue }, options)
+      const applied = await change(key, { kind: 'restart', nextValue }, options)
       return { key, ...resultAs('restart', applied), isReplayed: applied.isReplayed }
     },
 
@@ -114,7 +119,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
       if (!isKnown && !definition?.gapless) throw notGapless()
       const token = randomBytes(TOKEN_BYTES).toString('hex')
       const operation: SequenceOperation = { kind: 'reserve', token, ttlMs: ttlSeconds * 1000 }
-      const applied = await change(store.rows, key, operation, options)
+      const applied = await change(key, operation, options)
       const reservation = resultAs('reservation', applied)
       const present = applied.isReplayed ? await readReservation(reservation) : reservation
       if (!present)

@@ -57,8 +57,6 @@ export interface SequenceGroupsRead {
 
 export interface SequenceStore {
   rows: Rows<SequenceGroupKey, SequenceGroupRow>
-  /** Sequence groups by the token of a reservation. They can't be created this way. */
-  rowsOfReservations: Rows<string, SequenceGroupRow>
   /** Reads the sequences that were ever used or defined, in any order, with one statement. */
   readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
   /** Reads sequence groups as of an instant. */

@@ -202,7 +202,10 @@ function readReservations(
         numbers.map(({ value }) => value),
         definition,
       ),
-      reservations: rowsOf<ReservationRow>(answers[tokensAt]).map(reservationIn),
+      // One may be of a deleted sequence that had the same name.
+      reservations: rowsOf<ReservationRow>(answers[tokensAt])
+        .filter(({ group_id }) => group_id === id)
+        .map(reservationIn),
     }
   }
 }

@@ -50,7 +50,7 @@ export function inOrder(numbers: readonly number[], definition: SequenceDefiniti
 
 /** Locks and reads reservations. */
 export function readTokens(tokens: readonly string[]): string {
-  return `select token, period_key, generation, value, formatted, state, is_free, expires_at
+  return `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
   from reservation force index (primary)
  where token in (${list(tokens, literal)})
  order by token
@@ -59,7 +59,7 @@ export function readTokens(tokens: readonly string[]): string {
 
 /** Reads the current state of reservations whose sequences exist. */
 export function readPresent(tokens: readonly string[]): string {
-  return `select r.token, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
+  return `select r.token, r.group_id, r.period_key, r.generation, r.value, r.formatted, r.is_free, r.expires_at,
        if(r.state = ${OPEN} and r.expires_at <= utc_timestamp(3), ${EXPIRED}, r.state) as state
   from reservation r
   join sequence_group g on g.id = r.group_id
@@ -100,7 +100,10 @@ export function closeReservation({ token, state, isFree }: StoredReservation): s
  where token = ${literal(token)}`
 }
 
-export type ReservationRow = Record<'period_key' | 'generation' | 'value' | 'state' | 'is_free', number> &
+export type ReservationRow = Record<
+  'group_id' | 'period_key' | 'generation' | 'value' | 'state' | 'is_free',
+  number
+> &
   Record<'token' | 'formatted', Buffer> & { expires_at: Date }
 
 export function reservationIn(row: ReservationRow): StoredReservation {

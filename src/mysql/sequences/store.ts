@@ -1,6 +1,4 @@
 import { keyText } from '../../core/counters/state.ts'
-import type { SequenceGroupRow } from '../../core/rows.ts'
-import { noSuchReservation } from '../../core/sequences/state.ts'
 import {
   type SequenceGroupKey,
   type SequenceStore,
@@ -10,12 +8,12 @@ import { type Connection, type Database, retried } from '../connections/database
 import type { FailoverDetector } from '../connections/failover.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
-import { createRowCache, loadInBatches } from '../rowCache.ts'
+import { createRowCache } from '../rowCache.ts'
 import { select, selectByParent } from '../select.ts'
 import { findOrCreateSequence } from './create.ts'
 import { defineSequence, deleteSequence } from './define.ts'
 import { listSequenceGroups, listSequences, readSequenceGroups, readSequences } from './reads.ts'
-import { keyIn, RECORD, type RecordRow, recordIn } from './record.ts'
+import { type KeyRow, keyIn, RECORD, type RecordRow, recordIn } from './record.ts'
 import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
 
 export function openSequenceStore(
@@ -28,34 +26,8 @@ export function openSequenceStore(
     read: readRows,
     create: createSequenceGroups,
   })
-  /** Sequence groups of reservations: the row cached by name, if it has the same key. */
-  const loadByToken = loadInBatches<string, SequenceGroupRow>(
-    (token) => token,
-    (tokens) =>
-      database.withRetry(async (connection) => {
-        const { incarnation } = failover
-        const found = await readByToken(connection, tokens)
-        return new Map(
-          found.map((row) => {
-            const loaded = recordIn(row, incarnation)
-            const cached = rows.cached(keyIn(row))
-            return [row.token.toString('hex'), cached?.key === loaded.key ? cached : loaded]
-          }),
-        )
-      }),
-  )
   return {
     rows,
-    rowsOfReservations: {
-      load: loadByToken,
-      cached: () => undefined,
-      async loadOrCreate(token) {
-        const row = await loadByToken(token)
-        if (!row) throw noSuchReservation()
-        return row
-      },
-      forget: () => undefined,
-    },
     readSequences: retried(database, readSequences),
     readSequenceGroups: retried(database, readSequenceGroups),
     list: retried(database, listSequences),
@@ -101,9 +73,9 @@ async function createSequenceGroups(connection: Connection, keys: readonly Seque
 }
 
 function readByToken(connection: Connection, tokens: readonly string[]) {
-  return select<RecordRow & { token: Buffer }>(
+  return select<KeyRow & { token: Buffer }>(
     connection,
-    `select r.token, ${RECORD}
+    `select r.token, n.name as namespace, s.name as sequence, g.name as its_group
        from reservation r
        join sequence_group g on g.id = r.group_id
        join sequence s on s.id = g.sequence_id

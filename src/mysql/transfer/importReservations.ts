@@ -83,7 +83,7 @@ async function lockReservations(
   index: 'primary' | 'reservation_free',
   condition: string,
 ): Promise<Located[]> {
-  const rows = await select<ReservationRow & { group_id: number }>(
+  const rows = await select<ReservationRow>(
     context.connection,
     `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at
        from reservation force index (${index})
