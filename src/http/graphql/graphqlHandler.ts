@@ -8,7 +8,7 @@ import { type HeaderList, withHeaders } from '../connections/access.ts'
 import type { ReadBody } from '../connections/body.ts'
 import type { Release, Reserve } from '../connections/connections.ts'
 import { HttpError, overloaded, sendError } from '../connections/httpError.ts'
-import { EVENT_STREAM } from '../live/events.ts'
+import { EVENT_STREAM } from '../live/stream.ts'
 import { type ApiExchange, createAnswer } from './answer.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'
 import {

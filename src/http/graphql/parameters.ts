@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { GraphQLParams } from 'graphql-yoga'
 import { roundedNumber } from '../../core/jsonNumbers.ts'
 import { HttpError } from '../connections/httpError.ts'
-import { EVENT_STREAM } from '../live/events.ts'
+import { EVENT_STREAM } from '../live/stream.ts'
 
 const JSON_TYPE = 'application/json'
 export const RESPONSE_TYPE = 'application/graphql-response+json'

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import {
   type DocumentNode,
   type ExecutionArgs,
@@ -7,6 +8,7 @@ import {
   type GraphQLErrorExtensions,
   getOperationAST,
 } from 'graphql'
+import type { Caller } from '../../core/access/caller.ts'
 import { type ErrorCode, NthError } from '../../core/errors.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Nth } from '../../core/nth.ts'
@@ -14,20 +16,19 @@ import type { Context } from '../../graphql/context.ts'
 import type { Access } from '../access/authentication.ts'
 import { invalidCredential } from '../access/credentials.ts'
 import { LEEWAY_MS } from '../access/tokens.ts'
+import type { HeaderList } from '../connections/access.ts'
 import { serviceUnavailable } from '../connections/httpError.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
 import { bytesOfDocument } from '../graphql/documents/documentCache.ts'
 import type { ServerContext } from '../graphql/idempotencyHeader.ts'
-import { nextEvent } from './events.ts'
 import { type LiveQuery, openLiveQuery } from './liveQuery.ts'
-import { Stream } from './stream.ts'
+import { nextEvent, Stream } from './stream.ts'
 import { createStreamQuotas } from './streamQuota.ts'
 
 /** The result of a subscription that wasn't refused. */
 export interface StreamResult extends ExecutionResult {
-  stream: Stream
-  /** Sends the first event of the stream, once it was started, and then the others. */
-  serve(): void
+  /** Starts the stream, and sends its first event, and then the others. */
+  serve(response: ServerResponse, headers: HeaderList): void
 }
 
 export interface LiveQueriesOptions {
@@ -106,6 +107,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 
   /** Ends the streams of callers whose credentials are no longer valid, and keeps the others alive. */
   async function check(): Promise<void> {
+    const { message, extensions } = invalidCredential()
     for (const stream of streams) {
       const { kind, key, expiresAt } = stream.caller
       const leewayMs = kind === 'TOKEN' ? LEEWAY_MS : 0
@@ -113,7 +115,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       // While the database is unavailable, keys hold.
       const isValid = !isExpired && (!key || (await nth.apiKeys.isValid(key).catch(() => true)))
       if (isValid) stream.keepAlive(heartbeatMs)
-      else stream.complete(nextEvent({ errors: [errorFor(invalidCredential())] }))
+      else stream.complete(nextEvent({ errors: [new GraphQLError(message, { extensions })] }))
     }
   }
 
@@ -123,7 +125,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     return documents.get(hash) ?? { hash, document, compiled, bytes: bytes(), queries: 0 }
   }
 
-  function queryFor(args: ExecutionArgs, compiled: Compiled, { caller }: Context): SharedQuery {
+  function queryFor(args: ExecutionArgs, compiled: Compiled, caller: Caller): SharedQuery {
     const variableValues = declaredVariables(args)
     const document = documentFor(args.document, compiled)
     const { kind, grants } = caller
@@ -163,35 +165,29 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     return shared.bytes + document.bytes
   }
 
-  function openStream(args: ExecutionArgs, compiled: Compiled, context: StreamContext) {
+  function openStream(args: ExecutionArgs, compiled: Compiled) {
     if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
-    const { caller, client, req } = context
-    const quota = quotas.take(caller, client?.())
-    const shared = queryFor(args, compiled, context)
+    // Created in `yoga.ts`.
+    const { caller, client, req } = args.contextValue as StreamContext
+    const shared = queryFor(args, compiled, caller)
     const { query } = shared
     const headers = req?.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0) ?? 0
     const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
     const bytes = ownBytes + shared.bytes + shared.document.bytes
     const addedBytes = ownBytes + join(shared)
-    const stream = new Stream(caller, () => {
-      streams.delete(stream)
-      query.leave(stream)
-      quota.release(ownBytes + leave(shared))
-    })
-    streams.add(stream)
-    /** Executes it for its first event. If that isn't allowed, the stream is closed. */
-    async function firstResult() {
-      try {
-        quota.keep(bytes, addedBytes)
-        const result = await query.join(stream)
-        quota.watch(query.size)
-        return result
-      } catch (error) {
-        stream.close()
-        throw error
-      }
+    try {
+      const quota = quotas.take(caller, client?.(), bytes, addedBytes)
+      const stream = new Stream(caller, () => {
+        streams.delete(stream)
+        query.leave(stream)
+        quota.release(ownBytes + leave(shared))
+      })
+      streams.add(stream)
+      return { query, stream, quota }
+    } catch (error) {
+      leave(shared)
+      throw error
     }
-    return { query, stream, firstResult }
   }
 
   return {
@@ -200,7 +196,8 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
       if (!caller) return
       const { bytes, queries } = documentFor(document, undefined)
       try {
-        quotas.check(caller, client?.(), bytes, queries > 0 ? 0 : bytes)
+        const addedBytes = queries > 0 ? 0 : bytes
+        quotas.take(caller, client?.(), bytes, addedBytes).release(addedBytes)
       } catch (error) {
         if (!(error instanceof NthError)) throw error
         const { message, extensions } = error
@@ -210,17 +207,25 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 
     /** Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. */
     async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
+      let opened: Stream | undefined
       try {
-        // Created in `yoga.ts`.
-        const context = args.contextValue as StreamContext
-        const { query, stream, firstResult } = openStream(args, compiled, context)
-        const { isWatching, ...first } = await firstResult()
-        if (isWatching || !first.errors) return { ...first, stream, serve: () => query.serve(stream, first) }
-        stream.close()
-        return refused(first.errors)
+        const { query, stream, quota } = openStream(args, compiled)
+        opened = stream
+        const { isWatching, ...first } = await query.join(stream)
+        quota.watch(query.size)
+        if (first.errors && !isWatching) {
+          stream.close()
+          return refused(first.errors)
+        }
+        const serve: StreamResult['serve'] = (response, headers) => {
+          stream.start(response, headers)
+          query.serve(stream, first)
+        }
+        return { ...first, serve }
       } catch (error) {
-        if (error instanceof NthError) return refused([errorFor(error)])
-        throw error
+        opened?.close()
+        if (!(error instanceof NthError)) throw error
+        return refused([new GraphQLError(error.message, { extensions: error.extensions })])
       }
     },
 
@@ -254,10 +259,6 @@ function declaredVariables({ document, operationName, variableValues }: Executio
       variableValues && Object.hasOwn(variableValues, name) ? [[name, variableValues[name]]] : [],
     ),
   )
-}
-
-function errorFor({ message, extensions }: NthError): GraphQLError {
-  return new GraphQLError(message, { extensions })
 }
 
 /** The result of a subscription of which nothing was allowed, with a status of its own. */

@@ -7,8 +7,8 @@ import type { Context } from '../../graphql/context.ts'
 import { selectedPeriods } from '../../graphql/selectedPeriods.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
 import { faultIn, maskError, reportedErrors } from '../graphql/errors.ts'
-import { nextEvent } from './events.ts'
 import type { Stream } from './stream.ts'
+import { nextEvent } from './stream.ts'
 
 /** First events: all streams that join before their states are read share one execution. */
 interface Opening {

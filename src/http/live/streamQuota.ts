@@ -11,12 +11,6 @@ interface Usage {
 
 /** What a stream takes of the limits, until it is released. */
 export interface StreamQuota {
-  /**
-   * @param bytes memory that it keeps, also if other streams keep a part of it too
-   * @param addedBytes the part of it that no other stream keeps
-   * @throws {NthError} RATE_LIMITED if the streams of its address keep too much; UNAVAILABLE if all of them do
-   */
-  keep(bytes: number, addedBytes: number): void
   /** @throws {NthError} RATE_LIMITED if its client would watch too many names */
   watch(names: number): void
   /** @param freedBytes memory that no stream keeps any more */
@@ -37,51 +31,37 @@ export function createStreamQuotas(maxStreams: number, maxBytes: number) {
   const usages = new Map<string, Usage>()
   const budget = new MemoryBudget(maxBytes)
 
-  function usageOf({ identity }: Caller, client: Client) {
-    const key = `${identity}\n${client}`
-    // Nothing is counted without an address.
-    const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }
-    if (usage.streams < maxStreams) return { key, usage }
-    refusalMeasure.publish('streams')
-    throw tooMany(`${maxStreams} subscriptions`, maxStreams)
-  }
-
-  /** Throws unless there is room for what was charged. */
-  function requireRoom(client: Client, bytes: number): void {
-    if (budget.hasRoom(client, false)) return
-    refusalMeasure.publish('memory')
-    throw client !== undefined && budget.heldBy(client) > bytes
-      ? new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
-      : unavailable('Too many or too large subscriptions are open. Try again in a moment.')
-  }
-
   return {
-    /** Throws what `take` and `keep` would throw, and takes nothing. */
-    check(caller: Caller, client: Client, bytes: number, addedBytes: number): void {
-      usageOf(caller, client)
-      budget.charge(client, bytes, addedBytes)
-      try {
-        requireRoom(client, bytes)
-      } finally {
-        budget.charge(client, -bytes, -addedBytes)
+    /**
+     * Takes what a stream needs.
+     *
+     * @param bytes memory that it keeps, also if other streams keep a part of it too
+     * @param addedBytes the part of it that no other stream keeps
+     * @throws {NthError} RATE_LIMITED if its client has as many streams as it may have, or the streams of its address
+     *   keep too much; UNAVAILABLE if all of them do
+     */
+    take({ identity }: Caller, client: Client, bytes: number, addedBytes: number): StreamQuota {
+      const key = `${identity}\n${client}`
+      // Nothing is counted without an address.
+      const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }
+      if (usage.streams >= maxStreams) {
+        refusalMeasure.publish('streams')
+        throw tooMany(`${maxStreams} subscriptions`, maxStreams)
       }
-    },
-
-    /** Counts a stream. Throws an NthError, RATE_LIMITED, if its client has as many as it may have. */
-    take(caller: Caller, client: Client): StreamQuota {
-      const { key, usage } = usageOf(caller, client)
+      budget.charge(client, bytes, addedBytes)
+      if (!budget.hasRoom(client, false)) {
+        refusalMeasure.publish('memory')
+        const isOthers = client === undefined || budget.heldBy(client) <= bytes
+        budget.charge(client, -bytes, -addedBytes)
+        throw isOthers
+          ? unavailable('Too many or too large subscriptions are open. Try again in a moment.')
+          : new NthError('RATE_LIMITED', TOO_LARGE, { retryAfterMs: RETRY_AFTER_MS })
+      }
       if (client !== undefined) usages.set(key, usage)
       usage.streams += 1
       let names = 0
-      let keptBytes = 0
       let isReleased = false
       return {
-        keep(bytes, addedBytes) {
-          keptBytes = bytes
-          budget.charge(client, bytes, addedBytes)
-          requireRoom(client, bytes)
-        },
-
         watch(count) {
           if (isReleased || client === undefined) return
           if (usage.names + count > MAX_NAMES) {
@@ -94,7 +74,7 @@ export function createStreamQuotas(maxStreams: number, maxBytes: number) {
 
         release(freedBytes) {
           isReleased = true
-          budget.charge(client, -keptBytes, -freedBytes)
+          budget.charge(client, -bytes, -freedBytes)
           usage.streams -= 1
           usage.names -= names
           if (usage.streams === 0) usages.delete(key)
