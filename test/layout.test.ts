@@ -6,13 +6,20 @@ const SRC = join(import.meta.dirname, '../src')
 
 /** What the files of each folder may import, beside packages and what is in the same folder. */
 const allowed: Record<string, string[]> = {
-  core: ['core/*'],
-  'core/access': ['core', 'core/eventLoop', 'core/counters', 'core/sequences'],
+  core: ['core/*', 'mysql/access', 'mysql/counters', 'mysql/sequences'],
+  'core/access': ['core', 'core/eventLoop', 'core/counters', 'core/sequences', 'mysql/access'],
   'core/time': [],
   'core/eventLoop': ['core'],
   'core/live': ['core', 'core/time', 'core/eventLoop', 'core/counters', 'core/sequences', 'core/groupCommit'],
-  'core/counters': ['core', 'core/time', 'core/eventLoop', 'core/groupCommit'],
-  'core/sequences': ['core', 'core/time', 'core/eventLoop', 'core/groupCommit', 'core/counters'],
+  'core/counters': ['core', 'core/time', 'core/eventLoop', 'core/groupCommit', 'mysql/counters'],
+  'core/sequences': [
+    'core',
+    'core/time',
+    'core/eventLoop',
+    'core/groupCommit',
+    'core/counters',
+    'mysql/sequences',
+  ],
   'core/transfer': ['core', 'core/access', 'core/time', 'core/counters', 'core/sequences'],
   'core/groupCommit': ['core', 'core/time', 'core/eventLoop', 'core/counters', 'core/sequences'],
   mysql: ['mysql/*', 'core/*'],

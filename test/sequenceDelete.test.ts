@@ -40,7 +40,7 @@ it('confirms no reservation of a deleted sequence as one of a new sequence with 
   const { readReservationSequenceGroups } = store.sequences
   const sequences = {
     ...store.sequences,
-    async readReservationSequenceGroups(tokens: readonly string[]) {
+    async readReservationSequenceGroups(tokens: readonly { token: string }[]) {
       const groups = await readReservationSequenceGroups(tokens)
       await recreate()
       return groups

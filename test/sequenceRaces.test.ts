@@ -1,7 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { writerFor } from '../src/core/sequences/groups.ts'
 import type { Sequences } from '../src/core/sequences/sequences.ts'
+import { writerFor } from '../src/core/sequences/store.ts'
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

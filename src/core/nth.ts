@@ -1,3 +1,4 @@
+import type { SequenceStore } from '../mysql/sequences/store.ts'
 import type { ApiKeyStore } from './access/apiKey.ts'
 import { type ApiKeys, openApiKeys } from './access/apiKeys.ts'
 import { openCounters } from './counters/counters.ts'
@@ -7,7 +8,6 @@ import { type GroupCommitOptions, openGroupCommit } from './groupCommit/groupCom
 import type { Writer } from './groupCommit/writer.ts'
 import { type Live, openLive } from './live/live.ts'
 import { openSequences } from './sequences/sequences.ts'
-import type { SequenceStore } from './sequences/store.ts'
 
 /** The operations of Nth, independent of storage and API. */
 export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live' | 'state'> & {

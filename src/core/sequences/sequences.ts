@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { SequenceStore } from '../../mysql/sequences/store.ts'
 import type { Means } from '../counters/counters.ts'
 import type { PageByName } from '../counters/pages.ts'
 import { keyText } from '../counters/state.ts'
@@ -7,17 +8,16 @@ import { batchReads } from '../eventLoop/batchReads.ts'
 import { type Applied, MissingRow, onSequenceGroup, type Request } from '../groupCommit/request.ts'
 import type { Claim } from '../idempotency.ts'
 import { notGapless } from './apply.ts'
-import { changedSequenceDefinition } from './changeDefinition.ts'
 import type { SequenceDefinitionChange } from './definition.ts'
-import { type SequenceNumbers, stateOf, unusedSequenceGroup } from './groups.ts'
 import { noSuchReservation, type Reservation, type SequenceOperation, type SequenceResult } from './state.ts'
 import {
   type SequenceGroupKey,
   type SequenceGroupState,
   type SequenceKey,
+  type SequenceNumbers,
   type SequenceState,
-  type SequenceStore,
   sequenceGroupKeyText,
+  stateOf,
 } from './store.ts'
 
 /** Options of a call on a sequence group. */
@@ -31,24 +31,17 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
   const { read, readMany } = batchReads(keyText, store.readSequences, unused)
   const { read: readSequenceGroup, readMany: readSequenceGroups } = batchReads(
     sequenceGroupKeyText,
-    async (keys) => {
+    async (keys: readonly SequenceGroupKey[]) => {
       const at = now()
-      const { groups, revision } = await store.readSequenceGroups(keys, at)
-      const found = new Set(groups.map(sequenceGroupKeyText))
-      const others = keys.filter((key) => !found.has(sequenceGroupKeyText(key)))
-      return [
-        ...groups.map((group) => stateOf(group, at)),
-        ...others.map((key) => unusedSequenceGroup(key, revision, at)),
-      ]
+      return (await store.readSequenceGroups(keys, at)).map((group) => stateOf(group, at))
     },
   )
   const { read: readReservation, readMany: readReservations } = batchReads(
     tokenOf,
-    byToken(store.readReservations),
+    store.readReservations,
     () => undefined,
   )
-  const readGroups = byToken(store.readReservationSequenceGroups)
-  const { read: readGroupOf } = batchReads(tokenOf, readGroups, () => undefined)
+  const { read: readGroupOf } = batchReads(tokenOf, store.readReservationSequenceGroups, () => undefined)
 
   function change(
     key: SequenceGroupKey,
@@ -151,15 +144,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     async define({ namespace, name }: SequenceKey, asked: SequenceDefinitionChange): Promise<SequenceState> {
       const until = deadline()
       const timeZone = asked.timeZone === null ? (await retentionIn(namespace)).timeZone : asked.timeZone
-      return store.define(
-        { namespace, name },
-        (history) => {
-          const changed = changedSequenceDefinition(history, { ...asked, timeZone })
-          if (changed instanceof NthError) throw changed
-          return changed
-        },
-        { at: now(), deadline: until },
-      )
+      return store.define({ namespace, name }, { ...asked, timeZone }, now(), until)
     },
 
     /**
@@ -175,10 +160,6 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
 }
 
 const tokenOf = ({ token }: { token: string }) => token
-
-function byToken<Found>(read: (tokens: readonly string[]) => Promise<Found[]>) {
-  return (keys: readonly { token: string }[]) => read(keys.map(tokenOf))
-}
 
 /** The result of a call, of the expected kind. */
 function resultAs<Kind extends SequenceResult['kind']>(kind: Kind, { results: [result] }: Applied) {

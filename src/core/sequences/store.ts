@@ -1,9 +1,8 @@
-import type { PageByName } from '../counters/pages.ts'
 import { joinNames } from '../names.ts'
-import type { Rows, SequenceGroupRow } from '../rows.ts'
-import type { Position } from './blocks.ts'
-import type { History, PastFormat, SequenceDefinition } from './definition.ts'
-import type { Reservation } from './state.ts'
+import { nextNumber, type Position } from './blocks.ts'
+import type { SequenceDefinition } from './definition.ts'
+import { writerOf } from './format.ts'
+import type { IssuedNumbers } from './state.ts'
 
 export interface SequenceKey {
   namespace: string
@@ -48,38 +47,44 @@ export interface StoredSequenceGroup extends SequenceGroupKey {
   revision: number
 }
 
-export interface SequenceGroupsRead {
-  /** The requested ones, used or not, of sequences that exist, in any order. */
-  groups: StoredSequenceGroup[]
-  /** Revision of all other requested ones. */
-  revision: number
-}
-
-export interface SequenceStore {
-  rows: Rows<SequenceGroupKey, SequenceGroupRow>
-  /** Reads the sequences that were ever used or defined, in any order, with one statement. */
-  readSequences(keys: readonly SequenceKey[]): Promise<SequenceState[]>
-  /** Reads sequence groups as of an instant. */
-  readSequenceGroups(keys: readonly SequenceGroupKey[], now: Date): Promise<SequenceGroupsRead>
-  /** Reads the reservations that exist, in any order, with one statement. */
-  readReservations(tokens: readonly string[]): Promise<Reservation[]>
-  /** Reads the sequence groups of reservations in the same way. */
-  readReservationSequenceGroups(
-    tokens: readonly string[],
-  ): Promise<{ token: string; group: SequenceGroupKey }[]>
-  list(namespace: string, page: PageByName): Promise<SequenceState[]>
-  listSequenceGroups(sequence: SequenceKey, page: PageByName, now: Date): Promise<StoredSequenceGroup[]>
-  /** Changes a definition, one caller at a time, while no numbers are issued. Creates the sequence if missing. */
-  define(
-    key: SequenceKey,
-    change: (history: History) => { definition: SequenceDefinition; formatHistory: readonly PastFormat[] },
-    /** The time of the change, and its deadline on the clock of `performance.now()`, in milliseconds. */
-    when: { at: Date; deadline: number },
-  ): Promise<SequenceState>
-  delete(key: SequenceKey): Promise<void>
-}
-
 /** A key as one string. */
 export function sequenceGroupKeyText({ namespace, sequence, group }: SequenceGroupKey): string {
   return joinNames(namespace, sequence, group)
+}
+
+/** Numbers issued to one caller. */
+export interface SequenceNumbers {
+  key: SequenceGroupKey
+  issued: IssuedNumbers
+  at: Date
+  /** Whether an earlier call with the same idempotency key issued them. */
+  isReplayed: boolean
+}
+
+/** State of a sequence group after a call that issued numbers. */
+export function sequenceGroupAfter(numbers: SequenceNumbers) {
+  const { lastValue, nextValue, revision } = numbers.issued
+  const write = writerFor(numbers)
+  const [lastFormatted, nextFormatted] = [write(lastValue), nextValue === null ? null : write(nextValue)]
+  const after = { ...numbers.key, lastValue, lastFormatted, nextValue, nextFormatted, updatedAt: numbers.at }
+  return revision === undefined ? after : { ...after, revision }
+}
+
+/** Returns a function that formats the numbers of a block. */
+export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
+  return writerOf(issued, key.group, at)
+}
+
+/** State of a sequence group as stored, at an instant. */
+export function stateOf(stored: StoredSequenceGroup, at: Date): SequenceGroupState {
+  const { definition, latest, position, free, ...state } = stored
+  const nextValue = free ?? nextNumber(definition, position)
+  return {
+    ...state,
+    lastValue: latest?.value ?? null,
+    lastFormatted: latest ? writerOf(latest, state.group, latest.at)(latest.value) : null,
+    nextValue,
+    nextFormatted: nextValue === null ? null : writerOf(definition, state.group, at)(nextValue),
+    updatedAt: latest?.at ?? null,
+  }
 }

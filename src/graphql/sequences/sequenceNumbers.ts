@@ -1,6 +1,6 @@
 import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../../core/sequences/blocks.ts'
-import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/groups.ts'
 import type { SequenceGroupKey, SequenceKey } from '../../core/sequences/store.ts'
+import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../../core/sequences/store.ts'
 import { on, onName, toNumber } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'
 import { callOptions, idempotencyKey } from '../arguments/idempotency.ts'

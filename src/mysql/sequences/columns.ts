@@ -1,5 +1,7 @@
+import type { SequenceGroupRow } from '../../core/rows.ts'
 import type { Position } from '../../core/sequences/blocks.ts'
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
+import type { SequenceGroupKey } from '../../core/sequences/store.ts'
 import { PERIODS } from '../../core/time/calendar.ts'
 import { PERIOD_CODES } from '../counters/columns.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
@@ -69,4 +71,34 @@ on duplicate key update
        generation = values(generation),
        created_at = coalesce(created_at, values(created_at)),
        updated_at = coalesce(values(updated_at), updated_at)`
+}
+
+/** Columns of a sequence group's record. Table aliases: n, s and g. */
+export const RECORD = `n.name as namespace, s.name as sequence, g.name as its_group, g.id, g.identity,
+       s.id as sequence_id, s.version, ${SEQUENCE_COLUMNS}`
+
+export type KeyRow = Record<'namespace' | 'sequence' | 'its_group', Buffer>
+
+export type RecordRow = KeyRow &
+  SequenceDefinitionRow &
+  Record<'id' | 'identity' | 'sequence_id' | 'version', number>
+
+export function keyIn({ namespace, sequence, its_group }: KeyRow): SequenceGroupKey {
+  return { namespace: namespace.toString(), sequence: sequence.toString(), group: its_group.toString() }
+}
+
+export function recordIn(row: RecordRow, incarnation: number): SequenceGroupRow {
+  const { id, identity, version, sequence_id: sequenceId } = row
+  return {
+    kind: 'sequenceGroup',
+    key: `group ${id} version ${version}`,
+    group: row.its_group.toString(),
+    definition: sequenceDefinitionIn(row),
+    id,
+    sequenceId,
+    identity,
+    incarnation,
+    version,
+    issuedIn: undefined,
+  }
 }

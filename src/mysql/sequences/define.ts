@@ -1,12 +1,22 @@
 import { randomUUID } from 'node:crypto'
+import type { ResultSetHeader } from 'mysql2'
 import { NthError } from '../../core/errors.ts'
 import { type Claim, claimOf } from '../../core/idempotency.ts'
-import { defaultSequenceDefinition, type History, type PastFormat } from '../../core/sequences/definition.ts'
-import type { SequenceKey, SequenceState, SequenceStore } from '../../core/sequences/store.ts'
+import { changedSequenceDefinition } from '../../core/sequences/changeDefinition.ts'
+import {
+  defaultSequenceDefinition,
+  type History,
+  type PastFormat,
+  type SequenceDefinitionChange,
+} from '../../core/sequences/definition.ts'
+import type { SequenceKey, SequenceState } from '../../core/sequences/store.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
+import { ER, hasErrorNumber } from '../connections/errors.ts'
 import type { Variable } from '../connections/variables.ts'
+import { findOrCreateNamespace } from '../counters/namespaces.ts'
 import { readResults, storeResults } from '../flush/idempotencyKeys.ts'
-import { integer } from '../literals.ts'
+import { bytes, instant, integer } from '../literals.ts'
+import { firstVersion } from '../revisions.ts'
 import { select } from '../select.ts'
 import {
   SEQUENCE_COLUMNS,
@@ -14,28 +24,35 @@ import {
   sequenceDefinitionIn,
   sequenceDefinitionSet,
 } from './columns.ts'
-import { createdSequence, sequenceId } from './create.ts'
 
 /**
  * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
  * all numbers issued before are known, and none is issued by the old definition afterwards.
  *
  * The same transaction stores that the change was applied, so one whose COMMIT got no answer is not applied twice.
+ *
+ * @param deadline on the clock of `performance.now()`, in milliseconds
  */
 export function defineSequence(
   database: Database,
   key: SequenceKey,
-  change: Parameters<SequenceStore['define']>[1],
-  { at, deadline }: Parameters<SequenceStore['define']>[2],
+  change: SequenceDefinitionChange,
+  at: Date,
+  deadline: number,
 ): Promise<SequenceState> {
   /** Marks it as applied. */
   const claim = claimOf(key.namespace, randomUUID(), [])
   return withKnownOutcome((attempt) =>
     database.withRetry(async (connection) => {
-      // Already applied: not checked again against changes of the sequence since then.
-      if (attempt.state && (await isApplied(connection, claim))) return attempt.state
+      if (attempt.committing && (await isApplied(connection, claim))) return attempt.committing
+      attempt.committing = undefined
       while (true) {
-        const id = await createdSequence(connection, key, at, () => change(UNUSED))
+        let id = await sequenceId(connection, key)
+        if (id === undefined) {
+          // A refused first definition creates nothing.
+          changed(UNUSED)
+          id = await createSequence(connection, key, at)
+        }
         const state = id && (await inTransaction(connection, () => define(connection, id, attempt)))
         if (state) return state
         // Another session has created or deleted it at the same time.
@@ -43,7 +60,13 @@ export function defineSequence(
     }, deadline),
   )
 
-  async function define(connection: Connection, id: number, attempt: Attempt) {
+  function changed(history: History) {
+    const result = changedSequenceDefinition(history, change)
+    if (result instanceof NthError) throw result
+    return result
+  }
+
+  async function define(connection: Connection, id: number, attempt: Attempt<SequenceState>) {
     const [row] = await select<DefinedRow>(
       connection,
       `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
@@ -51,17 +74,11 @@ export function defineSequence(
         where s.id = ${integer(id)}
           for update`,
     )
-    const wasApplied = await isApplied(connection, claim)
-    attempt.isCommitting = false
     if (!row) return undefined
     const before = sequenceDefinitionIn(row)
-    if (wasApplied) return { ...key, definition: before, createdAt: row.created_at }
     const past: PastFormat[] = row.format_history ? JSON.parse(row.format_history.toString()) : []
-    const { definition, formatHistory } = change({
-      definition: before,
-      formatHistory: past,
-      ...(await useOf(connection, id, row.version)),
-    })
+    const use = await useOf(connection, id, row.version)
+    const { definition, formatHistory } = changed({ definition: before, formatHistory: past, ...use })
     const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
     if (isChanged || row.is_defined !== 1) {
       await connection.query(
@@ -75,46 +92,44 @@ export function defineSequence(
       await conflictOnCluster(connection, id)
     }
     await connection.query(storeResults([{ claim, at, results: [] }]))
-    attempt.isCommitting = true
-    attempt.state = { ...key, definition, createdAt: row.created_at }
-    return attempt.state
+    attempt.committing = { ...key, definition, createdAt: row.created_at }
+    return attempt.committing
   }
 }
 
-/** Deletes a sequence for good: its id is never reused. The sweep deletes its sequence groups. */
-export function deleteSequence(database: Database, key: SequenceKey): Promise<void> {
+/** Deletes a sequence for good, if it exists: its id is never reused. The sweep deletes its sequence groups. */
+export function deleteSequence(database: Database, key: SequenceKey): Promise<boolean> {
   let id: number | undefined
   return withKnownOutcome((attempt) =>
     database.withRetry(async (connection) => {
       // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
       id ??= await sequenceId(connection, key)
       const found = id
-      if (found === undefined) return
-      await inTransaction(connection, async () => {
+      if (found === undefined) return false
+      return inTransaction(connection, async () => {
         await connection.query(`delete from sequence where id = ${integer(found)}`)
         await connection.query(`insert ignore into deleted_sequence (id) values (${integer(found)})`)
-        attempt.isCommitting = true
+        attempt.committing = true
+        return true
       })
     }),
   )
 }
 
 /** An attempt at a change that is not repeated blindly. */
-interface Attempt {
-  /** Whether a COMMIT may have been sent without an answer. */
-  isCommitting: boolean
-  /** The new state, if it may have been applied. */
-  state?: SequenceState
+interface Attempt<Result> {
+  /** What a COMMIT that may have been sent, without an answer, results in. */
+  committing?: Result | undefined
 }
 
 /** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
-async function withKnownOutcome<T>(work: (attempt: Attempt) => Promise<T>): Promise<T> {
-  const attempt: Attempt = { isCommitting: false }
+async function withKnownOutcome<T>(work: (attempt: Attempt<T>) => Promise<T>): Promise<T> {
+  const attempt: Attempt<T> = {}
   try {
     return await work(attempt)
   } catch (cause) {
     const isUnavailable = cause instanceof NthError && cause.code === 'UNAVAILABLE'
-    if (!attempt.isCommitting || !isUnavailable) throw cause
+    if (!attempt.committing || !isUnavailable) throw cause
     const message =
       'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
     throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
@@ -192,4 +207,36 @@ export async function conflictOnCluster(connection: Connection, id: number): Pro
       where g.sequence_id = ${integer(id)}
         and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
   )
+}
+
+/** Creates a sequence, and returns its id. Undefined: another session created it. */
+function createSequence(connection: Connection, key: SequenceKey, at: Date): Promise<number | undefined> {
+  return inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch((error) => {
+    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
+    throw error
+  })
+}
+
+/** A sequence's id, created if it doesn't exist. Runs within a transaction. */
+export async function findOrCreateSequence(connection: Connection, key: SequenceKey, at: Date) {
+  const found = await sequenceId(connection, key)
+  if (found !== undefined) return found
+  const namespace = await findOrCreateNamespace(connection, key.namespace)
+  const [{ insertId }] = await connection.query<ResultSetHeader>(
+    `insert into sequence (namespace_id, name, version, created_at, time_zone)
+     values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
+             ${bytes(namespace.time_zone)})`,
+  )
+  return insertId
+}
+
+export async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
+  const [row] = await select<{ id: number }>(
+    connection,
+    `select s.id
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+      where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
+  )
+  return row?.id
 }

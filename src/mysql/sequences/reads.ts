@@ -1,9 +1,9 @@
 import type { PageByName } from '../../core/counters/pages.ts'
 import { keyText } from '../../core/counters/state.ts'
 import type { Position } from '../../core/sequences/blocks.ts'
+import { defaultSequenceDefinition } from '../../core/sequences/definition.ts'
 import type {
   SequenceGroupKey,
-  SequenceGroupsRead,
   SequenceKey,
   SequenceState,
   StoredSequenceGroup,
@@ -14,8 +14,13 @@ import { groupBy } from '../groupBy.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { REVISION_OF_NOW } from '../revisions.ts'
 import { type NamedRow, nameIn, pageBy, select, selectByName, selectByParent } from '../select.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from './columns.ts'
-import { type KeyRow, keyIn } from './record.ts'
+import {
+  type KeyRow,
+  keyIn,
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from './columns.ts'
 import { inOrder, readFirstFree } from './reservations.ts'
 
 /** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */
@@ -47,13 +52,15 @@ async function sequencesIn(connection: Connection, statement: string): Promise<S
   }))
 }
 
-const LATEST = `g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
-       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + s.definitions as revision`
+const LATEST = `s.id as sequence_id, g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + coalesce(s.definitions, 0) as revision`
 
 interface SequenceGroupRow
   extends KeyRow,
     SequenceDefinitionRow,
     Record<'latest_period_key' | 'value' | 'next_value', number | null> {
+  /** Null: the sequence doesn't exist. */
+  sequence_id: number | null
   /** Null: the sequence group was never used. */
   id: number | null
   /** These are set together with the value. */
@@ -65,29 +72,27 @@ interface SequenceGroupRow
 
 const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
 
-/** Including missing ones of existing sequences. */
+/** Including those that were never used. */
 export async function readSequenceGroups(
   connection: Connection,
   keys: readonly SequenceGroupKey[],
   now: Date,
-): Promise<SequenceGroupsRead> {
-  const rows = await select<(SequenceGroupRow | { sequence: null }) & { now: number | string }>(
-    connection,
-    selectByParent(
-      keys,
-      ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
-      (siblings) =>
-        `select n.name as namespace, s.name as sequence, requested.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST},
-                requested.now
-           from (${siblings.map(({ group }) => `select ${bytes(group)} as name, ${REVISION_OF_NOW} as now`).join(' union all ')}) requested
-           left join namespace n on n.name = ${bytes(siblings[0].namespace)}
-           left join sequence s on s.namespace_id = n.id and s.name = ${bytes(siblings[0].sequence)}
+): Promise<StoredSequenceGroup[]> {
+  const statement = selectByParent(
+    keys,
+    ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
+    (siblings) => {
+      const [namespace, sequence] = [bytes(siblings[0].namespace), bytes(siblings[0].sequence)]
+      return `select ${namespace} as namespace, ${sequence} as sequence, requested.name as its_group,
+                ${SEQUENCE_COLUMNS}, ${LATEST}
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name`).join(' union all ')}) requested
+           left join namespace n on n.name = ${namespace}
+           left join sequence s on s.namespace_id = n.id and s.name = ${sequence}
            left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
-           left join ${JOIN_LATEST}`,
-    ),
+           left join ${JOIN_LATEST}`
+    },
   )
-  const found = rows.filter((row) => row.sequence !== null)
-  return { groups: await sequenceGroupsFrom(connection, found, now), revision: Number(rows[0]?.now) }
+  return sequenceGroupsFrom(connection, await select<SequenceGroupRow>(connection, statement), now)
 }
 
 export async function listSequenceGroups(
@@ -121,7 +126,7 @@ async function sequenceGroupsFrom(connection: Connection, rows: readonly Sequenc
 type Used = ReturnType<typeof storedIn> & { id: number }
 
 function storedIn(row: SequenceGroupRow, now: Date) {
-  const definition = sequenceDefinitionIn(row)
+  const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
   const periodKey = periodKeyOf(definition.restartEvery, definition.timeZone, now)
   const isInLatestPeriod = row.latest_period_key === periodKey
   const stored: StoredSequenceGroup = {

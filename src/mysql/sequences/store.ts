@@ -1,47 +1,41 @@
 import { keyText } from '../../core/counters/state.ts'
-import {
-  type SequenceGroupKey,
-  type SequenceStore,
-  sequenceGroupKeyText,
-} from '../../core/sequences/store.ts'
+import type { SequenceDefinitionChange } from '../../core/sequences/definition.ts'
+import type { Reservation } from '../../core/sequences/state.ts'
+import { type SequenceGroupKey, type SequenceKey, sequenceGroupKeyText } from '../../core/sequences/store.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
 import { select, selectByParent } from '../select.ts'
-import { findOrCreateSequence } from './create.ts'
-import { defineSequence, deleteSequence } from './define.ts'
+import { type KeyRow, keyIn, RECORD, type RecordRow, recordIn } from './columns.ts'
+import { defineSequence, deleteSequence, findOrCreateSequence } from './define.ts'
 import { listSequenceGroups, listSequences, readSequenceGroups, readSequences } from './reads.ts'
-import { type KeyRow, keyIn, RECORD, type RecordRow, recordIn } from './record.ts'
 import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
 
-export function openSequenceStore(
-  database: Database,
-  definitions: Database,
-  failover: FailoverDetector,
-): SequenceStore {
-  const rows = createRowCache(database, failover, {
-    textOf: sequenceGroupKeyText,
-    read: readRows,
-    create: createSequenceGroups,
-  })
+export type SequenceStore = ReturnType<typeof openSequenceStore>
+
+export function openSequenceStore(database: Database, definitions: Database, failover: FailoverDetector) {
   return {
-    rows,
+    rows: createRowCache(database, failover, {
+      textOf: sequenceGroupKeyText,
+      read: readRows,
+      create: createSequenceGroups,
+    }),
+    /** Reads the sequences that were ever used or defined, in any order, with one statement. */
     readSequences: retried(database, readSequences),
+    /** Reads sequence groups as of an instant, used or not, in any order. */
     readSequenceGroups: retried(database, readSequenceGroups),
     list: retried(database, listSequences),
     listSequenceGroups: retried(database, listSequenceGroups),
-    readReservations: retried(database, async (connection, tokens: readonly string[]) => {
-      const found = await select<ReservationRow>(connection, readPresent(tokens))
-      return found.map(reservationIn)
-    }),
-    readReservationSequenceGroups: retried(database, async (connection, tokens: readonly string[]) => {
-      const found = await readByToken(connection, tokens)
-      return found.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
-    }),
-    define: (key, change, when) => defineSequence(definitions, key, change, when),
-    delete: (key) => deleteSequence(definitions, key),
+    /** Reads the reservations that exist, in any order, with one statement. */
+    readReservations: retried(database, readReservations),
+    /** Reads the sequence groups of reservations in the same way. */
+    readReservationSequenceGroups: retried(database, readGroupsOfReservations),
+    /** Changes a definition, one caller at a time, while no numbers are issued. Creates the sequence if missing. */
+    define: (key: SequenceKey, change: SequenceDefinitionChange, at: Date, deadline: number) =>
+      defineSequence(definitions, key, change, at, deadline),
+    delete: (key: SequenceKey) => deleteSequence(definitions, key),
   }
 }
 
@@ -72,14 +66,20 @@ async function createSequenceGroups(connection: Connection, keys: readonly Seque
   }
 }
 
-function readByToken(connection: Connection, tokens: readonly string[]) {
-  return select<KeyRow & { token: Buffer }>(
+async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
+  const rows = await select<ReservationRow>(connection, readPresent(tokens.map(({ token }) => token)))
+  return rows.map((row): Reservation => reservationIn(row))
+}
+
+async function readGroupsOfReservations(connection: Connection, tokens: readonly { token: string }[]) {
+  const rows = await select<KeyRow & { token: Buffer }>(
     connection,
     `select r.token, n.name as namespace, s.name as sequence, g.name as its_group
        from reservation r
        join sequence_group g on g.id = r.group_id
        join sequence s on s.id = g.sequence_id
        join namespace n on n.id = s.namespace_id
-      where r.token in (${list(tokens, literal)})`,
+      where r.token in (${list(tokens, ({ token }) => literal(token))})`,
   )
+  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
 }

@@ -7,8 +7,13 @@ import type { Target } from '../connections/target.ts'
 import { retentionOf } from '../counters/namespaces.ts'
 import { bytes, integer } from '../literals.ts'
 import { type NamedRow, nameIn, select } from '../select.ts'
-import { SEQUENCE_COLUMNS, type SequenceDefinitionRow, sequenceDefinitionIn } from '../sequences/columns.ts'
-import { type KeyRow, keyIn } from '../sequences/record.ts'
+import {
+  type KeyRow,
+  keyIn,
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from '../sequences/columns.ts'
 import { type ReservationRow, reservationIn } from '../sequences/reservations.ts'
 import { exportCounters } from './exportCounters.ts'
 import { eachOf, PAGE, partsOf, rowsOf } from './pages.ts'

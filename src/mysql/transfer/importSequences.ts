@@ -35,8 +35,7 @@ import {
   sequenceDefinitionSet,
   storePositions,
 } from '../sequences/columns.ts'
-import { findOrCreateSequence } from '../sequences/create.ts'
-import { conflictOnCluster, useOf } from '../sequences/define.ts'
+import { conflictOnCluster, findOrCreateSequence, useOf } from '../sequences/define.ts'
 import {
   ChangedMeanwhileError,
   findNamespaces,
