@@ -1,8 +1,8 @@
 import { parseArgs } from 'node:util'
-import { type ApiKey, type ApiKeyOptions, MAX_PER_MINUTE } from '../core/access/apiKey.ts'
+import { type ApiKey, type ApiKeyOptions, MAX_PER_MINUTE, originFault } from '../core/access/apiKey.ts'
 import { openApiKeys } from '../core/access/apiKeys.ts'
 import { type Grant, grantFault, SCOPES, type Scope } from '../core/access/grants.ts'
-import { originFault } from '../core/access/origins.ts'
+
 import { nameFault } from '../core/names.ts'
 import { LAST_INSTANT } from '../core/time/calendar.ts'
 import { openApiKeyStore } from '../mysql/access/apiKeys.ts'

@@ -1,33 +1,19 @@
-import type { SequenceStore } from '../mysql/sequences/store.ts'
-import type { ApiKeyStore } from './access/apiKey.ts'
+import type { MySqlStore } from '../mysql/store.ts'
 import { type ApiKeys, openApiKeys } from './access/apiKeys.ts'
-import { openCounters } from './counters/counters.ts'
-import { type NamespaceStore, openNamespaces } from './counters/namespaces.ts'
-import type { CounterStore } from './counters/store.ts'
+import { openCounters, openNamespaces } from './counters/counters.ts'
 import { type GroupCommitOptions, openGroupCommit } from './groupCommit/groupCommit.ts'
-import type { Writer } from './groupCommit/writer.ts'
 import { type Live, openLive } from './live/live.ts'
 import { openSequences } from './sequences/sequences.ts'
 
-/** The operations of Nth, independent of storage and API. */
+/** The operations of Nth, independent of the API. */
 export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live' | 'state'> & {
   apiKeys: Omit<ApiKeys, 'close'>
   live: Pick<Live, 'open'>
 }
 
-export interface Store {
-  apiKeys: ApiKeyStore
-  counters: CounterStore
-  namespaces: NamespaceStore
-  sequences: SequenceStore
-  /** Throws UNAVAILABLE if the database can't be used. */
-  check(): Promise<void>
-  openWriter(): Writer
-}
-
 type NthOptions = Omit<GroupCommitOptions, 'openWriter' | 'now' | 'onApplied'> & { now?: () => Date }
 
-export function openNth(store: Store, { now = () => new Date(), ...options }: NthOptions) {
+export function openNth(store: MySqlStore, { now = () => new Date(), ...options }: NthOptions) {
   const namespaces = openNamespaces(store.namespaces)
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
   const live = openLive({

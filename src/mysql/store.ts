@@ -1,6 +1,6 @@
 import { unavailable } from '../core/errors.ts'
+import type { Writer } from '../core/groupCommit/writer.ts'
 import type { Notices } from '../core/notices.ts'
-import type { Store } from '../core/nth.ts'
 import { openApiKeyStore } from './access/apiKeys.ts'
 import { type DatabaseOptions, openDatabase } from './connections/database.ts'
 import { createFailoverDetector } from './connections/failover.ts'
@@ -12,7 +12,7 @@ import { openCounterStore } from './counters/store.ts'
 import { writeFence } from './flush/fence.ts'
 import { openWriter } from './flush/writer.ts'
 import { openJobs, scheduledJobs } from './jobs.ts'
-import { openLeaderboardSync } from './leaderboard/leaderboardSync.ts'
+import { openLeaderboardSync } from './leaderboard/leaderboard.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openSequenceStore } from './sequences/store.ts'
 
@@ -35,19 +35,7 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   runsJobs?: boolean | undefined
 }
 
-/** `open`, `busy`: connections, besides those of the writers. */
-export interface DatabaseState {
-  isAvailable: boolean
-  open: number
-  busy: number
-}
-
-export interface MySqlStore extends Store {
-  /** Learns, before the first request, whether commits were lost. Otherwise within a second. */
-  lookForLosses(): Promise<void>
-  state(): DatabaseState
-  close(): Promise<void>
-}
+export type MySqlStore = ReturnType<typeof openStore>
 
 /** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(
@@ -61,7 +49,7 @@ export function openStore(
     eventualReads = false,
     ...limits
   }: StoreOptions,
-): MySqlStore {
+) {
   const health = new Health({ notices, hasRoom })
   const failover = createFailoverDetector(notices, acceptsLostCommits)
   const hosts = openHosts(targets, { acceptsLostCommits, notices })
@@ -78,7 +66,7 @@ export function openStore(
     counters: openCounterStore(database, failover, leaderboardSync),
     namespaces: openNamespaceStore(database, definitions),
     sequences: openSequenceStore(database, definitions, failover),
-    openWriter: () =>
+    openWriter: (): Writer =>
       openWriter(hosts, {
         health,
         failover,
@@ -87,7 +75,8 @@ export function openStore(
         onChanged: leaderboardSync.mark,
         notices,
       }),
-    async check() {
+    /** Throws UNAVAILABLE if the database can't be used. */
+    async check(): Promise<void> {
       if (failover.obstacle) throw unavailable(failover.obstacle)
       if (health.isFull()) throw unavailable('The disk of the database is full.')
       const deadline = performance.now() + CHECK_LIMIT_MS
@@ -96,8 +85,10 @@ export function openStore(
       return database.withRetry(async (connection) => void (await connection.query('do 0')), deadline)
     },
 
+    /** Learns, before the first request, whether commits were lost. Otherwise within a second. */
     lookForLosses: lossWatch.look,
 
+    /** `open`, `busy`: connections, besides those of the writers. */
     state() {
       const pools = [database.state(), definitions.state()]
       const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)

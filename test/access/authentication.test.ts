@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
-import type { ApiKeyStore } from '../../src/core/access/apiKey.ts'
+import { createSecret, isSecret, prefixOf } from '../../src/core/access/apiKey.ts'
 import { openApiKeys } from '../../src/core/access/apiKeys.ts'
 import { EVERYTHING } from '../../src/core/access/grants.ts'
-import { createSecret, isSecret, prefixOf } from '../../src/core/access/secret.ts'
 import { unavailable } from '../../src/core/errors.ts'
 import { SILENT } from '../../src/core/notices.ts'
+import type { ApiKeyStore } from '../../src/mysql/access/apiKeys.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { ADMIN_KEY, as, startProtected } from '../support/keys.ts'
 import { openTestStore } from '../support/nth.ts'
@@ -302,13 +302,13 @@ it('reads keys by one statement at a time, of at most 100, in order of arrival',
     ...store.apiKeys,
     async read(hashes) {
       await new Promise<void>((start) => {
-        reads.push({ hashes: hashes.map(({ hash }) => hash), start })
+        reads.push({ hashes: [...hashes], start })
       })
       return store.apiKeys.read(hashes)
     },
   })
   const found = Array.from({ length: 300 }, () => keys.find(createSecret(), hash('sha256', createSecret())))
-  for (const expected of [1, 100, 100, 99]) {
+  for (const expected of [100, 100, 100]) {
     await expect.poll(() => reads.length).toBe(1)
     const [read] = reads.splice(0)
     expect(read?.hashes).toHaveLength(expected)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { originFault } from '../../core/access/apiKey.ts'
 import { type Grant, grantFault, MAX_GRANTS, SCOPES } from '../../core/access/grants.ts'
-import { originFault } from '../../core/access/origins.ts'
 import { MAX_KEEP_DAYS, MAX_SLOTS } from '../../core/counters/definition.ts'
 import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'

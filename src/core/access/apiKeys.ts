@@ -1,10 +1,11 @@
 import { hash as digest } from 'node:crypto'
+import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
+import type { ApiKeyStore } from '../../mysql/access/apiKeys.ts'
 import type { Page } from '../counters/pages.ts'
-import { NthError } from '../errors.ts'
+import { errorOf, NthError } from '../errors.ts'
 import type { Notices } from '../notices.ts'
-import type { ApiKey, ApiKeyOptions, ApiKeyStore } from './apiKey.ts'
-import { createSecret, isSecret, prefixOf } from './secret.ts'
+import { type ApiKey, type ApiKeyOptions, createSecret, isSecret, prefixOf } from './apiKey.ts'
 
 /** Interval of the check for revocations, in milliseconds: a revocation holds everywhere within two seconds. */
 const CHECK_MS = 1000
@@ -17,12 +18,6 @@ export interface ApiKeysOptions {
   store: ApiKeyStore
   now: () => Date
   notices: Notices
-}
-
-interface Lookup {
-  hash: string
-  resolve(key: ApiKey | undefined): void
-  reject(error: unknown): void
 }
 
 export type ApiKeys = ReturnType<typeof openApiKeys>
@@ -40,8 +35,20 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
 export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
   const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
-  const waiting: Lookup[] = []
-  let isReading = false
+  /** Ends when all statements so far have. */
+  let queue: Promise<unknown> = Promise.resolve()
+  /** The statement that was sent last, and why those that waited for it to end need not send another one. */
+  let reading: Promise<unknown> | undefined
+  let failure: NthError | undefined
+  const lookups = new DataLoader(readTogether, {
+    cache: false,
+    maxBatchSize: MAX_READ,
+    batchScheduleFn(send) {
+      failure = undefined
+      // It calls `readTogether` at once.
+      queue = queue.then(send).then(() => reading)
+    },
+  })
   /** As last read. Only a check sets it; the first one reads all keys in memory again. */
   let revocations = ''
   /** How often a check has found revocations. */
@@ -69,7 +76,7 @@ export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
     const hashes = [...known.keys()]
     for (let start = 0; start < hashes.length; start += MAX_READ) {
       const some = hashes.slice(start, start + MAX_READ)
-      const found = new Map((await store.read(some.map((hash) => ({ hash })))).map((key) => [key.hash, key]))
+      const found = new Map((await store.read(some)).map((key) => [key.hash, key]))
       for (const hash of some) {
         const key = found.get(hash)
         if (key) known.set(hash, key)
@@ -80,41 +87,32 @@ export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
     revocations = present
   }
 
-  function read(hash: string): Promise<ApiKey | undefined> {
-    return new Promise((resolve, reject) => {
-      waiting.push({ hash, resolve, reject })
-      if (!isReading) void readWaiting()
+  /** Looks keys up, and returns an error for each that can't be read. */
+  function readTogether(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
+    const result = failure ? Promise.reject(failure) : readSome(hashes)
+    reading = result.catch((error) => {
+      // Those that wait already would wait as long once more.
+      failure = error
     })
+    return result
   }
 
-  async function readWaiting(): Promise<void> {
-    isReading = true
-    while (waiting.length > 0) await readTogether(waiting.splice(0, MAX_READ))
-    isReading = false
-  }
-
-  /** Never rejects: whoever waits for a key gets the error. */
-  async function readTogether(lookups: readonly Lookup[]): Promise<void> {
-    const keys = await store.read(lookups).catch((error: Error) => error)
-    if (keys instanceof NthError) {
-      // Those that wait would wait as long once more.
-      for (const { reject } of [...lookups, ...waiting.splice(0)]) reject(keys)
-    } else if (keys instanceof Error && lookups.length > 1) {
+  async function readSome(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
+    try {
+      const found = new Map((await store.read(hashes)).map((key) => [key.hash, key]))
+      return hashes.map((hash) => found.get(hash))
+    } catch (error) {
+      if (error instanceof NthError) throw error
+      if (hashes.length === 1) return [errorOf(error)]
       // The row of one key can't be parsed. The others are not affected.
-      const half = lookups.length >> 1
-      await readTogether(lookups.slice(0, half))
-      await readTogether(lookups.slice(half))
-    } else if (keys instanceof Error) {
-      lookups[0]?.reject(keys)
-    } else {
-      const found = new Map(keys.map((key) => [key.hash, key]))
-      for (const { hash, resolve } of lookups) resolve(found.get(hash))
+      const half = hashes.length >> 1
+      return [...(await readSome(hashes.slice(0, half))), ...(await readSome(hashes.slice(half)))]
     }
   }
 
   async function load(hash: string): Promise<ApiKey | undefined> {
     const before = changes
-    const key = await read(hash)
+    const key = await lookups.load(hash)
     if (!key) return undefined
     // It may have been revoked since it was read, and a check have passed before it was in memory.
     if (before !== changes) return load(hash)

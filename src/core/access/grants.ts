@@ -63,16 +63,6 @@ export function covers({ namespace, names, prefix }: Grant, target: Target): boo
   return target.prefix === undefined || (names === null && target.prefix.startsWith(prefix))
 }
 
-/** The most that a grant lets a request add to a counter. */
-export function maxDeltaOf(grant: Grant): number {
-  return includesScope(grant, 'WRITE') ? Number.POSITIVE_INFINITY : grant.maxDelta
-}
-
-/** The most numbers that a grant lets a call issue. */
-export function maxCountOf(grant: Grant): number {
-  return includesScope(grant, 'ADMIN') ? MAX_BLOCK : grant.maxCount
-}
-
 /** Why a grant is invalid; undefined: it is valid. `path`: the part of it that is. */
 export function grantFault(grant: Grant): (Fault & { path: (string | number)[] }) | undefined {
   const { scopes, namespace, names, prefix, maxDelta, maxCount } = grant

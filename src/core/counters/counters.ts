@@ -1,13 +1,20 @@
+import type { NamespaceState, NamespaceStore } from '../../mysql/counters/namespaces.ts'
+import type { CounterStore } from '../../mysql/counters/store.ts'
+import { NthError } from '../errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
 import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import { type Applied, onCounter, type Request } from '../groupCommit/request.ts'
 import type { OperationResult } from '../operations.ts'
 import type { CounterOperation, CounterResult } from './apply.ts'
-import type { DefinitionChange, Retention } from './definition.ts'
+import {
+  DEFAULT_RETENTION,
+  type DefinitionChange,
+  periodsOf,
+  type Retention,
+  type RetentionChange,
+} from './definition.ts'
 import { openHistory } from './history.ts'
-import { resetAll } from './resetAll.ts'
 import { type CounterKey, keyText } from './state.ts'
-import type { CounterStore } from './store.ts'
 
 export interface CounterChange extends CounterResult {
   key: CounterKey
@@ -122,4 +129,68 @@ function changeOf(key: CounterKey, result: OperationResult | undefined, applied:
   const { value, previousValue, appliedDelta, valuesIn, definition, revision } = result
   const { at, isReplayed } = applied
   return { key, value, previousValue, appliedDelta, at, isReplayed, valuesIn, definition, revision }
+}
+
+export interface ResetSummary {
+  resetCount: number
+  /** Counters left unchanged, as the value is outside their bounds. */
+  refusedCount: number
+}
+
+/** Maximum counters of one transaction. */
+const BATCH = 500
+
+/** Resets every counter of a namespace whose name starts with a prefix, in batches: see `Counters`. */
+async function resetAll(
+  { list, rows }: CounterStore,
+  groupCommit: GroupCommit,
+  { namespace, prefix, to }: { namespace: string; prefix: string; to: number },
+): Promise<ResetSummary> {
+  const summary: ResetSummary = { resetCount: 0, refusedCount: 0 }
+  let failure: Error | undefined
+  let after: string | undefined
+  do {
+    const page = { prefix, after, limit: BATCH, fromEnd: false }
+    const batch = await list(namespace, page).catch((error) => unfinished(summary, error))
+    after = batch.length === BATCH ? batch.at(-1)?.name : undefined
+    const operations = batch.map((key) => onCounter(rows, key, { kind: 'set', to }))
+    const results = await groupCommit.changeEach(operations).catch((error) => unfinished(summary, error))
+    const errors = results.filter((result) => result instanceof Error)
+    const failures = errors.filter((error) => !(error instanceof NthError && error.code === 'LIMIT_REACHED'))
+    failure ??= failures[0]
+    summary.refusedCount += errors.length - failures.length
+    // Without a result the counter was deleted in the meantime.
+    summary.resetCount += results.filter((result) => result !== undefined).length - errors.length
+    // If a whole batch fails, the cause is not in its counters.
+    if (failures.length === batch.length) break
+  } while (after !== undefined)
+  return failure ? unfinished(summary, failure) : summary
+}
+
+/** Adds the number of counters reset so far to an error. */
+function unfinished({ resetCount }: ResetSummary, error: unknown): never {
+  if (!(error instanceof NthError)) throw error
+  const message = `${error.message} ${resetCount} counters were reset.`
+  throw new NthError(error.code, message, error.details, { cause: error })
+}
+
+export function openNamespaces(store: NamespaceStore) {
+  const { read } = batchReads(
+    ({ name }: { name: string }) => name,
+    store.read,
+    ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION }),
+  )
+  return {
+    read: (name: string) => read({ name }),
+    list: store.list,
+
+    /**
+     * Sets the defaults for counters and sequences created from now on.
+     *
+     * @throws {NthError} UNAVAILABLE; safe to retry
+     */
+    define(name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> {
+      return store.define(name, { timeZone, periods: periods && periodsOf(periods) })
+    },
+  }
 }

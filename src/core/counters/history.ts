@@ -5,6 +5,7 @@ import {
   type Bucket,
   type Calendar,
   calendarOf,
+  DAY_MS,
   FIRST_INSTANT,
   HALF_MS,
   LAST_INSTANT,
@@ -12,7 +13,7 @@ import {
   PARTS,
   type Period,
 } from '../time/calendar.ts'
-import { type HistorySource, historySourcesOf } from './historySources.ts'
+import type { Retention, TrackedPeriod } from './definition.ts'
 import type { CounterKey, CounterRetention } from './state.ts'
 
 export interface HistoryRange {
@@ -27,6 +28,13 @@ export interface HistoryRange {
 /** Numbers of periods of a history. */
 export const DEFAULT_BUCKETS = 30
 export const MAX_BUCKETS = 2500
+
+/** The rows of a period that begin between `from` and `to` (exclusive), in milliseconds since 1970. */
+interface HistorySource {
+  period: Period
+  from: number
+  to: number
+}
 
 export interface Total extends Bucket {
   value: number
@@ -197,4 +205,37 @@ function bucketAt<B extends Bucket>(buckets: readonly B[], at: number): B | unde
 
 function stretchText({ namespace, name, period, from, to }: HistoryStretch): string {
   return joinNames(namespace, name, period, String(from), String(to))
+}
+
+/**
+ * Which rows to sum for a time range of whole periods, so that each addition counts once: the period's own rows, as far
+ * back as they are complete and kept (`since`), and finer periods before that. Empty if none are kept.
+ */
+export function historySourcesOf(
+  retention: Retention,
+  { period, from, to }: HistorySource,
+  now: number,
+): (HistorySource & { since: number })[] {
+  const own = retention.periods.find((kept) => kept.period === period)
+  // The coarsest kept period that divides it.
+  const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
+  const since = finer || !own ? completeSince(retention, own, now) : keptSince(retention, own, now)
+  const sources =
+    finer && from < since
+      ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
+      : []
+  if (since < to) sources.push({ period, from: Math.max(from, since), to, since })
+  return sources
+}
+
+/** Start of the first complete period, in milliseconds since 1970. */
+function completeSince(retention: Retention, own: TrackedPeriod | undefined, now: number): number {
+  if (!own) return Number.POSITIVE_INFINITY
+  return Math.max(own.since ?? Number.NEGATIVE_INFINITY, keptSince(retention, own, now))
+}
+
+/** Start of the first period that is kept: earlier ones may be deleted, or not yet. */
+function keptSince({ timeZone }: Retention, { period, keepDays }: TrackedPeriod, now: number): number {
+  if (keepDays === null) return Number.NEGATIVE_INFINITY
+  return calendarOf(timeZone).bucketAt(period, now - keepDays * DAY_MS).start
 }

@@ -12,12 +12,10 @@ import type { SequenceDefinitionChange } from './definition.ts'
 import { noSuchReservation, type Reservation, type SequenceOperation, type SequenceResult } from './state.ts'
 import {
   type SequenceGroupKey,
-  type SequenceGroupState,
   type SequenceKey,
   type SequenceNumbers,
   type SequenceState,
   sequenceGroupKeyText,
-  stateOf,
 } from './store.ts'
 
 /** Options of a call on a sequence group. */
@@ -31,10 +29,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
   const { read, readMany } = batchReads(keyText, store.readSequences, unused)
   const { read: readSequenceGroup, readMany: readSequenceGroups } = batchReads(
     sequenceGroupKeyText,
-    async (keys: readonly SequenceGroupKey[]) => {
-      const at = now()
-      return (await store.readSequenceGroups(keys, at)).map((group) => stateOf(group, at))
-    },
+    (keys: readonly SequenceGroupKey[]) => store.readSequenceGroups(keys, now()),
   )
   const { read: readReservation, readMany: readReservations } = batchReads(
     tokenOf,
@@ -71,10 +66,8 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
     readSequenceGroups,
     list: store.list,
 
-    async listSequenceGroups(sequence: SequenceKey, page: PageByName): Promise<SequenceGroupState[]> {
-      const at = now()
-      return (await store.listSequenceGroups(sequence, page, at)).map((group) => stateOf(group, at))
-    },
+    listSequenceGroups: (sequence: SequenceKey, page: PageByName) =>
+      store.listSequenceGroups(sequence, page, now()),
 
     /**
      * Issues `count` numbers (1 to 1 000 000) that no other caller gets. With a claim, a repeat returns the first ones.

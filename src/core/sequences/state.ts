@@ -72,39 +72,24 @@ export interface SequenceGroupReading extends Position {
 }
 
 /** State of a sequence group while operations are applied to it in order, and what to write afterwards. */
-export interface NumberState
-  extends Position,
-    Pick<SequenceGroupRow, 'definition' | 'group'>,
-    Pick<SequenceGroupReading, 'generation' | 'now' | 'revision'> {
-  /** Key of the current period. */
-  periodKey: number
-  /** Whether it issued numbers or was restarted. */
-  isMoved: boolean
-  isIssued: boolean
-  /** How much its revision rises. */
-  raised: number
-  /** The free numbers that are reissued, and their generations. */
-  taken: { value: number; generation: number }[]
-  free: number[]
-  reservations: Map<string, StoredReservation>
-  reserved: Set<StoredReservation>
-  /** Those that are not in `reserved`. */
-  closed: Set<StoredReservation>
-}
+export type NumberState = ReturnType<typeof numberState>
 
 /** State of a sequence group as read, before any operation. */
 export function numberState(
   { row: { definition, group }, periodKey }: { row: SequenceGroupRow; periodKey: number },
   { last, next, generation, now, free, reservations, revision }: SequenceGroupReading,
-): NumberState {
+) {
   const asRead = (one: StoredReservation): StoredReservation => {
     // Free numbers are read shortly after the clock. A reservation of one of them has expired in between.
     const isLost = one.periodKey === periodKey && one.generation === generation && free.includes(one.value)
     return { ...one, state: one.state === 'RESERVED' && isLost ? 'EXPIRED' : one.state }
   }
+  /** The free numbers that are reissued, and their generations. */
+  const taken: { value: number; generation: number }[] = []
   return {
     definition,
     group,
+    /** Key of the current period. */
     periodKey,
     last,
     next,
@@ -112,13 +97,16 @@ export function numberState(
     now,
     free: [...free],
     reservations: new Map(reservations.map((one) => [one.token, asRead(one)])),
+    /** Whether it issued numbers or was restarted. */
     isMoved: false,
     isIssued: false,
     revision,
+    /** How much its revision rises. */
     raised: 0,
-    taken: [],
-    reserved: new Set(),
-    closed: new Set(),
+    taken,
+    reserved: new Set<StoredReservation>(),
+    /** Those that are not in `reserved`. */
+    closed: new Set<StoredReservation>(),
   }
 }
 

@@ -1,5 +1,4 @@
 import { joinNames } from '../names.ts'
-import { nextNumber, type Position } from './blocks.ts'
 import type { SequenceDefinition } from './definition.ts'
 import { writerOf } from './format.ts'
 import type { IssuedNumbers } from './state.ts'
@@ -36,17 +35,6 @@ export interface SequenceGroupState extends SequenceGroupKey {
   revision: number
 }
 
-export interface StoredSequenceGroup extends SequenceGroupKey {
-  definition: SequenceDefinition
-  /** The last number issued, and its format; undefined: none yet. */
-  latest: { value: number; at: Date; format: string | null; timeZone: string } | undefined
-  /** Position in the current period. */
-  position: Position
-  /** The first released or expired number to reissue; null: none. */
-  free: number | null
-  revision: number
-}
-
 /** A key as one string. */
 export function sequenceGroupKeyText({ namespace, sequence, group }: SequenceGroupKey): string {
   return joinNames(namespace, sequence, group)
@@ -73,18 +61,4 @@ export function sequenceGroupAfter(numbers: SequenceNumbers) {
 /** Returns a function that formats the numbers of a block. */
 export function writerFor({ key, issued, at }: SequenceNumbers): (value: number) => string {
   return writerOf(issued, key.group, at)
-}
-
-/** State of a sequence group as stored, at an instant. */
-export function stateOf(stored: StoredSequenceGroup, at: Date): SequenceGroupState {
-  const { definition, latest, position, free, ...state } = stored
-  const nextValue = free ?? nextNumber(definition, position)
-  return {
-    ...state,
-    lastValue: latest?.value ?? null,
-    lastFormatted: latest ? writerOf(latest, state.group, latest.at)(latest.value) : null,
-    nextValue,
-    nextFormatted: nextValue === null ? null : writerOf(definition, state.group, at)(nextValue),
-    updatedAt: latest?.at ?? null,
-  }
 }

@@ -1,6 +1,5 @@
-import { MAX_PER_MINUTE } from '../../core/access/apiKey.ts'
+import { MAX_PER_MINUTE, originFault } from '../../core/access/apiKey.ts'
 import { type Grant, grantFault, MAX_GRANTS } from '../../core/access/grants.ts'
-import { originFault } from '../../core/access/origins.ts'
 import { type CounterDelta, MAX_CHANGES } from '../../core/counters/counters.ts'
 import {
   type DefinitionChange,

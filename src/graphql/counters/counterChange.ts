@@ -1,6 +1,10 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import { type CallOptions, type CounterChange, MAX_CHANGES } from '../../core/counters/counters.ts'
-import type { ResetSummary } from '../../core/counters/resetAll.ts'
+import {
+  type CallOptions,
+  type CounterChange,
+  MAX_CHANGES,
+  type ResetSummary,
+} from '../../core/counters/counters.ts'
 import type { CounterKey } from '../../core/counters/state.ts'
 import { on, onName, PREFIXED, toAdd } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'

@@ -1,20 +1,27 @@
 import type { Connection } from 'mysql2/promise'
-import type { ApiKey, ApiKeyOptions, ApiKeyStore } from '../../core/access/apiKey.ts'
+import type { ApiKey, ApiKeyOptions } from '../../core/access/apiKey.ts'
 import type { Grant } from '../../core/access/grants.ts'
 import type { Page } from '../../core/counters/pages.ts'
 import { type Database, retried } from '../connections/database.ts'
 import { bytes, digest, instant, integer, list, orNull } from '../literals.ts'
 import { select } from '../select.ts'
 
+export type ApiKeyStore = ReturnType<typeof openApiKeyStore>
+
 /** @param definitions a database for changes */
-export function openApiKeyStore(database: Database, definitions: Database): ApiKeyStore {
+export function openApiKeyStore(database: Database, definitions: Database) {
   return {
     create: retried(definitions, createKey),
+    /** Reads the keys that exist, by their hashes, in any order. */
     read: retried(database, readKeys),
+    /** Revokes a key, once; undefined: it doesn't exist. */
     revoke: retried(definitions, revokeKey),
     find: retried(database, findKey),
+    /** Lists keys in the order of their creation. */
     list: retried(database, listKeys),
+    /** A text that differs after any revocation. */
     readRevocations: retried(database, readRevocations),
+    /** Stores when keys were last used. */
     noteUse: retried(definitions, noteUse),
   }
 }
@@ -39,13 +46,13 @@ async function createKey(connection: Connection, key: ApiKeyOptions & Pick<ApiKe
              utc_timestamp(3), ${orNull(expiresAt, instant)})
      on duplicate key update hash = values(hash)`,
   )
-  const [created] = await readKeys(connection, [{ hash }])
+  const [created] = await readKeys(connection, [hash])
   if (!created) throw new Error('No API key after creating it')
   return created
 }
 
-export function readKeys(connection: Connection, hashes: readonly { hash: string }[]): Promise<ApiKey[]> {
-  return keysIn(connection, `where hash in (${list(hashes, ({ hash }) => digest(hash))})`)
+export function readKeys(connection: Connection, hashes: readonly string[]): Promise<ApiKey[]> {
+  return keysIn(connection, `where hash in (${list(hashes, digest)})`)
 }
 
 async function findKey(connection: Connection, id: number): Promise<ApiKey | undefined> {

@@ -1,10 +1,11 @@
-import type { Retention } from '../../core/counters/definition.ts'
-import type { NamespaceState, NamespaceStore } from '../../core/counters/namespaces.ts'
+import { type Change, withChange } from '../../core/change.ts'
+import { DEFAULT_RETENTION, type Retention } from '../../core/counters/definition.ts'
+import type { PageByName } from '../../core/counters/pages.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { pageBy, select } from '../select.ts'
-import { SEQUENCE_EXISTS } from '../sequences/reads.ts'
+import { SEQUENCE_EXISTS } from '../sequences/columns.ts'
 import { COUNTER_EXISTS, periodsIn, periodsText } from './columns.ts'
 
 /** Whether readers see a counter or a sequence in it. */
@@ -18,23 +19,35 @@ const HAS_CONTENT = `(exists (
                 from sequence s
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
+export interface NamespaceState {
+  name: string
+  /** Default time zone and periods of what is created in it. */
+  retention: Retention
+}
+
 type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
-export function openNamespaceStore(database: Database, definitions: Database): NamespaceStore {
+export type NamespaceStore = ReturnType<typeof openNamespaceStore>
+
+export function openNamespaceStore(database: Database, definitions: Database) {
   const read = async (rest: string) => {
     const rows = await database.withRetry((connection) => readRows(connection, rest))
     return rows.map(stateIn)
   }
   return {
-    read: (names) => read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+    /** Reads those that exist, in any order. */
+    read: (names: readonly { name: string }[]) =>
+      read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
 
-    async list(page, names) {
+    /** Lists those with a counter or a sequence: all, or those with one of some names. */
+    async list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]> {
       if (names?.length === 0) return []
       const named = names ? [`n.name in (${list(names, bytes)})`] : []
       return read(pageBy('n.name', page, [...named, HAS_CONTENT]))
     },
 
-    define: (name, change) =>
+    /** Changes the defaults, and creates the namespace if it doesn't exist. Safe to retry. */
+    define: (name: string, change: Change<Retention>): Promise<NamespaceState> =>
       definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
         await findOrCreateNamespace(connection, name).catch((error) => {
@@ -42,7 +55,7 @@ export function openNamespaceStore(database: Database, definitions: Database): N
         })
         return inTransaction(connection, async () => {
           const row = await readCreated(connection, name, 'for update')
-          const retention = change(stateIn(row).retention)
+          const retention = withChange(stateIn(row).retention, change, DEFAULT_RETENTION)
           await connection.query(
             `update namespace
                 set time_zone = ${bytes(retention.timeZone)},

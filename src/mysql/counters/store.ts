@@ -1,13 +1,13 @@
-import type { PageByName } from '../../core/counters/pages.ts'
+import type { HistoryRow, HistoryStretch } from '../../core/counters/history.ts'
+import type { LeaderboardEntry, LeaderboardPage, PageByName } from '../../core/counters/pages.ts'
 import { runningAt } from '../../core/counters/runningPeriods.ts'
 import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
-import type { CounterStore } from '../../core/counters/store.ts'
+import { joinNames } from '../../core/names.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { groupBy } from '../groupBy.ts'
-import { listLeaderboard } from '../leaderboard/leaderboard.ts'
-import type { LeaderboardSync } from '../leaderboard/leaderboardSync.ts'
+import { type LeaderboardSync, listLeaderboard } from '../leaderboard/leaderboard.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
@@ -18,28 +18,31 @@ import {
   type DefinitionRow,
   definitionIn,
   JOIN_VALUE,
+  PERIOD_CODES,
   STATE,
   type StateRow,
   stateIn,
 } from './columns.ts'
-import { readHistory } from './history.ts'
 import { findOrCreateNamespace, retentionOf } from './namespaces.ts'
-import { openedColumns } from './periods.ts'
+import { COLUMNS, openedColumns, startSecond } from './periods.ts'
 
-export function openCounterStore(
-  database: Database,
-  failover: FailoverDetector,
-  sync: LeaderboardSync,
-): CounterStore {
+export type CounterStore = ReturnType<typeof openCounterStore>
+
+export function openCounterStore(database: Database, failover: FailoverDetector, sync: LeaderboardSync) {
   return {
     rows: createRowCache(database, failover, { textOf: keyText, read: readRows, create: createCounters }),
+    /** Reads counters, including those never written or defined, in any order, with one statement. */
     read: retried(database, readCounters),
     list: retried(database, listCounters),
-    async listLeaderboard(namespace, page) {
+
+    /** At most a second behind. It includes all changes made by this process. */
+    async listLeaderboard(namespace: string, page: LeaderboardPage): Promise<LeaderboardEntry[]> {
       const deadline = database.deadline()
       await sync.refresh()
       return database.withRetry((connection) => listLeaderboard(connection, namespace, page), deadline)
     },
+
+    /** Reads the totals of the periods that start in some time ranges, with one statement. */
     readHistory: retried(database, readHistory),
   }
 }
@@ -113,4 +116,47 @@ async function listCounters(connection: Connection, namespace: string, page: Pag
   const conditions = [`n.name = ${bytes(namespace)}`, COUNTER_EXISTS]
   const rows = await select<StateRow>(connection, `${SELECT_COUNTERS} ${pageBy('c.name', page, conditions)}`)
   return rows.map(stateIn)
+}
+
+/**
+ * Reads the totals of the periods that begin within stretches of time: from the history, and from the columns of values.
+ * In one statement: between two, a period could move from the columns to the history.
+ */
+async function readHistory(
+  connection: Connection,
+  stretches: readonly HistoryStretch[],
+): Promise<HistoryRow[]> {
+  const groups = groupBy(stretches, ({ namespace, period, from, to }) =>
+    joinNames(namespace, period, String(from), String(to)),
+  )
+  const families = [...groups.values()]
+  const rows = await select<{ stretch: number; name: Buffer; start: number; value: number | string }>(
+    connection,
+    families.map(selectTotals).join('\nunion all\n'),
+  )
+  return rows.map(({ stretch, name, start, value }) => {
+    const [first] = families[stretch] ?? []
+    if (!first) throw new RangeError(`Unknown stretch ${stretch}`)
+    return { ...first, name: name.toString(), start: 1000 * start, value: BigInt(value) }
+  })
+}
+
+/** `stretch` is the index of a family: counters of one namespace, and the same stretch of the same period. */
+function selectTotals(siblings: readonly [HistoryStretch, ...HistoryStretch[]], stretch: number): string {
+  const [{ namespace, period, from, to }] = siblings
+  const columns = COLUMNS[period]
+  const counters = `from namespace n
+           join counter c on c.namespace_id = n.id`
+  const isNamed = `n.name = ${bytes(namespace)} and c.name in (${list(siblings, ({ name }) => bytes(name))})`
+  const isIn = (start: string) => `${start} >= ${startSecond(from)} and ${start} < ${startSecond(to)}`
+  return `select ${stretch} as stretch, c.name, h.start, h.value
+           ${counters}
+           join counter_history h on h.counter_id = c.id and h.period = ${PERIOD_CODES[period]}
+          where ${isNamed} and ${isIn('h.start')}
+         union all
+         select ${stretch}, c.name, v.${columns.start}, cast(sum(v.${columns.added}) as signed)
+           ${counters}
+           join counter_value v on v.counter_id = c.id
+          where ${isNamed} and ${isIn(`v.${columns.start}`)}
+          group by c.name, v.${columns.start}`
 }

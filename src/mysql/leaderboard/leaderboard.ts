@@ -1,7 +1,21 @@
 import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../../core/counters/pages.ts'
-import type { Connection } from '../connections/database.ts'
-import { JOIN_VALUE, STATE, type StateRow, stateIn } from '../counters/columns.ts'
-import { bytes, EPOCH, instant, integer } from '../literals.ts'
+import { NthError } from '../../core/errors.ts'
+import type { Notices } from '../../core/notices.ts'
+import type { CounterRow } from '../../core/rows.ts'
+import type { JobContext } from '../batches.ts'
+import type { Connection, Database } from '../connections/database.ts'
+import { withTimeout } from '../connections/timeout.ts'
+import {
+  COUNTER_EXISTS,
+  JOIN_VALUE,
+  REVISION,
+  STATE,
+  type StateRow,
+  stateIn,
+  UPDATED_AT,
+  VALUE,
+} from '../counters/columns.ts'
+import { bytes, EPOCH, instant, integer, list } from '../literals.ts'
 import { select } from '../select.ts'
 
 interface ListedRow extends StateRow {
@@ -56,4 +70,178 @@ export async function listLeaderboard(connection: Connection, namespace: string,
       id: row.id,
     },
   }))
+}
+
+export type LeaderboardSync = ReturnType<typeof openLeaderboardSync>
+
+/** Pause between two copies, in milliseconds. */
+const DELAY = { min: 1000, max: 5000 }
+/** Copying takes at most a twentieth of the time, as far as the longest pause allows. */
+const PAUSE_PER_COPY = 19
+/** Maximum wait for a copy, on reading and on closing. */
+const COPY_TIMEOUT_MS = 1000
+
+/**
+ * Keeps the table `leaderboard` up to date, which holds counters sorted by value and by last change. Changed rows are
+ * copied to it in batches, once a second or when a leaderboard is read: an index on the values themselves would make
+ * each change 10 to 30 % more expensive. If thousands change every second, copies are less frequent: once a second, they
+ * took a seventh of the changes per second of 10 000 counters. A scheduled job finds rows that a killed process did not
+ * copy.
+ *
+ * At most one copy runs and one waits. All requests in the meantime share the waiting one.
+ */
+export function openLeaderboardSync(database: Database, notices: Notices) {
+  const marked = new Set<number>()
+  let timer: NodeJS.Timeout | undefined
+  let isClosed = false
+  let tookMs = 0
+  let running: Promise<void> | undefined
+  let waiting: Promise<void> | undefined
+
+  function refresh(): Promise<void> {
+    if (marked.size > 0) waiting ??= copyAfter(running)
+    return waiting ?? running ?? Promise.resolve()
+  }
+
+  async function copyAfter(previous: Promise<void> | undefined): Promise<void> {
+    await previous?.catch(() => undefined)
+    const own = waiting
+    waiting = undefined
+    running = own
+    clearTimeout(timer)
+    timer = undefined
+    const ids = [...marked]
+    marked.clear()
+    const startedAt = performance.now()
+    try {
+      await copyToLeaderboard(database, ids)
+    } catch (error) {
+      for (const id of ids) marked.add(id)
+      copyLater()
+      throw error
+    } finally {
+      tookMs = performance.now() - startedAt
+      if (running === own) running = undefined
+    }
+  }
+
+  function copyLater(): void {
+    if (isClosed) return
+    timer ??= setTimeout(() => {
+      timer = undefined
+      refresh().catch((error) => {
+        // An unreachable database is reported elsewhere.
+        if (!isClosed && !(error instanceof NthError)) notices.fault(error)
+      })
+    }, pauseMs(tookMs)).unref()
+  }
+
+  const refreshInTime = () => withTimeout(COPY_TIMEOUT_MS, refresh()).catch(() => undefined)
+
+  return {
+    /** Copies the marked rows, if that takes less than a second. */
+    refresh: refreshInTime,
+
+    /** Marks changed rows for the next copy. */
+    mark(rows: readonly CounterRow[]): void {
+      for (const { id } of rows) marked.add(id)
+      if (marked.size > 0) copyLater()
+    },
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearTimeout(timer)
+      await refreshInTime()
+    },
+  }
+}
+
+/** Pause after a copy that took so long, in milliseconds. */
+export function pauseMs(tookMs: number): number {
+  return Math.min(Math.max(PAUSE_PER_COPY * tookMs, DELAY.min), DELAY.max)
+}
+
+const BATCH = 1000
+/** Ids per statement of a scan: takes about 20 ms. */
+const PAGE = 10_000
+
+async function copyToLeaderboard(database: Database, ids: readonly number[]): Promise<void> {
+  const ordered = ids.toSorted((a, b) => a - b)
+  for (let from = 0; from < ordered.length; from += BATCH) {
+    await database.withRetry((connection) => copyRows(connection, ordered.slice(from, from + BATCH)))
+  }
+}
+
+/**
+ * Scans all counters for rows that were not copied, and for copies of deleted counters. A failed page stops no other.
+ *
+ * @throws the first failure, at the end
+ */
+export async function scanLeaderboard({ database, shouldContinue }: JobContext): Promise<void> {
+  const failures: unknown[] = []
+  const last = await database.withRetry(lastId)
+  for (let from = 0; from < last && shouldContinue(); from += PAGE) {
+    await scanPage(database, from, from + PAGE).catch((error) => failures.push(error))
+  }
+  if (failures.length > 0) throw failures[0]
+}
+
+async function scanPage(database: Database, from: number, to: number): Promise<void> {
+  await copyToLeaderboard(database, await database.withRetry((connection) => staleIds(connection, from, to)))
+  await database.withRetry((connection) => removeOrphans(connection, from, to))
+}
+
+/**
+ * Copies counters' rows. If two copies run at once, the newer state wins; for equal states the later `updated_at`, as a
+ * change by 0 does not raise the revision.
+ */
+export async function copyRows(connection: Connection, ids: readonly number[]): Promise<void> {
+  await connection.query(
+    `insert into leaderboard (counter_id, namespace_id, value, updated_at, revision)
+     select c.id, c.namespace_id, ${VALUE}, coalesce(${UPDATED_AT}, ${EPOCH}), ${REVISION}
+       from counter c
+       join counter_value v on ${JOIN_VALUE}
+      where c.id in (${list(ids, integer)}) and ${COUNTER_EXISTS}
+     on duplicate key update
+       value = if(values(revision) > leaderboard.revision, values(value), leaderboard.value),
+       updated_at = case
+         when values(revision) > leaderboard.revision then values(updated_at)
+         when values(revision) = leaderboard.revision then greatest(values(updated_at), leaderboard.updated_at)
+         else leaderboard.updated_at
+       end,
+       revision = greatest(values(revision), leaderboard.revision)`,
+  )
+}
+
+async function lastId(connection: Connection): Promise<number> {
+  const [row] = await select<{ id: number | null }>(connection, 'select max(id) as id from counter')
+  return row?.id ?? 0
+}
+
+/** Ids above `from` and up to `to` whose copy is missing or outdated. */
+async function staleIds(connection: Connection, from: number, to: number): Promise<number[]> {
+  const rows = await select<{ id: number }>(
+    connection,
+    `select c.id
+       from counter c
+       join counter_value v on ${JOIN_VALUE}
+       left join leaderboard r on r.counter_id = c.id
+      where c.id > ${integer(from)} and c.id <= ${integer(to)}
+        and ${COUNTER_EXISTS} and ${REVISION} > coalesce(r.revision, 0)`,
+  )
+  return rows.map(({ id }) => id)
+}
+
+/** Removes copies of deleted counters: a copy that runs during the delete may recreate them. */
+async function removeOrphans(connection: Connection, from: number, to: number): Promise<void> {
+  const rows = await select<{ id: number }>(
+    connection,
+    `select r.counter_id as id
+       from leaderboard r
+       left join counter c on c.id = r.counter_id
+      where r.counter_id > ${integer(from)} and r.counter_id <= ${integer(to)} and c.id is null`,
+  )
+  for (const { id } of rows) {
+    await connection.query(`delete from leaderboard where counter_id = ${integer(id)}`)
+  }
 }

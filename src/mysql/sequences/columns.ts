@@ -6,6 +6,12 @@ import { PERIODS } from '../../core/time/calendar.ts'
 import { PERIOD_CODES } from '../counters/columns.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 
+/** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */
+export const SEQUENCE_EXISTS = `(s.is_defined or exists (
+              select 1
+                from sequence_group u
+               where u.sequence_id = s.id and u.version > 0))`
+
 /** The columns of a sequence definition, of the table with alias s. */
 export const SEQUENCE_COLUMNS = `s.start_value, s.step, s.min_value, s.max_value, s.cycles, s.format as its_format,
        s.restart_every, s.allow_repeats, s.time_zone as its_zone, s.gapless`

@@ -1,17 +1,48 @@
+import type { PageByName } from '../../core/counters/pages.ts'
 import { keyText } from '../../core/counters/state.ts'
-import type { SequenceDefinitionChange } from '../../core/sequences/definition.ts'
+import { nextNumber, type Position } from '../../core/sequences/blocks.ts'
+import {
+  defaultSequenceDefinition,
+  type SequenceDefinition,
+  type SequenceDefinitionChange,
+} from '../../core/sequences/definition.ts'
+import { writerOf } from '../../core/sequences/format.ts'
 import type { Reservation } from '../../core/sequences/state.ts'
-import { type SequenceGroupKey, type SequenceKey, sequenceGroupKeyText } from '../../core/sequences/store.ts'
+import {
+  type SequenceGroupKey,
+  type SequenceGroupState,
+  type SequenceKey,
+  type SequenceState,
+  sequenceGroupKeyText,
+} from '../../core/sequences/store.ts'
+import { periodKeyOf } from '../../core/time/periodKey.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
+import { groupBy } from '../groupBy.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { createRowCache } from '../rowCache.ts'
-import { select, selectByParent } from '../select.ts'
-import { type KeyRow, keyIn, RECORD, type RecordRow, recordIn } from './columns.ts'
+import { type NamedRow, nameIn, pageBy, select, selectByName, selectByParent } from '../select.ts'
+import {
+  type KeyRow,
+  keyIn,
+  RECORD,
+  type RecordRow,
+  recordIn,
+  SEQUENCE_COLUMNS,
+  SEQUENCE_EXISTS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from './columns.ts'
 import { defineSequence, deleteSequence, findOrCreateSequence } from './define.ts'
-import { listSequenceGroups, listSequences, readSequenceGroups, readSequences } from './reads.ts'
-import { literal, type ReservationRow, readPresent, reservationIn } from './reservations.ts'
+import {
+  inOrder,
+  literal,
+  type ReservationRow,
+  readFirstFree,
+  readPresent,
+  reservationIn,
+} from './reservations.ts'
 
 export type SequenceStore = ReturnType<typeof openSequenceStore>
 
@@ -24,7 +55,7 @@ export function openSequenceStore(database: Database, definitions: Database, fai
     }),
     /** Reads the sequences that were ever used or defined, in any order, with one statement. */
     readSequences: retried(database, readSequences),
-    /** Reads sequence groups as of an instant, used or not, in any order. */
+    /** Reads the states of sequence groups at an instant, used or not, in any order. */
     readSequenceGroups: retried(database, readSequenceGroups),
     list: retried(database, listSequences),
     listSequenceGroups: retried(database, listSequenceGroups),
@@ -64,6 +95,164 @@ async function createSequenceGroups(connection: Connection, keys: readonly Seque
        values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
     )
   }
+}
+
+const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}
+           from namespace n
+           join sequence s on s.namespace_id = n.id`
+
+function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
+  const selectNamed = (isNamed: string) => `${SELECT_SEQUENCES} where ${isNamed} and ${SEQUENCE_EXISTS}`
+  return sequencesIn(connection, selectByName(keys, 's.name', selectNamed))
+}
+
+function listSequences(connection: Connection, namespace: string, page: PageByName) {
+  const conditions = [`n.name = ${bytes(namespace)}`, SEQUENCE_EXISTS]
+  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageBy('s.name', page, conditions)}`)
+}
+
+async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {
+  const rows = await select<SequenceDefinitionRow & NamedRow & { created_at: Date }>(connection, statement)
+  return rows.map((row) => ({
+    ...nameIn(row),
+    definition: sequenceDefinitionIn(row),
+    createdAt: row.created_at,
+  }))
+}
+
+const LATEST = `s.id as sequence_id, g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + coalesce(s.definitions, 0) as revision`
+
+interface SequenceGroupRow
+  extends KeyRow,
+    SequenceDefinitionRow,
+    Record<'latest_period_key' | 'value' | 'next_value', number | null> {
+  /** Null: the sequence doesn't exist. */
+  sequence_id: number | null
+  /** Null: the sequence group was never used. */
+  id: number | null
+  /** These are set together with the value. */
+  updated_at: Date
+  latest_zone: Buffer
+  latest_format: Buffer | null
+  revision: number | string
+}
+
+const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
+
+/** Including those that were never used. */
+async function readSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  now: Date,
+): Promise<SequenceGroupState[]> {
+  const statement = selectByParent(
+    keys,
+    ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
+    (siblings) => {
+      const [namespace, sequence] = [bytes(siblings[0].namespace), bytes(siblings[0].sequence)]
+      return `select ${namespace} as namespace, ${sequence} as sequence, requested.name as its_group,
+                ${SEQUENCE_COLUMNS}, ${LATEST}
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name`).join(' union all ')}) requested
+           left join namespace n on n.name = ${namespace}
+           left join sequence s on s.namespace_id = n.id and s.name = ${sequence}
+           left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
+           left join ${JOIN_LATEST}`
+    },
+  )
+  return sequenceGroupsFrom(connection, await select<SequenceGroupRow>(connection, statement), now)
+}
+
+export async function listSequenceGroups(
+  connection: Connection,
+  { namespace, name }: SequenceKey,
+  page: PageByName,
+  now: Date,
+): Promise<SequenceGroupState[]> {
+  const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
+  const rows = await select<SequenceGroupRow>(
+    connection,
+    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
+       join ${JOIN_LATEST}
+      ${pageBy('g.name', page, conditions)}`,
+  )
+  return sequenceGroupsFrom(connection, rows, now)
+}
+
+/** Their states at an instant. */
+async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
+  const groups = rows.map((row) => {
+    const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
+    return {
+      id: row.id,
+      row,
+      definition,
+      periodKey: periodKeyOf(definition.restartEvery, definition.timeZone, now),
+    }
+  })
+  const used = groups.filter((group): group is Used => group.id !== null)
+  const positions = await readPositions(connection, used)
+  const free = await readFreeNumbers(connection, used)
+  return groups.map(({ id, row, definition, periodKey }): SequenceGroupState => {
+    const key = keyIn(row)
+    const isInLatestPeriod = row.latest_period_key === periodKey
+    const position = isInLatestPeriod ? { last: row.value, next: row.next_value } : positions.get(id)
+    const nextValue = free.get(id) ?? nextNumber(definition, position ?? { last: null, next: null })
+    const write = writerOf(definition, key.group, now)
+    const lastValue = row.latest_period_key === null ? null : row.value
+    return {
+      ...key,
+      lastValue,
+      lastFormatted:
+        lastValue === null ? null : writerOf(latestIn(row), key.group, row.updated_at)(lastValue),
+      nextValue,
+      nextFormatted: nextValue === null ? null : write(nextValue),
+      updatedAt: lastValue === null ? null : row.updated_at,
+      revision: Number(row.revision),
+    }
+  })
+}
+
+/** A sequence group with a row. */
+type Used = { id: number; row: SequenceGroupRow; definition: SequenceDefinition; periodKey: number }
+
+/** The format of the last number. */
+function latestIn({ latest_format, latest_zone }: SequenceGroupRow) {
+  return { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+}
+
+/** Of sequence groups whose latest number is of another period, or that were restarted before their first; by id. */
+async function readPositions(connection: Connection, groups: readonly Used[]) {
+  const positions = new Map<number | null, Position>()
+  const others = groups.filter(({ row, periodKey }) => row.latest_period_key !== periodKey)
+  for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
+    const rows = await select<Position & { id: number }>(
+      connection,
+      `select group_id as id, value as last, next_value as next
+         from sequence_value force index (primary)
+        where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
+    )
+    for (const { id, last, next } of rows) positions.set(id, { last, next })
+  }
+  return positions
+}
+
+/** The first released or expired numbers to reissue, by the ids of their sequence groups. */
+async function readFreeNumbers(connection: Connection, groups: readonly Used[]) {
+  const gapless = groups.filter(({ definition }) => definition.gapless)
+  const free = new Map<number | null, number>()
+  if (gapless.length === 0) return free
+  const statement = gapless.map(readFirstFree).join('\nunion all\n')
+  const rows = await select<Record<'group_id' | 'value', number>>(connection, statement)
+  for (const { id, definition } of gapless) {
+    const numbers = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
+    const [first] = inOrder(numbers, definition)
+    if (first !== undefined) free.set(id, first)
+  }
+  return free
 }
 
 async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {

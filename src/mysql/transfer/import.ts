@@ -145,7 +145,8 @@ function retentionSet({ timeZone, periods }: Retention): string {
 /** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */
 async function importApiKeys(context: ImportContext, entries: readonly ApiKeyEntry[]): Promise<Result[]> {
   const { connection } = context
-  const present = new Map((await readKeys(connection, entries)).map((key) => [key.hash, key]))
+  const hashes = entries.map(({ hash }) => hash)
+  const present = new Map((await readKeys(connection, hashes)).map((key) => [key.hash, key]))
   const taken = await select<{ id: number }>(
     connection,
     `select id from api_key where id in (${list(entries, ({ id }) => integer(id))})`,

@@ -21,7 +21,7 @@ import {
 } from '../counters/columns.ts'
 import { NO_PERIODS } from '../counters/periods.ts'
 import { groupBy } from '../groupBy.ts'
-import { copyRows } from '../leaderboard/leaderboardCopy.ts'
+import { copyRows } from '../leaderboard/leaderboard.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 import { firstVersion, REVISION_OF_NOW } from '../revisions.ts'
 import { type NamedRow, nameIn, select, selectByName } from '../select.ts'
