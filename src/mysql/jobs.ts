@@ -41,10 +41,9 @@ const FIRST_CHECK_WITHIN_MS = 2000
 /** Maximum wait for running jobs, on closing. */
 const CLOSE_TIMEOUT_MS = 1000
 
-/** Runs scheduled jobs when they are due. Within a process, each is idle or running. */
+/** Runs scheduled jobs when they are due, one after another. */
 export function openJobs(database: Database, jobs: readonly ScheduledJob[], notices: Notices) {
   const openedAt = performance.now()
-  const running = new Map<ScheduledJob, Promise<void>>()
   let isFirst = true
   let isClosed = false
   let checking: Promise<void> | undefined
@@ -57,16 +56,15 @@ export function openJobs(database: Database, jobs: readonly ScheduledJob[], noti
   }
 
   async function check(): Promise<void> {
-    const idle = jobs.filter((job) => !running.has(job))
     const ageS = Math.floor((performance.now() - openedAt) / 1000)
-    const claims = idle.map(({ name, everyS, isDueAtStart }) => ({
+    const claims = jobs.map(({ name, everyS, isDueAtStart }) => ({
       name,
       everyS: isFirst && isDueAtStart ? Math.min(ageS, everyS) : everyS,
     }))
     try {
       const due = await claimDue(database, claims)
       isFirst = false
-      for (const job of idle) if (due.has(job.name) && !isClosed) start(job)
+      for (const job of jobs) if (due.has(job.name) && !isClosed) await run(job)
     } catch (error) {
       // An unreachable database is reported elsewhere.
       if (!isClosed && !(error instanceof NthError)) notices.fault(error)
@@ -74,22 +72,20 @@ export function openJobs(database: Database, jobs: readonly ScheduledJob[], noti
     if (!isClosed) timer = checkAfter(CHECK_EVERY_MS * (0.5 + Math.random()))
   }
 
-  function start(job: ScheduledJob): void {
-    const ended = timeOf(database)
-      .then((now) => job.run({ database, now, shouldContinue: () => !isClosed }))
-      .catch((error) => {
-        // Including timeouts, which are reported nowhere else.
-        if (!isClosed) notices.fault(error)
-      })
-      .then(() => void running.delete(job))
-    running.set(job, ended)
+  async function run(job: ScheduledJob): Promise<void> {
+    try {
+      await job.run({ database, now: await timeOf(database), shouldContinue: () => !isClosed })
+    } catch (error) {
+      // Including timeouts, which are reported nowhere else.
+      if (!isClosed) notices.fault(error)
+    }
   }
 
   return {
     async close(): Promise<void> {
       isClosed = true
       clearTimeout(timer)
-      await withTimeout(CLOSE_TIMEOUT_MS, Promise.all([checking, ...running.values()])).catch(() => undefined)
+      if (checking) await withTimeout(CLOSE_TIMEOUT_MS, checking).catch(() => undefined)
     },
   }
 }
