@@ -1,4 +1,4 @@
-import { channel } from 'node:diagnostics_channel'
+import { channel, type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
 
 /*
  * What a process measures of itself is published on Node's diagnostics channels, whose names begin with `nth:`. Nothing is
@@ -27,26 +27,64 @@ export interface RequestMeasure {
 }
 
 /** A request was answered; a subscription, when it was opened. */
-export const requestMeasure = measure<RequestMeasure>('nth:request')
+export const requestMeasure: Measure<RequestMeasure> = channel('nth:request')
 
 /** A flush was committed. */
-export const flushMeasure = measure<{ operations: number; durationMs: number }>('nth:flush')
+export const flushMeasure: Measure<{ operations: number; durationMs: number }> = channel('nth:flush')
 
 /** How long a change waited for its answer, in milliseconds. */
-export const waitMeasure = measure<number>('nth:wait')
+export const waitMeasure: Measure<number> = channel('nth:wait')
 
 /** An attempt of a flush was not committed, and is repeated. */
-export const retryMeasure = measure<undefined>('nth:retry')
+export const retryMeasure: Measure<undefined> = channel('nth:retry')
 
 /** The fence was read, as the answer to a COMMIT was lost. */
-export const fenceReadMeasure = measure<undefined>('nth:fence-read')
+export const fenceReadMeasure: Measure<undefined> = channel('nth:fence-read')
 
 /** A text of statements is sent to the database. */
-export const tripMeasure = measure<undefined>('nth:trip')
+export const tripMeasure: Measure<undefined> = channel('nth:trip')
 
 /** A limit refused a request, or a field of one. */
-export const refusalMeasure = measure<Limit>('nth:refusal')
+export const refusalMeasure: Measure<Limit> = channel('nth:refusal')
 
-function measure<Message>(name: string): Measure<Message> {
-  return channel(name)
+/*
+ * Work that takes time is published on Node's tracing channels, whose names begin with `tracing:nth:`. Unless somebody
+ * subscribes, such as `src/tracing`, this costs one comparison.
+ */
+
+type Trace<Work> = TracingChannel<unknown, Work & object>
+
+/** What is known of a request once it was answered. */
+export type RequestFindings = Pick<RequestMeasure, 'operation' | 'operationName' | 'code'> & {
+  /** Under which its failure is logged. It is made when it is first asked for. */
+  readonly id: string
+}
+
+export interface RequestWork {
+  method: string
+  headers: Readonly<Record<string, string | string[] | undefined>>
+  findings: RequestFindings
+  /** Calls a listener once the response was sent or its connection has ended; without a status if none was sent. */
+  onAnswered(listener: (status?: number) => void): void
+}
+
+/** A request to the API, until its handler has returned. */
+export const requestTrace: Trace<RequestWork> = tracingChannel('nth:request')
+
+/** The execution of an operation: from its parameters to its result. */
+export const operationTrace: Trace<{ findings: RequestFindings }> = tracingChannel('nth:operation')
+
+/** A flush, with all its attempts, for calls that were published on `changeChannel`. */
+export const flushTrace: Trace<{ requests: readonly object[] }> = tracingChannel('nth:flush')
+
+/** A call that changes something is accepted; it will be part of a flush. */
+export const changeChannel = channel('nth:change')
+
+/** Runs work within a trace. */
+export function traced<Work, T>(
+  trace: Trace<Work>,
+  work: () => Work & object,
+  run: () => Promise<T>,
+): Promise<T> {
+  return trace.start.hasSubscribers ? trace.tracePromise(run, work()) : run()
 }

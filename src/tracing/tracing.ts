@@ -21,7 +21,7 @@ import {
   operationTrace,
   type RequestFindings,
   requestTrace,
-} from '../core/traces.ts'
+} from '../core/measures.ts'
 
 /*
  * Spans of OpenTelemetry, of what the core, HTTP and mysql2 publish on tracing channels. The present span is kept here, not

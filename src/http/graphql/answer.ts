@@ -8,7 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
-import { operationTrace } from '../../core/traces.ts'
+import { operationTrace } from '../../core/measures.ts'
 import type { Access } from '../access/authentication.ts'
 import type { HeaderList } from '../connections/access.ts'
 import type { Release } from '../connections/connections.ts'

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { roundedNumber } from '../../core/jsonNumbers.ts'
-import { operationTrace, type RequestWork, requestTrace, traced } from '../../core/traces.ts'
+import { operationTrace, type RequestWork, requestTrace, traced } from '../../core/measures.ts'
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
 import { type HeaderList, withHeaders } from '../connections/access.ts'
