@@ -3,8 +3,7 @@ import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
 import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/core/sequences/format.ts'
-import { PERIODS } from '../src/core/time/calendar.ts'
-import { periodKeyOf } from '../src/core/time/periodKey.ts'
+import { PERIODS, periodKeyOf } from '../src/core/time/calendar.ts'
 import { runSize } from './support/random.ts'
 
 const RUNS = runSize(500, 2000)

@@ -134,7 +134,7 @@ async function execute(command: Exclude<Command, { name: 'help' }>, target: Targ
     timeLimitMs: 10_000,
     maxPending: 10,
   })
-  const apiKeys = openApiKeys({ store: openApiKeyStore(database, database), now: () => new Date(), notices })
+  const apiKeys = openApiKeys(openApiKeyStore(database, database), () => new Date(), notices)
   try {
     if (command.name === 'create') {
       const { secret, key } = await apiKeys.create(command.options)

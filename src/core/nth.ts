@@ -28,7 +28,7 @@ export function openNth(store: MySqlStore, { now = () => new Date(), ...options 
   })
   const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter, onApplied: live.mark })
   const deadline = () => performance.now() + options.timeoutMs
-  const apiKeys = openApiKeys({ store: store.apiKeys, now, notices: options.notices })
+  const apiKeys = openApiKeys(store.apiKeys, now, options.notices)
   const means = { groupCommit, retentionIn, now, deadline }
   const counters = openCounters({ ...means, store: store.counters })
   const sequences = openSequences({ ...means, store: store.sequences })

@@ -1,6 +1,6 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
-import type { Page, PageByName } from '../core/counters/pages.ts'
+import type { Page, PageByName } from '../core/counters/state.ts'
 import * as checks from './arguments/checks.ts'
 import { textArgument } from './arguments/names.ts'
 import { type Cursors, nameCursors } from './cursors.ts'

@@ -1,4 +1,4 @@
-import type { LeaderboardOrder, SortKey } from '../core/counters/pages.ts'
+import type { LeaderboardOrder, SortKey } from '../core/counters/state.ts'
 import { NthError } from '../core/errors.ts'
 import { type Fault, nameFault, textFault } from '../core/names.ts'
 import { MAX_ITEMS } from './arguments/checks.ts'

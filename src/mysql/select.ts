@@ -1,5 +1,5 @@
 import type { Connection, RowDataPacket } from 'mysql2/promise'
-import type { PageByName } from '../core/counters/pages.ts'
+import type { PageByName } from '../core/counters/state.ts'
 import { groupBy } from './groupBy.ts'
 import { bytes, integer, list } from './literals.ts'
 

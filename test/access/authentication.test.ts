@@ -23,7 +23,7 @@ const KEY_OPTIONS = { label: 'x', grants: [EVERYTHING], origins: null, perMinute
 
 /** The API keys of a store, without a service; closed when the test has finished. */
 function openTestKeys(store: ApiKeyStore) {
-  const keys = openApiKeys({ store, now: () => new Date(), notices: { ...SILENT, fault: console.error } })
+  const keys = openApiKeys(store, () => new Date(), { ...SILENT, fault: console.error })
   onTestFinished(keys.close)
   return keys
 }

@@ -2,7 +2,7 @@ import { hash as digest } from 'node:crypto'
 import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import type { ApiKeyStore } from '../../mysql/access/apiKeys.ts'
-import type { Page } from '../counters/pages.ts'
+import type { Page } from '../counters/state.ts'
 import { errorOf, NthError } from '../errors.ts'
 import type { Notices } from '../notices.ts'
 import { type ApiKey, type ApiKeyOptions, createSecret, isSecret, prefixOf } from './apiKey.ts'
@@ -13,12 +13,6 @@ const NOTE_USE_MS = 60_000
 const MAX_CACHED = 50_000
 /** Maximum keys of one statement: the requests with these keys go on in one tick. */
 const MAX_READ = 100
-
-export interface ApiKeysOptions {
-  store: ApiKeyStore
-  now: () => Date
-  notices: Notices
-}
 
 export type ApiKeys = ReturnType<typeof openApiKeys>
 
@@ -32,7 +26,7 @@ export type ApiKeys = ReturnType<typeof openApiKeys>
  * waits for a few statements. Each request waits for one key, so the limits of requests bound how many wait. That a key is
  * unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster yet.
  */
-export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
+export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notices) {
   const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
   const used = new Map<number, Date>()
   /** Ends when all statements so far have. */
@@ -54,18 +48,16 @@ export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
   /** How often a check has found revocations. */
   let changes = 0
   let isClosed = false
-  let checking: Promise<void> | undefined
-  let checkTimer = setTimeout(startCheck, CHECK_MS).unref()
-  const useTimer = setInterval(() => void noteUse(), NOTE_USE_MS).unref()
-
-  function startCheck(): void {
-    checking = check()
+  let checking: Promise<unknown> | undefined
+  const checkTimer = setInterval(() => {
+    checking ??= check()
       // An unreachable database is reported elsewhere.
       .catch((error) => error instanceof NthError || isClosed || notices.fault(error))
-      .then(() => {
-        if (!isClosed) checkTimer = setTimeout(startCheck, CHECK_MS).unref()
+      .finally(() => {
+        checking = undefined
       })
-  }
+  }, CHECK_MS).unref()
+  const useTimer = setInterval(() => void noteUse(), NOTE_USE_MS).unref()
 
   async function check(): Promise<void> {
     if (known.size === 0) return
@@ -76,10 +68,9 @@ export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
     const hashes = [...known.keys()]
     for (let start = 0; start < hashes.length; start += MAX_READ) {
       const some = hashes.slice(start, start + MAX_READ)
-      const found = new Map((await store.read(some)).map((key) => [key.hash, key]))
-      for (const hash of some) {
-        const key = found.get(hash)
-        if (key) known.set(hash, key)
+      for (const [index, key] of (await readSome(some)).entries()) {
+        const hash = some[index] ?? ''
+        if (key && !(key instanceof Error)) known.set(hash, key)
         else known.delete(hash)
       }
     }
@@ -180,7 +171,7 @@ export function openApiKeys({ store, now, notices }: ApiKeysOptions) {
 
     async close(): Promise<void> {
       isClosed = true
-      clearTimeout(checkTimer)
+      clearInterval(checkTimer)
       clearInterval(useTimer)
       await checking
       await noteUse()

@@ -1,7 +1,12 @@
 import { NthError } from '../errors.ts'
 import type { Period } from '../time/calendar.ts'
-import { type Crossed, crossed } from './bounds.ts'
-import { changedDefinition, type Definition, type DefinitionChange } from './definition.ts'
+import {
+  type Crossed,
+  changedDefinition,
+  crossed,
+  type Definition,
+  type DefinitionChange,
+} from './definition.ts'
 
 export type CounterOperation =
   | { kind: 'add'; delta: number }

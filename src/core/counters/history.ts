@@ -78,8 +78,13 @@ export function openHistory(
     room: ReturnType<Charge>,
   ) {
     const { namespace, name, retention } = counter
-    const range = { period, from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 }
-    const sources = historySourcesOf(retention, range, now().getTime())
+    const sums = new Map(buckets.map(({ start }) => [start, 0n]))
+    const sources = historySourcesOf(
+      retention,
+      { period, from: buckets[0]?.start ?? 0, to: buckets.at(-1)?.end ?? 0 },
+      now().getTime(),
+    )
+    const calendar = calendarOf(retention.timeZone)
     const found = await Promise.all(
       sources.map(({ period, from, to, since }) =>
         // Rows recorded in another time zone may start earlier.
@@ -87,17 +92,16 @@ export function openHistory(
       ),
     )
     await room()
-    const calendar = calendarOf(retention.timeZone)
-    const sums = buckets.map((bucket) => ({ ...bucket, sum: 0n }))
-    for (const { period, rows } of found) {
-      for (const { start, value } of rows) {
+    for (const source of found) {
+      for (const { start, value } of source.rows) {
         // Unless a period starts there, the row was recorded in another time zone, and its middle decides.
-        const isStart = calendar.bucketAt(period, start).start === start
-        const total = bucketAt(sums, isStart ? start : start + HALF_MS[period])
-        if (total) total.sum += value
+        const isStart = calendar.bucketAt(source.period, start).start === start
+        const bucket = calendar.bucketAt(period, isStart ? start : start + HALF_MS[source.period])
+        const sum = sums.get(bucket.start)
+        if (sum !== undefined) sums.set(bucket.start, sum + value)
       }
     }
-    const totals = sums.map(({ start, end, sum }): Total => ({ start, end, value: Number(sum) }))
+    const totals = buckets.map((bucket): Total => ({ ...bucket, value: Number(sums.get(bucket.start)) }))
     if (totals.every(({ value }) => Number.isSafeInteger(value))) return totals
     throw new NthError('OUT_OF_RANGE', `The total of a ${period} is outside the safe integer range.`)
   }
@@ -190,19 +194,6 @@ function countIn(period: Period, from: number, to: number): number {
   return Math.max(0, Math.ceil((to - from) / LONGEST_MS[period]))
 }
 
-/** The bucket that contains an instant. They are consecutive. */
-function bucketAt<B extends Bucket>(buckets: readonly B[], at: number): B | undefined {
-  let [low, high] = [0, buckets.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    const bucket = buckets[middle]
-    if (!bucket || at < bucket.start) high = middle
-    else if (at >= bucket.end) low = middle + 1
-    else return bucket
-  }
-  return undefined
-}
-
 function stretchText({ namespace, name, period, from, to }: HistoryStretch): string {
   return joinNames(namespace, name, period, String(from), String(to))
 }
@@ -219,19 +210,15 @@ export function historySourcesOf(
   const own = retention.periods.find((kept) => kept.period === period)
   // The coarsest kept period that divides it.
   const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
-  const since = finer || !own ? completeSince(retention, own, now) : keptSince(retention, own, now)
+  const keptFrom = own ? keptSince(retention, own, now) : Number.POSITIVE_INFINITY
+  // Finer ones have what was added before it was tracked.
+  const since = finer && own?.since != null ? Math.max(own.since, keptFrom) : keptFrom
   const sources =
     finer && from < since
       ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
       : []
   if (since < to) sources.push({ period, from: Math.max(from, since), to, since })
   return sources
-}
-
-/** Start of the first complete period, in milliseconds since 1970. */
-function completeSince(retention: Retention, own: TrackedPeriod | undefined, now: number): number {
-  if (!own) return Number.POSITIVE_INFINITY
-  return Math.max(own.since ?? Number.NEGATIVE_INFINITY, keptSince(retention, own, now))
 }
 
 /** Start of the first period that is kept: earlier ones may be deleted, or not yet. */

@@ -3,7 +3,7 @@ import type { RunningPeriod, RunningPeriods } from '../counters/runningPeriods.t
 import type { Claim } from '../idempotency.ts'
 import type { CounterRow, SequenceGroupRow } from '../rows.ts'
 import type { SequenceOperation } from '../sequences/state.ts'
-import { periodKeyOf } from '../time/periodKey.ts'
+import { periodKeyOf } from '../time/calendar.ts'
 import type { Call } from './call.ts'
 import type { Request } from './request.ts'
 

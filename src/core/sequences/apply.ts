@@ -1,5 +1,5 @@
 import { revisionOf } from '../counters/apply.ts'
-import { crossed } from '../counters/bounds.ts'
+import { crossed } from '../counters/definition.ts'
 import { NthError } from '../errors.ts'
 import { type Block, blockAt, nextNumber } from './blocks.ts'
 import { isDescending } from './definition.ts'

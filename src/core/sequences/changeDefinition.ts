@@ -1,5 +1,5 @@
 import { withChange } from '../change.ts'
-import { crossed } from '../counters/bounds.ts'
+import { crossed } from '../counters/definition.ts'
 import { type ErrorDetails, NthError } from '../errors.ts'
 import {
   defaultSequenceDefinition,

@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Period } from '../time/calendar.ts'
-import { type LocalDate, localDate } from '../time/periodKey.ts'
+import { type LocalDate, localDate, type Period } from '../time/calendar.ts'
 import type { UsedSequenceGroups } from './definition.ts'
 
 /** A parsed format. */

@@ -1,5 +1,5 @@
-import { crossed } from '../counters/bounds.ts'
 import type { Definition } from '../counters/definition.ts'
+import { crossed } from '../counters/definition.ts'
 import { NthError } from '../errors.ts'
 import type { Position } from '../sequences/blocks.ts'
 import { changedSequenceDefinition, formatInUse } from '../sequences/changeDefinition.ts'

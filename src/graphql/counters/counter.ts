@@ -1,4 +1,4 @@
-import { UNBOUNDED } from '../../core/counters/bounds.ts'
+import { UNBOUNDED } from '../../core/counters/definition.ts'
 import { DEFAULT_BUCKETS } from '../../core/counters/history.ts'
 import type { CounterRetention, CounterState } from '../../core/counters/state.ts'
 import { joinNames } from '../../core/names.ts'

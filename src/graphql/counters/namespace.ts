@@ -1,6 +1,6 @@
 import { namespacesOf } from '../../core/access/caller.ts'
 import type { Retention } from '../../core/counters/definition.ts'
-import type { LeaderboardEntry, Page } from '../../core/counters/pages.ts'
+import type { LeaderboardEntry, Page } from '../../core/counters/state.ts'
 import type { Nth } from '../../core/nth.ts'
 import { inNamespace, none, on, onAnyName, PREFIXED } from '../access/rights.ts'
 import * as checks from '../arguments/checks.ts'

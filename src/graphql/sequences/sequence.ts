@@ -1,4 +1,4 @@
-import type { Page } from '../../core/counters/pages.ts'
+import type { Page } from '../../core/counters/state.ts'
 import { joinNames } from '../../core/names.ts'
 import { defaultSequenceDefinition, type SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey, SequenceGroupState, SequenceState } from '../../core/sequences/store.ts'

@@ -1,7 +1,7 @@
 import type { Connection } from 'mysql2/promise'
 import type { ApiKey, ApiKeyOptions } from '../../core/access/apiKey.ts'
 import type { Grant } from '../../core/access/grants.ts'
-import type { Page } from '../../core/counters/pages.ts'
+import type { Page } from '../../core/counters/state.ts'
 import { type Database, retried } from '../connections/database.ts'
 import { bytes, digest, instant, integer, list, orNull } from '../literals.ts'
 import { select } from '../select.ts'

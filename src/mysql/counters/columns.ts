@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Bounds } from '../../core/counters/bounds.ts'
-import type { Definition, TrackedPeriod } from '../../core/counters/definition.ts'
+import type { Bounds, Definition, TrackedPeriod } from '../../core/counters/definition.ts'
 import { type CounterState, unwritten } from '../../core/counters/state.ts'
 import { PERIODS, type Period } from '../../core/time/calendar.ts'
 import { bytes, integer, orNull } from '../literals.ts'

@@ -1,6 +1,6 @@
 import { type Change, withChange } from '../../core/change.ts'
 import { DEFAULT_RETENTION, type Retention } from '../../core/counters/definition.ts'
-import type { PageByName } from '../../core/counters/pages.ts'
+import type { PageByName } from '../../core/counters/state.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { bytes, integer, list } from '../literals.ts'

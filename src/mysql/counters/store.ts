@@ -1,7 +1,14 @@
 import type { HistoryRow, HistoryStretch } from '../../core/counters/history.ts'
-import type { LeaderboardEntry, LeaderboardPage, PageByName } from '../../core/counters/pages.ts'
 import { runningAt } from '../../core/counters/runningPeriods.ts'
-import { type CounterKey, type CounterState, keyText, unwritten } from '../../core/counters/state.ts'
+import {
+  type CounterKey,
+  type CounterState,
+  keyText,
+  type LeaderboardEntry,
+  type LeaderboardPage,
+  type PageByName,
+  unwritten,
+} from '../../core/counters/state.ts'
 import { joinNames } from '../../core/names.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'

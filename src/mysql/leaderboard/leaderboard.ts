@@ -1,4 +1,4 @@
-import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../../core/counters/pages.ts'
+import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../../core/counters/state.ts'
 import { NthError } from '../../core/errors.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { CounterRow } from '../../core/rows.ts'

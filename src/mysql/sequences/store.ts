@@ -1,5 +1,4 @@
-import type { PageByName } from '../../core/counters/pages.ts'
-import { keyText } from '../../core/counters/state.ts'
+import { keyText, type PageByName } from '../../core/counters/state.ts'
 import { nextNumber, type Position } from '../../core/sequences/blocks.ts'
 import {
   defaultSequenceDefinition,
@@ -15,7 +14,7 @@ import {
   type SequenceState,
   sequenceGroupKeyText,
 } from '../../core/sequences/store.ts'
-import { periodKeyOf } from '../../core/time/periodKey.ts'
+import { periodKeyOf } from '../../core/time/calendar.ts'
 import { type Connection, type Database, retried } from '../connections/database.ts'
 import type { FailoverDetector } from '../connections/failover.ts'
 import { groupBy } from '../groupBy.ts'

@@ -5,7 +5,7 @@ import {
   type SequenceDefinition,
 } from '../../core/sequences/definition.ts'
 import { type SequenceGroupKey, type SequenceKey, sequenceGroupKeyText } from '../../core/sequences/store.ts'
-import { isPeriodKey } from '../../core/time/periodKey.ts'
+import { isPeriodKey } from '../../core/time/calendar.ts'
 import type {
   GroupPeriod,
   LatestNumbers,
