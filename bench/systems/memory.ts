@@ -76,6 +76,8 @@ export function openMemoryNth(): Nth {
       open() {
         throw new Error('Not measured.')
       },
+      watch: notMeasured,
+      closeFeed: () => undefined,
     },
 
     namespaces: {

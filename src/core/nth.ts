@@ -1,22 +1,29 @@
 import type { MySqlStore } from '../mysql/store.ts'
 import { type ApiKeys, openApiKeys } from './access/apiKeys.ts'
-import { openCounters, openNamespaces } from './counters/counters.ts'
+import { openCounters } from './counters/counters.ts'
+import { DEFAULT_RETENTION } from './counters/definition.ts'
+import { batchReads } from './eventLoop/batchReads.ts'
 import { type GroupCommitOptions, openGroupCommit } from './groupCommit/groupCommit.ts'
-import { type Live, openLive } from './live/live.ts'
+import { Live } from './live/live.ts'
 import { openSequences } from './sequences/sequences.ts'
 
 /** The operations of Nth, independent of the API. */
 export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live' | 'state'> & {
   apiKeys: Omit<ApiKeys, 'close'>
-  live: Pick<Live, 'open'>
+  live: Pick<Live, 'open' | 'watch' | 'closeFeed'>
 }
 
 type NthOptions = Omit<GroupCommitOptions, 'openWriter' | 'now' | 'onApplied'> & { now?: () => Date }
 
 export function openNth(store: MySqlStore, { now = () => new Date(), ...options }: NthOptions) {
-  const namespaces = openNamespaces(store.namespaces)
+  const { read: readNamespace } = batchReads(
+    ({ name }: { name: string }) => name,
+    store.namespaces.read,
+    ({ name }) => ({ name, retention: DEFAULT_RETENTION }),
+  )
+  const namespaces = { ...store.namespaces, read: (name: string) => readNamespace({ name }) }
   const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
-  const live = openLive({
+  const live = new Live({
     read: {
       counter: (keys) => counters.readMany(keys),
       sequenceGroup: (keys) => sequences.readSequenceGroups(keys),
@@ -26,7 +33,12 @@ export function openNth(store: MySqlStore, { now = () => new Date(), ...options 
     now,
     notices: options.notices,
   })
-  const groupCommit = openGroupCommit({ ...options, now, openWriter: store.openWriter, onApplied: live.mark })
+  const groupCommit = openGroupCommit({
+    ...options,
+    now,
+    openWriter: store.openWriter,
+    onApplied: live.mark.bind(live),
+  })
   const deadline = () => performance.now() + options.timeoutMs
   const apiKeys = openApiKeys(store.apiKeys, now, options.notices)
   const means = { groupCommit, retentionIn, now, deadline }

@@ -1,5 +1,5 @@
 import type { Caller } from '../core/access/caller.ts'
-import type { Topic, Watched } from '../core/live/topics.ts'
+import type { Topic, Watched } from '../core/live/live.ts'
 import type { Nth } from '../core/nth.ts'
 import type { Budget } from './valueBudget.ts'
 

@@ -1,5 +1,5 @@
 import { brandWithType } from '@pothos/core'
-import type { Topic, Watched } from '../core/live/topics.ts'
+import type { Topic, Watched } from '../core/live/live.ts'
 import { onIds, onNames } from './access/rights.ts'
 import * as checks from './arguments/checks.ts'
 import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments/ids.ts'

@@ -1,8 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import type { CounterKey } from '../../src/core/counters/state.ts'
-import { openLive } from '../../src/core/live/live.ts'
-import type { Topic, Watched } from '../../src/core/live/topics.ts'
+import { Live, type Topic, type Watched } from '../../src/core/live/live.ts'
 import { SILENT } from '../../src/core/notices.ts'
 
 const keyOf = (name: string): CounterKey => ({ namespace: 'n', name })
@@ -14,7 +13,7 @@ function openCounters(names: readonly string[]) {
   const reads: string[][] = []
   const notified: string[][] = []
   const nothing = async () => []
-  const live = openLive({
+  const live = new Live({
     read: {
       counter: async (keys) => {
         reads.push(keys.map(({ name }) => name))
@@ -33,14 +32,14 @@ function openCounters(names: readonly string[]) {
       },
     },
   })
-  onTestFinished(live.close)
+  onTestFinished(() => live.close())
   const feed = live.open({
     periods: [],
     async onChanged(changed: ReadonlySet<Watched>) {
       notified.push([...changed].map(({ topic }) => (topic as { key: CounterKey }).key.name))
     },
   })
-  return { live, reads, notified, watched: feed.watch(names.map(topicOf)) }
+  return { live, reads, notified, watched: live.watch(feed, names.map(topicOf)) }
 }
 
 it('reads what is changed at once, at most ten times a second, and all of it now and then', async () => {
@@ -69,7 +68,7 @@ it('watches nothing more for a watcher that was closed', async () => {
   const { live, watched } = openCounters(['a'])
   await watched
   const feed = live.open({ periods: [], onChanged: async () => undefined })
-  feed.close()
-  await expect(feed.watch([topicOf('b')])).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  live.closeFeed(feed)
+  await expect(live.watch(feed, [topicOf('b')])).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   expect(live.size).toBe(1)
 })

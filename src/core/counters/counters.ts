@@ -1,4 +1,3 @@
-import type { NamespaceState, NamespaceStore } from '../../mysql/counters/namespaces.ts'
 import type { CounterStore } from '../../mysql/counters/store.ts'
 import { NthError } from '../errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
@@ -6,13 +5,7 @@ import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import { type Applied, onCounter, type Request } from '../groupCommit/request.ts'
 import type { OperationResult } from '../operations.ts'
 import type { CounterOperation, CounterResult } from './apply.ts'
-import {
-  DEFAULT_RETENTION,
-  type DefinitionChange,
-  periodsOf,
-  type Retention,
-  type RetentionChange,
-} from './definition.ts'
+import type { DefinitionChange, Retention } from './definition.ts'
 import { openHistory } from './history.ts'
 import { type CounterKey, keyText } from './state.ts'
 
@@ -172,25 +165,4 @@ function unfinished({ resetCount }: ResetSummary, error: unknown): never {
   if (!(error instanceof NthError)) throw error
   const message = `${error.message} ${resetCount} counters were reset.`
   throw new NthError(error.code, message, error.details, { cause: error })
-}
-
-export function openNamespaces(store: NamespaceStore) {
-  const { read } = batchReads(
-    ({ name }: { name: string }) => name,
-    store.read,
-    ({ name }): NamespaceState => ({ name, retention: DEFAULT_RETENTION }),
-  )
-  return {
-    read: (name: string) => read({ name }),
-    list: store.list,
-
-    /**
-     * Sets the defaults for counters and sequences created from now on.
-     *
-     * @throws {NthError} UNAVAILABLE; safe to retry
-     */
-    define(name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> {
-      return store.define(name, { timeZone, periods: periods && periodsOf(periods) })
-    },
-  }
 }

@@ -31,7 +31,7 @@ export interface StreamResult extends ExecutionResult {
   serve(response: ServerResponse, headers: HeaderList): void
 }
 
-export interface LiveQueriesOptions {
+interface LiveQueriesOptions {
   /** Maximum streams of a caller from one client address. */
   maxStreams: number
   /** Maximum memory that all streams keep, in bytes. */
@@ -83,8 +83,6 @@ interface SharedQuery {
   bytes: number
   streams: number
 }
-
-export type LiveQueries = ReturnType<typeof openLiveQueries>
 
 /** The subscriptions of this process. */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {

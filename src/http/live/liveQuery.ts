@@ -1,14 +1,13 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from 'graphql'
 import { type ErrorCode, NthError, unavailable } from '../../core/errors.ts'
 import { untilRoom } from '../../core/eventLoop/ticks.ts'
-import type { Watched } from '../../core/live/topics.ts'
+import type { Watched } from '../../core/live/live.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Context } from '../../graphql/context.ts'
 import { selectedPeriods } from '../../graphql/selectedPeriods.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
 import { faultIn, maskError, reportedErrors } from '../graphql/errors.ts'
-import type { Stream } from './stream.ts'
-import { nextEvent } from './stream.ts'
+import { nextEvent, type Stream } from './stream.ts'
 
 /** First events: all streams that join before their states are read share one execution. */
 interface Opening {
@@ -41,7 +40,7 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
     const own: Opening = { streams: new Set(), first: Promise.resolve({ isWatching: false }) }
     let isWatching = false
     const watch: Context['watch'] = async (topics) => {
-      const watched = await feed.watch(topics)
+      const watched = await nth.live.watch(feed, topics)
       isWatching = true
       // These get what changes from now on. Those that join later need a newer state.
       for (const stream of own.streams) streams.add(stream)
@@ -134,9 +133,9 @@ export function openLiveQuery({ args, compiled, nth, caller, notices }: LiveQuer
 
     /** How many names it watches. */
     get size() {
-      return feed.size
+      return feed.entries.size
     },
 
-    close: feed.close,
+    close: () => nth.live.closeFeed(feed),
   }
 }

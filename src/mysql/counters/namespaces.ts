@@ -1,5 +1,10 @@
-import { type Change, withChange } from '../../core/change.ts'
-import { DEFAULT_RETENTION, type Retention } from '../../core/counters/definition.ts'
+import { withChange } from '../../core/change.ts'
+import {
+  DEFAULT_RETENTION,
+  periodsOf,
+  type Retention,
+  type RetentionChange,
+} from '../../core/counters/definition.ts'
 import type { PageByName } from '../../core/counters/state.ts'
 import { type Connection, type Database, inTransaction } from '../connections/database.ts'
 import { ER, hasErrorNumber } from '../connections/errors.ts'
@@ -19,15 +24,13 @@ const HAS_CONTENT = `(exists (
                 from sequence s
                where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
 
-export interface NamespaceState {
+interface NamespaceState {
   name: string
   /** Default time zone and periods of what is created in it. */
   retention: Retention
 }
 
 type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
-
-export type NamespaceStore = ReturnType<typeof openNamespaceStore>
 
 export function openNamespaceStore(database: Database, definitions: Database) {
   const read = async (rest: string) => {
@@ -46,8 +49,12 @@ export function openNamespaceStore(database: Database, definitions: Database) {
       return read(pageBy('n.name', page, [...named, HAS_CONTENT]))
     },
 
-    /** Changes the defaults, and creates the namespace if it doesn't exist. Safe to retry. */
-    define: (name: string, change: Change<Retention>): Promise<NamespaceState> =>
+    /**
+     * Sets the defaults for counters and sequences created from now on. Creates the namespace if it doesn't exist.
+     *
+     * @throws {NthError} UNAVAILABLE; safe to retry
+     */
+    define: (name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> =>
       definitions.withRetry(async (connection) => {
         // Created on its own first: another session may create it at the same time.
         await findOrCreateNamespace(connection, name).catch((error) => {
@@ -55,6 +62,7 @@ export function openNamespaceStore(database: Database, definitions: Database) {
         })
         return inTransaction(connection, async () => {
           const row = await readCreated(connection, name, 'for update')
+          const change = { timeZone, periods: periods && periodsOf(periods) }
           const retention = withChange(stateIn(row).retention, change, DEFAULT_RETENTION)
           await connection.query(
             `update namespace

@@ -69,10 +69,14 @@ export function openSequenceStore(database: Database, definitions: Database, fai
   }
 }
 
+function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
+  return keyText({ namespace, name: sequence })
+}
+
 async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
   const statement = selectByParent(
     keys,
-    ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
+    sequenceText,
     (siblings) =>
       `select ${RECORD}
          from namespace n
@@ -145,20 +149,16 @@ async function readSequenceGroups(
   keys: readonly SequenceGroupKey[],
   now: Date,
 ): Promise<SequenceGroupState[]> {
-  const statement = selectByParent(
-    keys,
-    ({ namespace, sequence }) => keyText({ namespace, name: sequence }),
-    (siblings) => {
-      const [namespace, sequence] = [bytes(siblings[0].namespace), bytes(siblings[0].sequence)]
-      return `select ${namespace} as namespace, ${sequence} as sequence, requested.name as its_group,
+  const statement = selectByParent(keys, sequenceText, (siblings) => {
+    const [namespace, sequence] = [bytes(siblings[0].namespace), bytes(siblings[0].sequence)]
+    return `select ${namespace} as namespace, ${sequence} as sequence, requested.name as its_group,
                 ${SEQUENCE_COLUMNS}, ${LATEST}
            from (${siblings.map(({ group }) => `select ${bytes(group)} as name`).join(' union all ')}) requested
            left join namespace n on n.name = ${namespace}
            left join sequence s on s.namespace_id = n.id and s.name = ${sequence}
            left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
            left join ${JOIN_LATEST}`
-    },
-  )
+  })
   return sequenceGroupsFrom(connection, await select<SequenceGroupRow>(connection, statement), now)
 }
 
