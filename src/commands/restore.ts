@@ -1,4 +1,3 @@
-import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -11,7 +10,6 @@ import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
 import { checkAll, importAll } from './transfer/importAll.ts'
 import { instantOf } from './transfer/jsonl.ts'
-import { linesOf } from './transfer/lines.ts'
 import { openFile } from './transfer/source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
@@ -60,11 +58,14 @@ function numberIn(text: string): number {
 }
 
 async function restore(directory: string, advanceBy: number | undefined, continues: boolean): Promise<void> {
-  // A wrong file is reported before a database is started.
   const path = join(directory, BACKUP_FILE)
-  const at = await backupInstant(path)
-  const source = await openFile(path, 'default')
+  const withPath = (error: Error) => {
+    throw new Error(`${path}: ${error.message}`, { cause: error })
+  }
+  const source = await openFile(path, 'default').catch(withPath)
   try {
+    // A wrong file is reported before a database is started.
+    const at = await instantOf(source.lines()).catch(withPath)
     await checkAll(source, true)
     await withDatabase(async (target) => {
       await assertUnused(target, continues)
@@ -105,17 +106,4 @@ async function assertUnused(target: Target, continues: boolean): Promise<void> {
     throw new Error(
       `The database ${target.database} is not empty. Restore into a new one, such as another NTH_DATA_DIR; an interrupted restore goes on with --continue.`,
     )
-}
-
-/** The instant whose state a backup has. */
-async function backupInstant(path: string): Promise<Date> {
-  const stream = createReadStream(path)
-  try {
-    // Without an encoding, streams of bytes yield buffers.
-    return await instantOf(linesOf(stream as AsyncIterable<Buffer>))
-  } catch (error) {
-    throw new Error(`${path}: ${(error as Error).message}`, { cause: error })
-  } finally {
-    stream.destroy()
-  }
 }

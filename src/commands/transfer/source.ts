@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Placed } from '../../core/transfer/entries.ts'
 import { csvEntries } from './csv.ts'
 import { jsonlEntries } from './jsonl.ts'
-import { type LineFault, linesOf } from './lines.ts'
+import { type LineFault, linesOf, type TextLine } from './lines.ts'
 
 /** What is imported. It is read twice: to be checked, then to be applied. */
 export interface Source {
@@ -15,6 +15,8 @@ export interface Source {
    * @throws {Error} where it can't be read further, or has changed since it was opened
    */
   parts(): AsyncGenerator<Placed | LineFault>
+  /** Its lines, in the same way. */
+  lines(): AsyncGenerator<TextLine | LineFault>
   /** How much was read of it since `parts` was called, from 0 to 1. */
   fraction(): number
   close(): Promise<void>
@@ -26,16 +28,33 @@ const HEAD = 1024
 
 /** Opens a file, or the standard input for `-`. JSON Lines begin with a brace; all else is CSV. */
 export async function openFile(path: string, namespace: string): Promise<Source> {
-  const file = await openRereadable(path === '-' ? await spooled(process.stdin) : await openRegular(path))
-  const fault = encodingFault(file.head)
-  const isJson = /^(\xef\xbb\xbf)?\s*\{/.test(file.head.toString('latin1'))
+  const handle = path === '-' ? await spooled(process.stdin) : await openRegular(path)
+  const { size, mtimeMs } = await handle.stat()
+  const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(HEAD), position: 0 })
+  const head = buffer.subarray(0, bytesRead)
+  const fault = encodingFault(head)
+  const isJson = /^(\xef\xbb\xbf)?\s*\{/.test(head.toString('latin1'))
+  let position = 0
+
+  async function* chunks(): AsyncGenerator<Buffer> {
+    if (fault) throw new Error(fault)
+    position = 0
+    while (true) {
+      const { bytesRead, buffer } = await handle.read({ buffer: Buffer.allocUnsafe(CHUNK), position })
+      const present = await handle.stat()
+      if (present.size !== size || present.mtimeMs !== mtimeMs)
+        throw new Error('The file changed while it was read.')
+      if (bytesRead === 0) return
+      position += bytesRead
+      yield buffer.subarray(0, bytesRead)
+    }
+  }
+
   return {
-    ...file,
-    async *parts() {
-      if (fault) throw new Error(fault)
-      const lines = linesOf(file.chunks())
-      yield* isJson ? jsonlEntries(lines) : csvEntries(lines, namespace)
-    },
+    lines: () => linesOf(chunks()),
+    parts: () => (isJson ? jsonlEntries(linesOf(chunks())) : csvEntries(linesOf(chunks()), namespace)),
+    fraction: () => (size > 0 ? position / size : 1),
+    close: () => handle.close(),
   }
 }
 
@@ -68,30 +87,5 @@ async function spooled(chunks: AsyncIterable<Buffer>): Promise<FileHandle> {
     if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
     const advice = 'TMPDIR names another directory for what can be read only once, or give a file'
     throw new Error(`No space left in ${tmpdir()}; ${advice}.`, { cause: error })
-  }
-}
-
-async function openRereadable(handle: FileHandle) {
-  const { size, mtimeMs } = await handle.stat()
-  const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(HEAD), position: 0 })
-  let position = 0
-  return {
-    head: buffer.subarray(0, bytesRead),
-
-    async *chunks(): AsyncGenerator<Buffer> {
-      position = 0
-      while (true) {
-        const { bytesRead, buffer } = await handle.read({ buffer: Buffer.allocUnsafe(CHUNK), position })
-        const present = await handle.stat()
-        if (present.size !== size || present.mtimeMs !== mtimeMs)
-          throw new Error('The file changed while it was read.')
-        if (bytesRead === 0) return
-        position += bytesRead
-        yield buffer.subarray(0, bytesRead)
-      }
-    },
-
-    fraction: () => (size > 0 ? position / size : 1),
-    close: () => handle.close(),
   }
 }
