@@ -10,7 +10,7 @@ import { expect, inject, it, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
 import { isLoopback } from '../../src/http/connections/access.ts'
 import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
-import { parseTarget } from '../../src/mysql/connections/target.ts'
+import { parseTargets } from '../../src/mysql/connections/target.ts'
 import { withMigrationLock } from '../../src/mysql/startup/migrate.ts'
 import { untilReady } from '../../src/mysql/startup/ready.ts'
 import { clientOf } from '../support/client.ts'
@@ -307,22 +307,23 @@ it('makes the database that a server lacks', { tags: 'quick' }, async () => {
 })
 
 it('reads a database URL with everything that may stand in it', { tags: 'quick' }, () => {
-  expect(parseTarget('mysql://us%40er:p%3Aw@[::1]:3307/my%20db?ssl=false')).toEqual({
+  const parsed = (url: string) => parseTargets(url)[0]
+  expect(parsed('mysql://us%40er:p%3Aw@[::1]:3307/my%20db?ssl=false')).toEqual({
     host: '::1',
     port: 3307,
     user: 'us@er',
     password: 'p:w',
     database: 'my db',
   })
-  expect(parseTarget('mysql://db.example/nth?ssl=true')).toMatchObject({ ssl: { verifyIdentity: true } })
-  expect(parseTarget('mariadb://db.example/nth')).toEqual({
+  expect(parsed('mysql://db.example/nth?ssl=true')).toMatchObject({ ssl: { verifyIdentity: true } })
+  expect(parsed('mariadb://db.example/nth')).toEqual({
     host: 'db.example',
     port: 3306,
     user: 'root',
     password: '',
     database: 'nth',
   })
-  expect(parseTarget('mysql://root@localhost/nth?socketPath=/run/s.sock')).toEqual({
+  expect(parsed('mysql://root@localhost/nth?socketPath=/run/s.sock')).toEqual({
     socketPath: '/run/s.sock',
     user: 'root',
     password: '',

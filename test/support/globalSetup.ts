@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import type { TestProject } from 'vitest/node'
 import { SILENT } from '../../src/core/notices.ts'
-import { parseTarget, type Target } from '../../src/mysql/connections/target.ts'
+import { parseTargets, type Target } from '../../src/mysql/connections/target.ts'
 import { openPrivateDatabase } from '../../src/mysql/privateServer/open.ts'
 import { hasFirstRelease } from './firstRelease.ts'
 import { makeTemporaryDirectory } from './temporary.ts'
@@ -37,7 +37,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('databasePrefix', prefix)
   const url = process.env.TEST_DATABASE_URL
   if (url) {
-    const server = parseTarget(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href)
+    const [server] = parseTargets(new URL(url).pathname.length > 1 ? url : new URL('nth_test', url).href)
     project.provide('server', server)
     return () => dropDatabases(server, prefix)
   }

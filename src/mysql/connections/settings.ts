@@ -43,7 +43,9 @@ export const SET_TRANSACTION = 'set session transaction isolation level read com
  * a table, and scan all history of each.
  */
 export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] {
-  const assignments = Object.entries(SETTINGS).map(([name, value]) => assignment(name, value))
+  const assignments = Object.entries(SETTINGS).map(
+    ([name, value]) => `${name} = ${typeof value === 'number' || /^\d+$/.test(value) ? value : `'${value}'`}`,
+  )
   return [
     `set session
        ${assignments.join(',\n       ')},
@@ -72,11 +74,6 @@ export async function openConnection(options: ConnectionOptions, lockWaitS?: num
     connection.destroy()
     throw error
   }
-}
-
-/** An assignment of a setting, in a statement that begins with `set session`. */
-export function assignment(name: string, value: string | number): string {
-  return `${name} = ${typeof value === 'number' || /^\d+$/.test(value) ? value : `'${value}'`}`
 }
 
 /** What `group_replication_consistency` becomes. */

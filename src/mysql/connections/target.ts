@@ -43,13 +43,6 @@ export function parseTargets(text: string): Targets {
   return targets
 }
 
-/** The same for one host. */
-export function parseTarget(text: string): Target {
-  const [target, ...others] = parseTargets(text)
-  if (others.length > 0) throw new Error('must have one host here')
-  return target
-}
-
 function parseOne(text: string): Target {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !['mysql:', 'mariadb:'].includes(url.protocol) || url.hostname === '') {

@@ -156,11 +156,11 @@ async function* exportGroups(connection: Connection): AsyncGenerator<Entry> {
   )
   for await (const row of groups) {
     const key = keyIn(row)
-    let latest: SequenceGroupEntry['latest'] | undefined = latestIn(row)
+    let isFirst = true
     for await (const periods of partsOf(positionsOf(row.id))) {
-      if (latest === undefined) yield { type: 'sequenceGroupPeriods', ...key, periods }
-      else yield { type: 'sequenceGroup', ...key, latest, periods }
-      latest = undefined
+      if (isFirst) yield { type: 'sequenceGroup', ...key, latest: latestIn(row), periods }
+      else yield { type: 'sequenceGroupPeriods', ...key, periods }
+      isFirst = false
     }
   }
 }
