@@ -10,7 +10,7 @@ import { bytes, integer } from './literals.ts'
 import { select } from './select.ts'
 
 /** A loss of commits that is noted in the database. */
-export interface NotedLoss extends Loss {
+interface NotedLoss extends Loss {
   noticedAt: Date
   /** Whether an operator has accepted it. */
   isAccepted: boolean

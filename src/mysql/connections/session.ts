@@ -15,7 +15,7 @@ export type Answer = ResultSetHeader | RowDataPacket[]
 
 export type Session = Awaited<ReturnType<typeof openSession>>
 
-export interface SessionOptions {
+interface SessionOptions {
   /** Time limit for connecting, and for each answer, in milliseconds. */
   timeLimitMs: number
   /** How long the server keeps an idle session and its locks, in seconds. */
@@ -35,7 +35,7 @@ export class FailedStatement extends Error {
 }
 
 /** For `catch`: ignores that a statement failed, but not that the connection was lost. */
-export function unlessLost(error: unknown): void {
+function unlessLost(error: unknown): void {
   if (!(error instanceof FailedStatement)) throw error
 }
 

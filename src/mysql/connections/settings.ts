@@ -34,9 +34,6 @@ export const SETTINGS = {
   group_concat_max_len: 1_000_000,
 } as const satisfies Record<string, string | number>
 
-/** Not a variable: its names differ between MySQL and MariaDB. */
-export const SET_TRANSACTION = 'set session transaction isolation level read committed, read write'
-
 /**
  * The statements that give a session its settings, whatever the server's defaults. They come first on each connection: with
  * another `sql_select_limit`, even `show variables` leaves variables out. MariaDB would read a list of 1 000 ids or more as
@@ -51,7 +48,8 @@ export function sessionSettings({ lockWaitS }: { lockWaitS: number }): string[] 
        ${assignments.join(',\n       ')},
        innodb_lock_wait_timeout = ${integer(lockWaitS)}
        /*M! , in_predicate_conversion_threshold = 0 */`,
-    SET_TRANSACTION,
+    // No variable above: its names differ between MySQL and MariaDB.
+    'set session transaction isolation level read committed, read write',
   ]
 }
 

@@ -10,7 +10,7 @@ import { defaultMemoryMb, findRunningServer, initialise, startPrivateServer } fr
 
 export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 
-export interface PrivateDatabaseOptions {
+interface PrivateDatabaseOptions {
   /** A directory that the caller holds. */
   directory: string
   /** Folder of a downloaded server; default: within the directory. */
@@ -64,7 +64,7 @@ function kindsFor(directory: string): ServerKind[] {
   return found ? [found] : kinds
 }
 
-export interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'notices' | 'signal' | 'path'> {
+interface ServerProgramOptions extends Pick<PrivateDatabaseOptions, 'notices' | 'signal' | 'path'> {
   /** Folder of a downloaded server. */
   root: string
   kinds: ServerKind[]

@@ -15,7 +15,7 @@ import { commandLine, endProcess, execute } from './processes.ts'
 /** A database server that runs as a child of this process. */
 export type PrivateServer = Awaited<ReturnType<typeof startPrivateServer>>
 
-export interface PrivateServerOptions {
+interface PrivateServerOptions {
   program: ServerProgram
   /** The folder that holds its socket and its log. */
   directory: string
@@ -49,11 +49,10 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     `--pid-file=${join(directory, PID_FILE)}`,
     `--log-error=${join(directory, 'server.log')}`,
   ])
-  let child: ChildProcess
-  let isReady = false
+  let child: ChildProcess | undefined
+  /** How it ended, when it has. */
+  let end = Promise.resolve('')
   let isStopping = false
-  /** Exits since it was last ready. */
-  let exits = 0
 
   async function start(): Promise<void> {
     const orphan = await findRunningServer(directory)
@@ -62,37 +61,43 @@ export async function startPrivateServer(options: PrivateServerOptions) {
     await makeTemporaryFolder(data)
     // Not in the terminal's process group: Ctrl-C is for this process, which stops the server last.
     child = spawn(command, args, { stdio: 'ignore', detached: true })
-    child.once('exit', (code, by) => void restart(`exited unexpectedly (${by ?? `exit ${code}`})`))
-    child.once('error', (error) => void restart(`could not be started (${error.message})`))
+    end = once(child, 'exit').then(
+      ([code, by]) => `exited unexpectedly (${by ?? `exit ${code}`})`,
+      (error) => `could not be started (${error.message})`,
+    )
     await untilReady(target, child, signal)
-    exits = 0
   }
 
-  async function restart(why: string): Promise<void> {
-    if (isStopping || !isReady) return
-    notices.info(`The database server ${why}; restarting it.`)
-    await pause(backoffMs(RESTART, ++exits))
-    // A failed start is another exit, which calls this again.
-    if (!isStopping) await start().catch(() => undefined)
+  async function keepRunning(): Promise<void> {
+    for (let failures = 1; ; failures++) {
+      const why = await end
+      if (isStopping) return
+      notices.info(`The database server ${why}; restarting it.`)
+      await pause(backoffMs(RESTART, failures))
+      await start().then(
+        () => {
+          failures = 0
+        },
+        () => undefined,
+      )
+    }
   }
 
   async function stop(): Promise<void> {
     isStopping = true
-    if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) {
-      const exited = once(child, 'exit')
+    if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null)
       await endProcess(child.pid, STOPPED_WITHIN_MS)
-      await exited
-    }
+    await end
     await removeSocketFolder()
   }
 
   try {
     await start()
-    isReady = true
   } catch (error) {
     await stop()
     throw signal.aborted ? error : await startError(error, directory)
   }
+  void keepRunning()
   return { target, stop }
 }
 

@@ -35,7 +35,7 @@ export type Migration = {
  */
 export type Effect = { kind: 'expansion' } | { kind: 'contraction'; oldest: string | undefined }
 
-export interface Comparison {
+interface Comparison {
   /** It has no migration yet, and so no servers that one could break. */
   isNew: boolean
   /** The files that a database lacks. */

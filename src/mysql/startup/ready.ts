@@ -20,7 +20,7 @@ import { describeTargets, type Target } from '../connections/target.ts'
 import { named, type Values, type Variable, valuesOf } from '../connections/variables.ts'
 import { select } from '../select.ts'
 
-export interface ReadyOptions {
+interface ReadyOptions {
   notices: Notices
   signal: AbortSignal
   /** Maximum wait of a caller for its change, in milliseconds; undefined: there are no callers. */
