@@ -3,7 +3,7 @@ import { claimOf, keyFault } from '../../core/idempotency.ts'
 import { builder } from '../builder.ts'
 import type { Context } from '../context.ts'
 import { createMeasure, sumBelow } from '../selections.ts'
-import { inputError } from './checkArguments.ts'
+import { inputError } from './checks.ts'
 
 /** Argument of every mutation that takes a key. */
 export const { idempotencyKey } = builder.args((t) => ({

@@ -19,8 +19,8 @@ import { builder } from '../builder.ts'
 import type { Context } from '../context.ts'
 import { countSelected, sumBelow } from '../selections.ts'
 import { chargeList, room } from '../valueBudget.ts'
-import { Counter, type CounterSource, counterArguments, countersNamespace } from './counter.ts'
-import { period } from './period.ts'
+import { Counter, type CounterSource, counterArguments, countersNamespace, Overflow } from './counter.ts'
+import { period, TrackedPeriodInput, withZone } from './period.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
@@ -188,3 +188,56 @@ builder.mutationFields((t) => ({
 export function keyIn({ namespace, name }: CounterKey): CounterKey {
   return { namespace, name }
 }
+
+const CounterDefinition = builder.inputType('CounterDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  extensions: { check: checks.definition },
+  fields: (t) => ({
+    minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
+    maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
+    overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
+    slots: t.int({
+      description:
+        'Rows that the value is split across, 1 to 1024. Default: 1, exact. Above 1: numbers not unique, and no bounds.',
+    }),
+    timeZone: t.string({
+      description:
+        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
+    }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
+    }),
+  }),
+})
+
+builder.mutationFields((t) => ({
+  defineCounter: t.field({
+    type: Counter,
+    extensions: { right: onName('DEFINE') },
+    description: 'Creates a counter or changes its definition, never its value.',
+    args: {
+      name: counterArguments.name,
+      definition: t.arg({
+        type: CounterDefinition,
+        required: true,
+        description: 'The changes; bounds must include the current value.',
+      }),
+      namespace: counterArguments.namespace,
+    },
+    async resolve(_, args, { nth }, info): Promise<CounterSource> {
+      const change = withZone(args.definition)
+      const options = { withRevision: isRevisionSelected(info) }
+      const { key, value, definition, revision } = await nth.counters.define(keyIn(args), change, options)
+      return { ...key, value, definition, revision }
+    },
+  }),
+  deleteCounter: t.field({
+    type: CounterChangeRef,
+    extensions: { right: onName('WRITE') },
+    description: 'Deletes value, definition and history; the name reads 0 again.',
+    args: counterArguments,
+    resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
+  }),
+}))
