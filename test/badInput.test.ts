@@ -316,3 +316,16 @@ it.each(['application/json ; charset=utf-8', 'Application/JSON', ' APPLICATION/J
     expect([status, body]).toEqual([200, { data: { __typename: 'Query' } }])
   },
 )
+
+it('reports 200 of the errors below its fields, and null for each', async () => {
+  const { send } = await startService()
+  const names = Array.from({ length: 500 }, (_, index) => `c${index}`)
+  const { data, errors = [] } = await send(
+    'query($names: [String!]!) { counters(names: $names) { history(period: DAY, last: -1) { value } } }',
+    { names },
+  )
+  expect(data.counters).toEqual(Array(500).fill({ history: null }))
+  expect(errors.map(({ path }) => path)).toEqual(
+    Array.from({ length: 200 }, (_, index) => ['counters', index, 'history']),
+  )
+})

@@ -1,10 +1,11 @@
 import type { Caller } from '../core/access/caller.ts'
 import type { Topic, Watched } from '../core/live/live.ts'
 import type { Nth } from '../core/nth.ts'
+import type { ErrorCount } from './fieldError.ts'
 import type { Budget } from './valueBudget.ts'
 
 /** What the resolvers of one request share. */
-export interface Context extends Budget {
+export interface Context extends Budget, ErrorCount {
   nth: Nth
   caller: Caller
   /**

@@ -49,6 +49,22 @@ export class FieldError extends Error implements GraphQLError {
   }
 }
 
+/** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
+const MAX_ERRORS_BELOW = 200
+
+/** Stands for each error beyond that limit: the items of a list may have thousands, which nobody gets to see. */
+const UNREPORTED = new FieldError('Too many errors', { path: [], extensions: {} })
+
+/** The errors of a result that its response has. */
+export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] {
+  return errors.filter(
+    (error, index) =>
+      error !== UNREPORTED &&
+      error.originalError !== UNREPORTED &&
+      (index < MAX_ERRORS_BELOW || error.path?.length === 1),
+  )
+}
+
 /** Whether an error has the shape of a GraphQLError, with a location if it has one. */
 export function isGraphQLError(error: unknown): error is GraphQLError {
   return error instanceof GraphQLError || error instanceof FieldError
@@ -68,7 +84,13 @@ export function locateErrors(schema: GraphQLSchema): void {
   }
 }
 
-type Resolver = GraphQLFieldResolver<unknown, unknown>
+type Resolver = GraphQLFieldResolver<unknown, ErrorCount>
+
+/** A part of the context of a request. */
+export interface ErrorCount {
+  /** Errors below root fields, so far. */
+  errorsBelow?: number
+}
 
 function locating(resolve: Resolver): Resolver {
   return (parent, args, context, info) => {
@@ -76,16 +98,20 @@ function locating(resolve: Resolver): Resolver {
       const result = resolve(parent, args, context, info)
       if (!(result instanceof Promise)) return result
       return result.catch((error) => {
-        throw located(error, info)
+        throw located(error, context, info)
       })
     } catch (error) {
-      throw located(error, info)
+      throw located(error, context, info)
     }
   }
 }
 
-function located(error: unknown, { path, fieldNodes }: GraphQLResolveInfo): unknown {
+function located(error: unknown, context: ErrorCount, { path, fieldNodes }: GraphQLResolveInfo): unknown {
   if (!(error instanceof NthError)) return error
+  if (path.prev) {
+    context.errorsBelow = (context.errorsBelow ?? 0) + 1
+    if (context.errorsBelow > MAX_ERRORS_BELOW) return UNREPORTED
+  }
   return new FieldError(error.message, {
     path: responsePathAsArray(path),
     extensions: error.extensions,

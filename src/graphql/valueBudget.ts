@@ -64,29 +64,14 @@ function valuesBelow(info: GraphQLResolveInfo): number {
  */
 export function charge(request: Budget, values: number): void {
   request.spentValues = (request.spentValues ?? 0) + values
-  if (request.spentValues > MAX_VALUES) throw tooMuch()
-}
-
-function tooMuch(): NthError {
+  if (request.spentValues <= MAX_VALUES) return
   const message = `This request needs more than ${MAX_VALUES} values in lists; request fewer at a time.`
-  return new NthError('BAD_USER_INPUT', message, { limit: MAX_VALUES })
+  throw new NthError('BAD_USER_INPUT', message, { limit: MAX_VALUES })
 }
 
 /** Waits for a tick with room for some values; undefined: they and the request are small, and need no room. */
 export function room({ spentValues = 0 }: Budget, values: number): Promise<void> | undefined {
   return Math.max(spentValues, values) > SMALL ? untilRoom(values) : undefined
-}
-
-/** Work of an error, in values: with its location and path it takes some 20 µs. */
-const VALUES_OF_AN_ERROR = 40
-
-/** Fails a field, in a tick with room for its error: each item of a list may have one. */
-export function fail(request: Budget, error: NthError): Promise<never> {
-  const wait = room(request, VALUES_OF_AN_ERROR)
-  if (!wait) throw error
-  return wait.then(() => {
-    throw error
-  })
 }
 
 /**
@@ -117,15 +102,14 @@ const VALUES_OF_A_READ = 20
 const ROWS_OF_A_VALUE = 2
 
 /**
- * Returns a function that charges a history, or the total of a period, that is about to be read. What that returns waits
- * for room; if the budget is exceeded, it fails with BAD_USER_INPUT and `limit`.
+ * Returns a function that charges a history, or the total of a period, that is about to be read, and returns one that waits
+ * for room. It throws BAD_USER_INPUT with `limit` if the budget is exceeded.
  */
 export function historyCharge(request: Budget, info: GraphQLResolveInfo) {
   return ({ buckets, rows }: HistoryCost) => {
     const bucketValues = buckets * VALUES_OF_A_BUCKET * Math.ceil(valuesBelow(info) / FIELDS_OF_A_BUCKET)
     const values = Math.max(bucketValues, Math.ceil(rows / ROWS_OF_A_VALUE))
-    request.spentValues = (request.spentValues ?? 0) + values
-    const isTooMuch = request.spentValues > MAX_VALUES
-    return () => (isTooMuch ? fail(request, tooMuch()) : room(request, values + VALUES_OF_A_READ))
+    charge(request, values)
+    return () => room(request, values + VALUES_OF_A_READ)
   }
 }

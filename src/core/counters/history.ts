@@ -54,8 +54,8 @@ export interface HistoryRow extends HistoryStretch {
 export type HistoryCost = { buckets: number; rows: number }
 
 /**
- * Called with the cost before a history is computed. What it returns is awaited before each piece of work that takes
- * time in proportion to that cost; it throws to refuse the history.
+ * Called with the cost before a history is computed; throws to refuse it. What it returns is awaited before each piece
+ * of work that takes time in proportion to that cost.
  */
 type Charge = (cost: HistoryCost) => () => Promise<void> | undefined
 

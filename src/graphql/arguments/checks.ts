@@ -20,7 +20,6 @@ import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { MAX_BLOCK } from '../../core/sequences/blocks.ts'
 import type { SequenceDefinitionChange } from '../../core/sequences/definition.ts'
 import { LAST_INSTANT, PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
-import { type Budget, fail } from '../valueBudget.ts'
 import { decodeId, idFault } from './ids.ts'
 
 /**
@@ -39,9 +38,9 @@ export function checkArguments(schema: GraphQLSchema): void {
   }
 }
 
-type Resolver = GraphQLFieldResolver<unknown, Budget>
+type Resolver = GraphQLFieldResolver<unknown, unknown>
 
-function checked(field: GraphQLField<unknown, Budget>, resolve: Resolver): Resolver {
+function checked(field: GraphQLField<unknown, unknown>, resolve: Resolver): Resolver {
   const checks = field.args.flatMap((argument) => {
     const check = checkOf(argument) ?? checkOf(getNamedType(argument.type))
     return check ? [{ name: argument.name, defaultValue: argument.defaultValue, check }] : []
@@ -54,10 +53,10 @@ function checked(field: GraphQLField<unknown, Budget>, resolve: Resolver): Resol
       // Defaults are valid: most calls have the default namespace.
       if (value == null || value === defaultValue) continue
       const fault = check(value)
-      if (fault) return fail(context, inputError({ ...fault, path: [name, ...(fault.path ?? [])] }))
+      if (fault) throw inputError({ ...fault, path: [name, ...(fault.path ?? [])] })
     }
     const fault = checkAll?.(args)
-    if (fault) return fail(context, inputError(fault))
+    if (fault) throw inputError(fault)
     return resolve(parent, args, context, info)
   }
 }

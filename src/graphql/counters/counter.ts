@@ -60,10 +60,10 @@ builder.node(Counter, {
       description:
         'Total added in the current period, unaffected by resets. Null: neither this period nor a finer one is tracked.',
       args: { period },
-      resolve: async (counter, { period }, context, info) => {
-        const counterRetention = await counterRetentionOf(counter, context.nth)
-        return context.nth.counters.valueIn(counterRetention, period, historyCharge(context, info))
-      },
+      resolve: (counter, { period }, context, info) =>
+        withRetention(counter, context.nth, (retention) =>
+          context.nth.counters.valueIn(retention, period, historyCharge(context, info)),
+        ),
     }),
     history: t.field({
       type: [Bucket],
@@ -83,11 +83,11 @@ builder.node(Counter, {
         }),
       },
       extensions: { check: checks.historyRange },
-      resolve: async (counter, { period, last, from, to }, context, info) => {
-        const counterRetention = await counterRetentionOf(counter, context.nth)
-        const range = { last: last ?? DEFAULT_BUCKETS, from, to }
-        return context.nth.counters.history(counterRetention, period, range, historyCharge(context, info))
-      },
+      resolve: (counter, { period, last, from, to }, context, info) =>
+        withRetention(counter, context.nth, (retention) => {
+          const range = { last: last ?? DEFAULT_BUCKETS, from, to }
+          return context.nth.counters.history(retention, period, range, historyCharge(context, info))
+        }),
     }),
     minValue: t.field(bound('minValue', 'Lowest allowed value; null: none.')),
     maxValue: t.field(bound('maxValue', 'Highest allowed value; null: none. Remaining: `maxValue - value`.')),
@@ -121,9 +121,15 @@ async function retentionOf({ namespace, definition }: CounterSource, { namespace
   return definition ?? (await namespaces.read(namespace)).retention
 }
 
-async function counterRetentionOf(counter: CounterSource, nth: Nth): Promise<CounterRetention> {
+/** Reads something with the retention of a counter, which itself is read only if it isn't known. */
+function withRetention<Result>(
+  counter: CounterSource,
+  nth: Nth,
+  read: (retention: CounterRetention) => Promise<Result>,
+): Promise<Result> {
   const { namespace, name, definition } = counter
-  return { namespace, name, retention: await retentionOf(counter, nth), slots: definition?.slots ?? 1 }
+  if (definition) return read({ namespace, name, retention: definition, slots: definition.slots })
+  return retentionOf(counter, nth).then((retention) => read({ namespace, name, retention, slots: 1 }))
 }
 
 /** Returns a promise only if a read is needed: a list may have hundreds of items. */

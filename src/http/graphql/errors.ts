@@ -1,11 +1,13 @@
 import { type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { errorCodes, NthError } from '../../core/errors.ts'
-import { FieldError, type FieldErrorOptions, isGraphQLError } from '../../graphql/fieldError.ts'
+import {
+  FieldError,
+  type FieldErrorOptions,
+  isGraphQLError,
+  reportedErrors,
+} from '../../graphql/fieldError.ts'
 import { rejectedArgument } from './documents/inputErrors.ts'
-
-/** Maximum errors below the root fields of an operation. Errors of root fields are all reported. */
-const MAX_BELOW = 200
 
 /**
  * Limits the errors of a response, and marks those below the root fields of a mutation. Those fields are read after the
@@ -24,10 +26,6 @@ export const executionErrors: Plugin = {
       },
     }
   },
-}
-
-export function reportedErrors(errors: readonly GraphQLError[]): GraphQLError[] {
-  return errors.filter(({ path }, index) => index < MAX_BELOW || path?.length === 1)
 }
 
 /** Converts any error to one that a caller may see: unexpected ones become INTERNAL_SERVER_ERROR and nothing else. */

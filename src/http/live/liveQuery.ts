@@ -4,9 +4,10 @@ import { untilRoom } from '../../core/eventLoop/ticks.ts'
 import type { Watched } from '../../core/live/live.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Context } from '../../graphql/context.ts'
+import { reportedErrors } from '../../graphql/fieldError.ts'
 import { selectedPeriods } from '../../graphql/selections.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
-import { faultIn, maskError, reportedErrors } from '../graphql/errors.ts'
+import { faultIn, maskError } from '../graphql/errors.ts'
 import { nextEvent, type Stream } from './stream.ts'
 
 /** First events: all streams that join before their states are read share one execution. */

@@ -22,9 +22,8 @@ import {
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
-import { FieldError } from '../../../graphql/fieldError.ts'
+import { FieldError, reportedErrors } from '../../../graphql/fieldError.ts'
 import { fieldCount, fragmentsOf } from '../../../graphql/selections.ts'
-import { reportedErrors } from '../errors.ts'
 import { idempotencyKeyIn, type ServerContext } from '../idempotencyHeader.ts'
 import { createVariableCheck } from './variables.ts'
 
