@@ -12,7 +12,7 @@ import './sequences/reservation.ts'
 import './sequences/sequenceNumbers.ts'
 import './counters/namespace.ts'
 import './subscription.ts'
-import { charge, room } from './valueBudget.ts'
+import { charge, room, SMALL } from './valueBudget.ts'
 
 /** Cost of a field of an operation, in values: hundreds that fail at once must not run in one tick. */
 const VALUES_OF_A_FIELD = 10
@@ -32,8 +32,12 @@ for (const root of [schema.getQueryType(), schema.getMutationType(), schema.getS
     if (!resolve) continue
     const lists = field.args.filter(({ type }) => isListType(getNullableType(type)))
     field.resolve = (parent, args, context, info) => {
-      charge(context, VALUES_OF_A_FIELD)
-      const items = lists.reduce((sum, { name }) => sum + (args[name]?.length ?? 0), 0)
+      let items = 0
+      for (const { name } of lists) items += args[name]?.length ?? 0
+      context.spentValues = (context.spentValues ?? 0) + VALUES_OF_A_FIELD
+      // An increment needs nothing of what follows.
+      if (items === 0 && context.spentValues <= SMALL) return resolve(parent, args, context, info)
+      charge(context, 0)
       const wait = room(context, VALUES_OF_A_FIELD + items * VALUES_OF_AN_ARGUMENT)
       return wait
         ? wait.then(() => resolve(parent, args, context, info))

@@ -24,7 +24,7 @@ export interface Budget {
 const MAX_VALUES = 30_000
 
 /** A request that has spent no more than this never waits. */
-const SMALL = 500
+export const SMALL = 500
 
 /**
  * What some fields cost beyond one value, for each item of a list: they may need a read, take some microseconds, or are
