@@ -15,7 +15,7 @@ import './subscription.ts'
 import { charge, room, SMALL } from './valueBudget.ts'
 
 /** Cost of a field of an operation, in values: hundreds that fail at once must not run in one tick. */
-const VALUES_OF_A_FIELD = 10
+const VALUES_OF_A_FIELD = 4
 /** Work of the checks of an item in a list argument, in values. */
 const VALUES_OF_AN_ARGUMENT = 4
 
