@@ -72,3 +72,14 @@ it('watches nothing more for a watcher that was closed', async () => {
   await expect(live.watch(feed, [topicOf('b')])).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   expect(live.size).toBe(1)
 })
+
+it('watches a name for one watcher, when another watcher of it is closed', async () => {
+  const { live, reads, watched } = openCounters(['a'])
+  await watched
+  const feed = live.open({ periods: [], onChanged: async () => undefined })
+  await feed.watch([topicOf('a')])
+  feed.close()
+  reads.length = 0
+  live.mark([{ kind: 'counter', name: keyOf('a') } as never])
+  await expect.poll(() => reads).toContainEqual(['a'])
+})

@@ -235,7 +235,7 @@ it.each([
     ['restore', `--advance=${text}`],
     `--advance must be a whole number from 1 to 1000000; it is "${text}".`,
   ]),
-])('says what is wrong with %j', async (args, message) => {
+])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {
   const { code, errors } = await runCommand(
     { host: '127.0.0.1', port: 1, user: 'u', password: '', database: 'd' },
     args,
@@ -297,7 +297,7 @@ it.each([
   ...[[null], ['x'], [{ value: 'evil' }], [2 ** 53], [[1]], [{ kind: 'evil' }]].map(
     (results): [Line, string] => [idempotencyLine(results), 'results'],
   ),
-])('refuses a line of a key that is wrong, and names it: %#', async (line, field) => {
+])('refuses a line of a key that is wrong, and names it: %#', { tags: 'slow' }, async (line, field) => {
   const { code, errors } = await restoredLines(line)
   expect([code, errors]).toEqual([1, expect.stringMatching(new RegExp(`^Line 2: ${field}`, 'm'))])
 })

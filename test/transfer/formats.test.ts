@@ -194,7 +194,7 @@ it.each([
   [['export', '--spreadsheet'], '--spreadsheet also needs --format csv.'],
   [['import'], 'Give the file to import; see --help.'],
   [['import', 'a', 'b'], 'Unexpected argument "b".'],
-])('says what is wrong with %j', async (args, message) => {
+])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {
   const { code, errors } = await runCommand(await freshDatabase(), args)
   expect([code, errors]).toEqual([1, `${message}\n`])
 })

@@ -1,9 +1,11 @@
+// @module-tag random
 import { expect, it } from 'vitest'
 import { encodeId } from '../../src/graphql/arguments/ids.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
+import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { stopClock } from '../support/periods.ts'
-import { createRandom } from '../support/random.ts'
+import { createRandom, runSize } from '../support/random.ts'
 import { startService } from '../support/service.ts'
 import { entriesIn, exported, imported } from '../support/transfer.ts'
 import { wholeState } from '../support/wholeState.ts'
@@ -12,7 +14,7 @@ stopClock()
 
 const ALL = [...NAMESPACES, 'empty']
 
-it.each([1, 2, 3])(
+it.each(upTo(runSize(1, 3)))(
   'answers the same after an export and an import, whatever there was (%i)',
   async (stream) => {
     const [before, after] = [await freshDatabase(), await freshDatabase()]
@@ -50,7 +52,7 @@ it.each([1, 2, 3])(
   },
 )
 
-it('exports the same lines from the copy, in whatever order', async () => {
+it('exports the same lines from the copy, in whatever order', { tags: 'slow' }, async () => {
   const [before, after] = [await freshDatabase(), await freshDatabase()]
   await fillWithAnything(before, createRandom(4))
   const text = await exported(before)

@@ -1,9 +1,11 @@
+// @module-tag random
 import { expect, it } from 'vitest'
 import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { startLoad } from '../support/load.ts'
 import { openTestNth } from '../support/nth.ts'
 import { stopClock } from '../support/periods.ts'
+import { runSize } from '../support/random.ts'
 import { startService } from '../support/service.ts'
 import { counterLine, entriesIn, exported, fileWith, imported } from '../support/transfer.ts'
 
@@ -31,7 +33,7 @@ it('exports one instant while callers count: counters that are equal at each com
     if (caller === 1) await sequences.next({ namespace: 'default', sequence: 's', group: '' }, 1)
     return change?.value ?? 0
   })
-  for (const _ of upTo(4)) {
+  for (const _ of upTo(runSize(2, 4))) {
     await load.afterMore(200)
     const lines = entriesIn(await exported(target))
     const values = new Map(lines.map(({ name, value, history }) => [String(name), { value, history }]))
