@@ -171,6 +171,10 @@ it('uses no node of a cluster that has parted, or of which most is missing', asy
   expect(await chosen(alone, parted, parted)).toContain(
     '0: its cluster has 1 of 3 members, which is no majority',
   )
+  const half = node({ wsrep_cluster_size: '2' })
+  expect(await chosen(half, half, parted, parted)).toContain(
+    '0: its cluster has 2 of 4 members, which is no majority',
+  )
 })
 
 it('uses the primary of a replication group, and no server that has left its group', async () => {

@@ -83,7 +83,9 @@ it('counts what callers counted, over all workers, also those that ended', async
   process.kill(killed, 'SIGKILL')
   await nth.printed('A replacement starts')
   await expect.poll(async () => (await readMetrics(own)).values.nth_workers).toBe(2)
-  expect(requestsIn((await readMetrics(own)).values)).toEqual(expected)
+  const { values: afterwards } = await readMetrics(own)
+  expect(requestsIn(afterwards)).toEqual(expected)
+  expect(afterwards['nth_request_duration_seconds_count{operation="mutation"}']).toBe(41)
   // The same from a worker.
   expect(requestsIn((await readMetrics(nth.url)).values)).toEqual(expected)
 })
