@@ -10,7 +10,8 @@ import { SILENT } from '../src/core/notices.ts'
 import type { Nth } from '../src/core/nth.ts'
 import { createBodyReader } from '../src/http/connections/body.ts'
 import { createGraphqlHandler } from '../src/http/graphql/graphqlHandler.ts'
-import { type Api, createApi } from '../src/http/graphql/yoga.ts'
+import { createApi } from '../src/http/graphql/yoga.ts'
+import { openLiveQueries } from '../src/http/live/liveQueries.ts'
 import type { Client } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { startFront } from './support/front.ts'
@@ -18,9 +19,7 @@ import { openTestNth } from './support/nth.ts'
 import { runSize } from './support/random.ts'
 import { ACCEPTS, bodies, INCREMENT, texts } from './support/requests.ts'
 
-/** A parameter that means nothing, and so takes a request through Yoga as it is. */
-const FULL = { 'content-type': 'application/json; way=full' }
-const SHORT = { 'content-type': 'application/json' }
+const JSON_BODY = { 'content-type': 'application/json' }
 
 /** Posts with these headers only: fetch would add an Accept. */
 async function answerOf(url: string, text: string, headers: Record<string, string>) {
@@ -51,26 +50,84 @@ function setterBack(ask: Client['ask']): (next: string) => Promise<void> {
   }
 }
 
-/** Streams of events have one way only. */
-const EQUAL = ACCEPTS.filter((accept) => accept !== 'text/event-stream')
+const JSON_TYPE = 'application/json; charset=utf-8'
+const RESPONSE_TYPE = 'application/graphql-response+json; charset=utf-8'
 
-it.each(EQUAL.slice(0, runSize(2, EQUAL.length)))(
-  'answers the same by the shortest way and through Yoga, to the Accept %j',
+it.each([
+  [undefined, JSON_TYPE],
+  ['', JSON_TYPE],
+  ['*/*', JSON_TYPE],
+  ['application/*', JSON_TYPE],
+  ['application/json', JSON_TYPE],
+  ['Application/JSON;q=0.5', JSON_TYPE],
+  ['application/json, text/plain, */*', JSON_TYPE],
+  ['text/html, */*;q=0.1', JSON_TYPE],
+  ['application/graphql-response+json', RESPONSE_TYPE],
+  ['application/graphql-response+json, application/json', RESPONSE_TYPE],
+  ['application/graphql-response+json,application/json;q=0.9', RESPONSE_TYPE],
+  ['application/graphql-response+json; charset=utf-8, application/json; charset=utf-8', RESPONSE_TYPE],
+  ['multipart/mixed;deferSpec=20220824, application/json', JSON_TYPE],
+  ['text/event-stream, application/graphql-response+json, application/json', RESPONSE_TYPE],
+])('answers the Accept %j with the first type of JSON in it', async (accept, type) => {
+  const { url, ask, faults } = await startFront()
+  const setBack = setterBack(ask)
+  const headers = { ...JSON_BODY, origin: 'http://localhost', ...(accept !== undefined && { accept }) }
+  for (const text of texts.slice(0, runSize(12, texts.length))) {
+    await setBack(text)
+    const answer = await answerOf(url, text, headers)
+    const { data, errors } = JSON.parse(answer.text)
+    const [contentType, length, , vary, origin] = answer.headers
+    expect({ text, contentType, length, vary, origin, end: answer.text.at(-1) }).toEqual({
+      text,
+      contentType: type,
+      length: String(Buffer.byteLength(answer.text)),
+      vary: 'Origin',
+      origin: 'http://localhost',
+      end: '\n',
+    })
+    expect(Boolean(data) || errors.length > 0).toBe(true)
+    if (data) expect(answer.status).toBe(200)
+    else if (type === RESPONSE_TYPE) expect(answer.status).toBeGreaterThanOrEqual(400)
+  }
+  expect(faults).toEqual([])
+})
+
+it.each(['text/html', 'text/plain', 'multipart/mixed'])(
+  'refuses the Accept %j, whatever the request is',
   async (accept) => {
-    const { url, ask, faults } = await startFront()
-    const setBack = setterBack(ask)
-    const headers = { origin: 'http://localhost', ...(accept !== undefined && { accept }) }
-    for (const text of texts) {
-      const answers = []
-      for (const way of [FULL, SHORT]) {
-        await setBack(text)
-        answers.push(await answerOf(url, text, { ...headers, ...way }))
-      }
-      expect({ text, ...answers[1] }).toEqual({ text, ...answers[0] })
-    }
-    expect(faults).toEqual([])
+    const { url, ask } = await startFront()
+    const text = JSON.stringify({ query: INCREMENT, variables: { name: 'c' } })
+    const answer = await answerOf(url, text, { ...JSON_BODY, accept })
+    expect(answer).toMatchObject({ status: 406, text: expect.stringContaining('"code":"BAD_REQUEST"') })
+    expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
   },
 )
+
+it.each([
+  'application/json;charset=UTF-8',
+  'application/json; any=thing',
+  'Application/JSON ; charset=utf-8',
+  'application/graphql+json',
+])('takes a body as %s for what it is as application/json', async (type) => {
+  const { url, ask, faults } = await startFront()
+  const setBack = setterBack(ask)
+  for (const text of texts.slice(0, runSize(12, texts.length))) {
+    const answers = []
+    for (const sent of ['application/json', type]) {
+      await setBack(text)
+      answers.push(await answerOf(url, text, { 'content-type': sent }))
+    }
+    expect({ text, ...answers[1] }).toEqual({ text, ...answers[0] })
+  }
+  expect(faults).toEqual([])
+})
+
+it('takes a body as application/graphql for the document', async () => {
+  const { url } = await startFront()
+  const type = { 'content-type': 'application/graphql' }
+  const answer = await answerOf(url, 'mutation { increment(name: "c") { value } }', type)
+  expect([answer.status, JSON.parse(answer.text)]).toEqual([200, { data: { increment: { value: 1 } } }])
+})
 
 it.each(['*/*', 'application/graphql-response+json'])(
   'answers the same about a document that it knows as about one that is new, to the Accept %j',
@@ -84,7 +141,7 @@ it.each(['*/*', 'application/graphql-response+json'])(
       for (const end of ['', '', `\n# ${index}`]) {
         const text = JSON.stringify({ ...body, query: body.query + end })
         await setBack(text)
-        answers.push(await answerOf(url, text, { ...SHORT, accept }))
+        answers.push(await answerOf(url, text, { ...JSON_BODY, accept }))
       }
       expect({ body, answers: answers.slice(0, 2) }).toEqual({ body, answers: [answers[2], answers[2]] })
     }
@@ -99,15 +156,15 @@ it('tells an operator of a fault, and callers nothing, also where it knows the d
   })
   const { url, faults } = await startFront({ around })
   const text = JSON.stringify({ query: '{ counter(name: "c") { value } }' })
-  for (const way of [SHORT, SHORT, FULL]) {
-    const answer = await answerOf(url, text, way)
+  for (const _ of [1, 2, 3]) {
+    const answer = await answerOf(url, text, JSON_BODY)
     expect(answer.text).toContain('INTERNAL_SERVER_ERROR')
     expect(answer.text).not.toContain('secret')
     expect(faults.splice(0)).toEqual([new Error('secret')])
   }
 })
 
-it('answers the same by both ways, whatever the parameters', async () => {
+it('answers with data or an error, whatever the parameters', async () => {
   const { url, faults } = await startFront()
   const query = fc.constantFrom(
     '{ __typename }',
@@ -131,9 +188,10 @@ it('answers the same by both ways, whatever the parameters', async () => {
       async (body, accept) => {
         const text = JSON.stringify(body)
         const headers = accept === undefined ? {} : { accept }
-        expect(await answerOf(url, text, { ...headers, ...SHORT })).toEqual(
-          await answerOf(url, text, { ...headers, ...FULL }),
-        )
+        const answer = await answerOf(url, text, { ...headers, ...JSON_BODY })
+        expect([200, 400]).toContain(answer.status)
+        const { data, errors } = JSON.parse(answer.text)
+        expect(data === undefined ? errors[0].extensions.code : 'data').toMatch(/^[A-Z_]+$|^data$/)
       },
     ),
     { numRuns: runSize(50, 100) },
@@ -141,15 +199,17 @@ it('answers the same by both ways, whatever the parameters', async () => {
   expect(faults).toEqual([])
 })
 
-/** A server with nothing but the way into Yoga, of which a test may change parts. */
-async function serve(handler: ProxyHandler<Api['yoga']>): Promise<{ url: string; faults: unknown[] }> {
+it('answers 500 where Yoga itself fails, and tells an operator', async () => {
   const faults: unknown[] = []
+  const notices = { ...SILENT, fault: (fault: unknown) => faults.push(fault) }
   const nth = openTestNth(await freshDatabase())
-  const api = createApi({ nth, notices: { ...SILENT, fault: (fault) => faults.push(fault) } })
+  const liveQueries = openLiveQueries(nth, { maxStreams: 1, maxBytes: 1, heartbeatMs: 1000, notices })
+  const api = createApi({ nth, notices, liveQueries })
+  const getResultForParams = () => Promise.reject(new Error('secret'))
   const server = createServer()
   const reserve = () => true
   const handle = createGraphqlHandler({
-    api: { ...api, yoga: new Proxy(api.yoga, handler) },
+    api: { ...api, yoga: Object.assign(Object.create(api.yoga), { getResultForParams }) },
     readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
     reserve,
     release: () => undefined,
@@ -157,40 +217,13 @@ async function serve(handler: ProxyHandler<Api['yoga']>): Promise<{ url: string;
   })
   server.on('request', (request, response) => handle(request, response, []))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())))
+  onTestFinished(() => {
+    liveQueries.close()
+    return new Promise<void>((resolve) => server.close(() => resolve()))
+  })
   // It listens at a port.
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, faults }
-}
-
-it('takes ordinary requests by the shortest way, and others through Yoga', async () => {
-  let throughYoga = 0
-  const { url } = await serve({
-    apply(target, self, parameters) {
-      throughYoga += 1
-      return Reflect.apply(target, self, parameters)
-    },
-  })
-  const text = JSON.stringify({ query: INCREMENT, variables: { name: 'c' } })
-
-  for (const accept of EQUAL.slice(1, 7)) await answerOf(url, text, { ...SHORT, accept: String(accept) })
-  for (const type of ['application/json; charset=utf-8', 'application/json;charset=UTF-8']) {
-    await answerOf(url, text, { 'content-type': type })
-  }
-  await answerOf(url, '{"query":"{ nope }"}', SHORT)
-  expect(throughYoga).toBe(0)
-  for (const accept of EQUAL.slice(7, 11)) await answerOf(url, text, { ...SHORT, accept: String(accept) })
-  await answerOf(url, text, FULL)
-  await answerOf(url, '{', SHORT)
-  await fetch(`${url}/graphql?query={__typename}`)
-  expect(throughYoga).toBe(7)
-})
-
-it('answers 500 where Yoga itself fails, and tells an operator', async () => {
-  const getResultForParams = () => Promise.reject(new Error('secret'))
-  const { url, faults } = await serve({
-    get: (target, name) => (name === 'getResultForParams' ? getResultForParams : Reflect.get(target, name)),
-  })
-  const answer = await answerOf(url, '{"query":"{ __typename }"}', SHORT)
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const answer = await answerOf(url, '{"query":"{ __typename }"}', JSON_BODY)
   expect(answer).toMatchObject({ status: 500, text: expect.stringContaining('INTERNAL_SERVER_ERROR') })
   expect(answer.text).not.toContain('secret')
   expect(faults).toEqual([new Error('secret')])

@@ -148,7 +148,7 @@ export async function listen({
   })
   const maxStreamBytes = heapBytes * STREAMS_SHARE
   const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes: maxStreamBytes, heartbeatMs, notices })
-  const api = createApi({ nth, notices, liveQueries, reserve })
+  const api = createApi({ nth, notices, liveQueries })
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
   const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
   const metrics = createMetricsPage(authenticate, readMetrics)

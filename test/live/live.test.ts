@@ -77,8 +77,8 @@ it('watches a name for one watcher, when another watcher of it is closed', async
   const { live, reads, watched } = openCounters(['a'])
   await watched
   const feed = live.open({ periods: [], onChanged: async () => undefined })
-  await feed.watch([topicOf('a')])
-  feed.close()
+  await live.watch(feed, [topicOf('a')])
+  live.closeFeed(feed)
   reads.length = 0
   live.mark([{ kind: 'counter', name: keyOf('a') } as never])
   await expect.poll(() => reads).toContainEqual(['a'])

@@ -1,6 +1,6 @@
 import { type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { errorCodes, NthError } from '../../core/errors.ts'
+import { type ErrorCode, type ErrorDetails, errorCodes, NthError } from '../../core/errors.ts'
 import {
   FieldError,
   type FieldErrorOptions,
@@ -68,6 +68,16 @@ function located(other: unknown, message: string, options: Omit<FieldErrorOption
   const { path, locations, nodes } = other
   if (path) return new FieldError(message, { path, locations, ...options })
   return new GraphQLError(message, { nodes: nodes ?? null, ...options })
+}
+
+/** Creates the error for a request that isn't executed. */
+export function requestError(
+  status: number,
+  code: ErrorCode,
+  message: string,
+  { headers = {}, ...details }: ErrorDetails & { headers?: Record<string, string> } = {},
+): GraphQLError {
+  return new GraphQLError(message, { extensions: { code, ...details, http: { status, headers } } })
 }
 
 function innermost(error: unknown): unknown {

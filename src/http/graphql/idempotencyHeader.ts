@@ -1,11 +1,11 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { type ExecutionArgs, type ExecutionResult, getOperationAST, valueFromASTUntyped } from 'graphql'
-import type { Plugin, YogaInitialContext } from 'graphql-yoga'
+import type { Plugin } from 'graphql-yoga'
 import { keyFault } from '../../core/idempotency.ts'
 import { fragmentsOf, responseName, rootFields } from '../../graphql/selections.ts'
 import type { Access } from '../access/authentication.ts'
+import { requestError } from './errors.ts'
 import type { RequestNote } from './requestNote.ts'
-import { requestError } from './requests.ts'
 
 const HEADER = 'idempotency-key'
 const ARGUMENT = 'idempotencyKey'
@@ -13,36 +13,34 @@ const ARGUMENT = 'idempotencyKey'
 /** A quoted string of a structured field; parameters after it are ignored. */
 const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
 
-/** Yoga's context for a request from Node's server. */
-export interface ServerContext extends Partial<Access> {
-  req?: IncomingMessage
-  res?: ServerResponse
+/** What Yoga's context, and that of compiled operations, is created from. */
+export interface ServerContext extends Access {
+  req: IncomingMessage
+  note: RequestNote
   /** Whether the response may be a stream of events. */
   acceptsEvents?: boolean
-  note?: RequestNote
   /** The result with errors of the compiled operation. */
   compiled?: ExecutionResult
 }
 
 /** The key in a request's header, without the quotes of a structured field. */
-export function idempotencyKeyIn({ req }: ServerContext, request?: Request): string | undefined {
-  // Node's headers: converting them to the web's would cost every request, with and without a key, a microsecond.
-  const text = req ? req.headers[HEADER] : request?.headers.get(HEADER)
+export function idempotencyKeyIn({ req }: ServerContext): string | undefined {
+  const text = req.headers[HEADER]
   if (typeof text !== 'string') return undefined
   return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
 }
 
 /** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
-export const idempotencyHeader: Plugin<object, ServerContext> = {
+export const idempotencyHeader: Plugin<ServerContext> = {
   onExecute({ args }) {
     const { schema, document, operationName, variableValues, contextValue }: ExecutionArgs = args
     // Yoga creates it from the server's context.
-    const context = contextValue as ServerContext & YogaInitialContext
-    const key = idempotencyKeyIn(context, context.request)
+    const context = contextValue as ServerContext
+    const key = idempotencyKeyIn(context)
     if (key === undefined) return
     const operation = getOperationAST(document, operationName)
     if (operation?.operation !== 'mutation') return
-    const times = context.req?.headersDistinct[HEADER]?.length ?? 1
+    const times = context.req.headersDistinct[HEADER]?.length ?? 1
     if (times > 1) throw rejected('The header Idempotency-Key was sent more than once.')
     const { message: reason, ...details } = keyFault(key) ?? {}
     if (reason !== undefined) throw rejected(`The header Idempotency-Key ${reason}.`, details)

@@ -1,43 +1,30 @@
-import {
-  type DocumentNode,
-  type ExecutionArgs,
-  type ExecutionResult,
-  type GraphQLSchema,
-  getOperationAST,
-} from 'graphql'
+import { type ExecutionArgs, type GraphQLSchema, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import type { Access } from '../access/authentication.ts'
-import { type CompiledOperation, type Documents, requestedOperation } from './documents/compiledOperations.ts'
+import type { LiveQueries } from '../live/liveQueries.ts'
+import { type Documents, requestedOperation } from './documents/compiledOperations.ts'
+import { requestError } from './errors.ts'
 import type { ServerContext } from './idempotencyHeader.ts'
-import { requestError } from './requests.ts'
-
-/** What executes subscriptions. `compiled`: the same operation, if it could be compiled. */
-export interface Subscriber {
-  /** Throws a GraphQLError if a stream with a document would be refused, whatever it selects. */
-  checkRoom(document: DocumentNode, access: Partial<Access>): void
-  subscribe(args: ExecutionArgs, compiled: CompiledOperation | undefined): Promise<ExecutionResult>
-}
 
 /** Executes subscriptions outside Yoga, whose own way is an execution for each client and event. */
 export function subscriptions(
   schema: GraphQLSchema,
   cache: Documents,
-  subscriber: Subscriber | undefined,
-): Plugin<object, ServerContext> {
+  liveQueries: LiveQueries,
+): Plugin<ServerContext> {
   return {
     onValidate({ params: { documentAST }, context }) {
-      // Before it is validated, which takes ten times as long as to parse it. Yoga creates the context from the server's.
+      // Before it is validated, which takes ten times as long as to parse it.
       const isSubscription = getOperationAST(documentAST)?.operation === 'subscription'
-      if (isSubscription) subscriber?.checkRoom(documentAST, context as ServerContext)
+      if (isSubscription) liveQueries.checkRoom(documentAST, context)
     },
 
     onSubscribe({ args, setSubscribeFn }) {
       const { document, operationName, contextValue }: ExecutionArgs = args
       // Yoga creates it from the server's context.
       const { acceptsEvents } = contextValue as ServerContext
-      if (!subscriber || !acceptsEvents) {
+      if (!acceptsEvents) {
         const message =
-          'The result of a subscription is a stream of events: send the header Accept: text/event-stream, and a body of application/json.'
+          'The result of a subscription is a stream of events: send the header Accept: text/event-stream.'
         throw requestError(406, 'BAD_REQUEST', message)
       }
       const query = document.loc?.source.body
@@ -45,7 +32,7 @@ export function subscriptions(
         ...(query && { query }),
         ...(operationName && { operationName }),
       })
-      setSubscribeFn((args: ExecutionArgs) => subscriber.subscribe(args, compiled))
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
     },
   }
 }

@@ -84,6 +84,8 @@ interface SharedQuery {
   streams: number
 }
 
+export type LiveQueries = ReturnType<typeof openLiveQueries>
+
 /** The subscriptions of this process. */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   const { maxStreams, maxBytes, heartbeatMs, notices } = options
@@ -169,7 +171,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     const { caller, client, req } = args.contextValue as StreamContext
     const shared = queryFor(args, compiled, caller)
     const { query } = shared
-    const headers = req?.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0) ?? 0
+    const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
     const ownBytes = BYTES_A_STREAM + headers * BYTES_A_HEADER_CHARACTER
     const bytes = ownBytes + shared.bytes + shared.document.bytes
     const addedBytes = ownBytes + join(shared)
@@ -190,8 +192,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 
   return {
     /** Throws a GraphQLError if a stream with a document would be refused for its memory, or as one too many. */
-    checkRoom(document: DocumentNode, { caller, client }: Partial<Access>): void {
-      if (!caller) return
+    checkRoom(document: DocumentNode, { caller, client }: Access): void {
       const { bytes, queries } = documentFor(document, undefined)
       try {
         const addedBytes = queries > 0 ? 0 : bytes
@@ -242,7 +243,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 }
 
 /** What is created in `yoga.ts`, with what comes from the server. */
-type StreamContext = Context & Partial<Access> & ServerContext
+type StreamContext = Context & ServerContext
 
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64')

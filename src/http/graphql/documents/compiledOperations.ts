@@ -9,7 +9,7 @@ import {
   BREAK,
   type DocumentNode,
   type ExecutionResult,
-  execute as executeDocument,
+  execute,
   GraphQLError,
   type GraphQLSchema,
   getOperationAST,
@@ -61,49 +61,36 @@ export function requestedOperation(
 }
 
 /**
- * Executes operations of cached documents as compiled code, if there are no errors: a result with errors also goes
- * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached.
+ * Creates the function that executes operations of cached documents as compiled code, if there are no errors: a result
+ * with errors also goes through Yoga, as the result of its executor. So plugins see every error, and every document
+ * before it is cached. It returns undefined for a request that it can't execute.
  */
-export function createCompiledOperations(
+export function createExecuteCompiled(
   schema: GraphQLSchema,
   cache: Documents,
   createContext: (server: ServerContext) => object,
 ) {
-  /** Executes a request if it can; `webRequest`: of those without Node's. */
-  function execute(params: GraphQLParams, server: ServerContext, webRequest?: Request) {
+  return (params: GraphQLParams, server: ServerContext) => {
     const operation = requestedOperation(schema, cache, params)
     // Subscriptions are executed for each event.
     if (!operation || operation.isSubscription) return undefined
-    const { req = webRequest, note } = server
-    if (operation.isMutation && req?.method !== 'POST') return undefined
+    const { req, note } = server
+    if (operation.isMutation && req.method !== 'POST') return undefined
     // Whether the header is allowed depends on the document.
-    if (operation.isMutation && idempotencyKeyIn(server, webRequest) !== undefined) return undefined
-    if (note) {
-      note.operation = operation.isMutation ? 'mutation' : 'query'
-      note.operationName = operation.name
-    }
+    if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
+    note.operation = operation.isMutation ? 'mutation' : 'query'
+    note.operationName = operation.name
     return operation.execute(createContext(server), params.variables)
   }
+}
 
-  const plugin: Plugin<object, ServerContext> = {
-    onParams({ request, context, paramsHandler, setParamsHandler }) {
-      if (context.compiled) return
-      setParamsHandler(async (input) => {
-        const result = await execute(input.params, context, request)
-        if (result && !result.errors) return result
-        if (result) context.compiled = result
-        return paramsHandler(input)
-      })
-    },
-
-    onExecute({ args, setExecuteFn }) {
-      // Yoga creates it from the server's context.
-      const { compiled } = args.contextValue as ServerContext
-      // Yoga's own executor treats a result with a field named "then" as a promise.
-      setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : executeDocument)
-    },
-  }
-  return { execute, plugin }
+/** Executes operations in Yoga, unless their result was compiled. */
+export const executor: Plugin<ServerContext> = {
+  onExecute({ args, setExecuteFn }) {
+    const { compiled } = args.contextValue
+    // Yoga's own executor treats a result with a field named "then" as a promise.
+    setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+  },
 }
 
 /**
