@@ -2,8 +2,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isAllowedOnAll, refusal } from '../core/access/caller.ts'
 import type { Authenticate } from './access/authentication.ts'
-import { withHeaders } from './connections/access.ts'
-import { HttpError, sendError, serviceUnavailable } from './connections/httpError.ts'
+import { HttpError, sendError, serviceUnavailable, withHeaders } from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
 
 /** Returns the metrics of all processes, in the text format of Prometheus. */

@@ -1,15 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { withHeaders } from './connections/access.ts'
-import { HttpError, sendError } from './connections/httpError.ts'
+import type { Origins } from './access/origins.ts'
+import { HttpError, sendError, withHeaders } from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
 import { graphiqlPage } from './pages/graphiql/graphiql.ts'
 import { type Pages, sendPage } from './pages/pages.ts'
 
-type CheckHost = (host: string) => HttpError | undefined
-
 interface RouterOptions {
   pages: Pages
-  checkHost: CheckHost
+  origins: Origins
   graphql: Handler
   metrics: Handler
   /** Whether callers without credentials may read counters. */
@@ -17,11 +15,11 @@ interface RouterOptions {
 }
 
 /** Routes requests to the API, to GraphiQL at the same path, to the metrics, or to a page. */
-export function createRouter({ pages, checkHost, graphql, metrics, isReadable }: RouterOptions): Handler {
+export function createRouter({ pages, origins, graphql, metrics, isReadable }: RouterOptions): Handler {
   return (request, response, headers, credential) => {
     const path = pathOf(request)
     const isGraphql = path === '/graphql' || path === '/graphql/'
-    const hostError = checkHost(request.headers.host ?? 'localhost')
+    const hostError = origins.hostFault(request.headers.host ?? 'localhost')
     const isCall = isGraphql && (request.method === 'POST' || !isPage(request))
     if (isCall && !hostError) return graphql(request, response, headers, credential)
     if (path === '/metrics' && !hostError) return metrics(request, response, headers, credential)

@@ -6,19 +6,12 @@ import { createLimitedClientOf } from './access/addresses.ts'
 import { callerWithoutCredentials, createAuthentication } from './access/authentication.ts'
 import { createConnectionLimit } from './access/connectionLimit.ts'
 import { takeCredential } from './access/credentials.ts'
+import { isLoopback, Origins } from './access/origins.ts'
 import type { AccessSettings } from './access/settings.ts'
 import { createTokens } from './access/tokens.ts'
-import {
-  createCors,
-  createHostCheck,
-  createOriginCheck,
-  isLoopback,
-  repeatedHeader,
-  withHeaders,
-} from './connections/access.ts'
 import { createBodyReader } from './connections/body.ts'
 import { openConnections } from './connections/connections.ts'
-import { HttpError, sendError, serviceUnavailable } from './connections/httpError.ts'
+import { HttpError, sendError, serviceUnavailable, withHeaders } from './connections/httpError.ts'
 import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
 import { createHealth, NOT_READY } from './health.ts'
@@ -114,9 +107,8 @@ export async function listen({
     notReady: () => (isDraining ? NOT_READY.draining : isFull() ? NOT_READY.full : undefined),
     checkDatabase: nth.checkDatabase,
   })
-  const isAllowedOrigin = createOriginCheck(allowedOrigins, onLoopback)
-  const corsHeaders = createCors(isAllowedOrigin, notices)
-  const { trustedProxies = [] } = access
+  const { trustedProxies = [], publicOrigin, tokens: issuer } = access
+  const origins = new Origins({ allowedOrigins, publicOrigin, onLoopback }, notices)
   const limitedClientOf = createLimitedClientOf(trustedProxies)
   const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
@@ -126,8 +118,8 @@ export async function listen({
     clientOf: limitedClientOf,
     handle(request, response) {
       if (handleHealth(request, response)) return
-      const credential = repeatedHeader(request) ?? takeCredential(request)
-      const headers = corsHeaders(request, credential !== undefined)
+      const credential = takeCredential(request)
+      const headers = origins.corsHeaders(request, credential !== undefined)
       if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
       if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
       return handle(request, response, headers, credential)
@@ -135,15 +127,12 @@ export async function listen({
     notices,
   })
   const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
-  const { tokens: issuer } = access
-  const isHostChecked = onLoopback && !allowedOrigins.includes('*')
   const authenticate = createAuthentication({
     settings: access,
     apiKeys: nth.apiKeys,
     tokens: issuer && createTokens(issuer),
     onLoopback,
-    isHostChecked,
-    isAllowedOrigin,
+    origins,
     limitedClientOf,
   })
   const maxStreamBytes = heapBytes * STREAMS_SHARE
@@ -152,8 +141,7 @@ export async function listen({
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
   const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
   const metrics = createMetricsPage(authenticate, readMetrics)
-  const checkHost = createHostCheck(allowedOrigins, access.publicOrigin, isHostChecked)
-  let handle = createRouter({ pages, checkHost, graphql, metrics, isReadable })
+  let handle = createRouter({ pages, origins, graphql, metrics, isReadable })
 
   function drain(): void {
     isDraining = true

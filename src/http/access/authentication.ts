@@ -8,7 +8,7 @@ import { NthError } from '../../core/errors.ts'
 import { HttpError } from '../connections/httpError.ts'
 import { clientAddress, clientOf, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
-import { isOwnPage, pageFault } from './pageOrigins.ts'
+import type { Origins } from './origins.ts'
 import { createRateLimits } from './rateLimits.ts'
 import { type AccessSettings, isUnprotected } from './settings.ts'
 import type { Tokens } from './tokens.ts'
@@ -39,10 +39,7 @@ interface AuthenticationOptions {
   tokens: Tokens | undefined
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
-  /** Whether requests with a foreign name in the header Host don't get here. */
-  isHostChecked: boolean
-  /** Whether pages of an origin may call without credentials. */
-  isAllowedOrigin: (origin: string) => boolean
+  origins: Origins
   limitedClientOf: (request: IncomingMessage) => string | undefined
 }
 
@@ -59,15 +56,13 @@ export function createAuthentication({
   apiKeys,
   tokens,
   onLoopback,
-  isHostChecked,
-  isAllowedOrigin,
+  origins,
   limitedClientOf,
 }: AuthenticationOptions): Authenticate {
-  const { adminKey, publicOrigin, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
+  const { adminKey, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
-  const pages = { publicOrigin, isHostChecked }
   const trusted = networksOf(trustedProxies)
   const limits = createRateLimits(() => performance.now())
   const clientOfRequest = (request: IncomingMessage) => clientOf(clientAddress(request, trusted))
@@ -80,14 +75,14 @@ export function createAuthentication({
   }
 
   function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {
-    const { caller, origins, perMinute } = found
-    if (isInAddress && origins === null) {
+    const { caller, origins: ownOrigins, perMinute } = found
+    if (isInAddress && ownOrigins === null) {
       const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
       throw new HttpError(403, 'FORBIDDEN', message)
     }
-    const fault = pageFault(request, origins, pages)
+    const fault = origins.pageFault(request, ownOrigins)
     if (fault) throw fault
-    return access(request, caller, perMinute ?? (origins ? browserPerMinute : undefined))
+    return access(request, caller, perMinute ?? (ownOrigins ? browserPerMinute : undefined))
   }
 
   function findKey(secret: string, hashed: string) {
@@ -99,7 +94,7 @@ export function createAuthentication({
     if (!credential) {
       const { origin } = request.headers
       // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
-      if (origin !== undefined && !isAllowedOrigin(origin) && !isOwnPage(origin, request, pages))
+      if (origin !== undefined && !origins.isAllowed(origin) && !origins.isOwnPage(origin, request))
         throw foreignPage(origin)
       if (isOpen && isForwarded(request)) throw behindProxy()
       return access(request, nobody, anonymousPerMinute)

@@ -2,6 +2,9 @@ import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { NthError, unavailable } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
 
+/** Names and values of headers, alternating. */
+export type HeaderList = readonly string[]
+
 /** Why a request is rejected before GraphQL, and the HTTP status. */
 export class HttpError extends NthError {
   readonly status: number
@@ -28,6 +31,14 @@ export function overloaded(): HttpError {
 
 /** On every response with an error: a cache must not give it to others, or later. By its status it might store it. */
 export const NOT_CACHED = ['cache-control', 'no-store'] as const
+
+/** Sets headers for code that doesn't get them as a list. */
+export function withHeaders(response: ServerResponse, headers: HeaderList): ServerResponse {
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    response.setHeader(String(headers[index]), String(headers[index + 1]))
+  }
+  return response
+}
 
 /** An error as a response on a connection that is closed after it. */
 export function rawResponse(error: HttpError): string {

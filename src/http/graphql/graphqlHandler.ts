@@ -14,10 +14,16 @@ import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { operationTrace, type RequestWork, requestTrace } from '../../core/measures.ts'
 import type { Access, Authenticate } from '../access/authentication.ts'
 import type { Credential } from '../access/credentials.ts'
-import { type HeaderList, withHeaders } from '../connections/access.ts'
 import type { ReadBody } from '../connections/body.ts'
 import type { Release, Reserve } from '../connections/connections.ts'
-import { HttpError, NOT_CACHED, overloaded, sendError } from '../connections/httpError.ts'
+import {
+  type HeaderList,
+  HttpError,
+  NOT_CACHED,
+  overloaded,
+  sendError,
+  withHeaders,
+} from '../connections/httpError.ts'
 import type { StreamResult } from '../live/liveQueries.ts'
 import { EVENT_STREAM, sendAsEvents } from '../live/stream.ts'
 import { HEAP_BYTES_A_CHARACTER } from './documents/documentLimits.ts'

@@ -2,8 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import type { Caller } from '../../core/access/caller.ts'
 import type { Watched } from '../../core/live/live.ts'
-import type { HeaderList } from '../connections/access.ts'
-import { NOT_CACHED } from '../connections/httpError.ts'
+import { type HeaderList, NOT_CACHED } from '../connections/httpError.ts'
 
 /*
  * Server-sent events, as the protocol GraphQL over SSE has them in its mode of distinct connections:
