@@ -1,8 +1,17 @@
+import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isAllowedOnAll, refusal } from '../core/access/caller.ts'
 import type { Authenticate } from './access/authentication.ts'
-import { HttpError, sendError, serviceUnavailable, withHeaders } from './connections/httpError.ts'
+import {
+  HttpError,
+  isWrite,
+  rejectWrite,
+  sendError,
+  sendText,
+  serviceUnavailable,
+  withHeaders,
+} from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
 
 /** Returns the metrics of all processes, in the text format of Prometheus. */
@@ -14,10 +23,7 @@ const TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 export function createMetricsPage(authenticate: Authenticate, readMetrics: ReadMetrics): Handler {
   return async (request, response, headers, credential) => {
     withHeaders(response, headers)
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('allow', 'GET, HEAD')
-      return sendError(response, new HttpError(405, 'BAD_REQUEST', '/metrics is read-only; use GET or HEAD.'))
-    }
+    if (isWrite(request)) return rejectWrite(response, '/metrics')
     try {
       const { caller } = await authenticate(request, credential)
       if (isAllowedOnAll(caller, 'READ')) return await sendMetrics(response, readMetrics)
@@ -36,10 +42,8 @@ export async function openMetricsServer(host: string, port: number, readMetrics:
     if (request.method === 'GET' && request.url === '/metrics') return void sendMetrics(response, readMetrics)
     sendError(response, new HttpError(404, 'BAD_REQUEST', 'Not found. The metrics are at /metrics.'))
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
+  server.listen(port, host)
+  await once(server, 'listening')
   return {
     // It is bound to a port, not to the path of a socket.
     port: (server.address() as AddressInfo).port,
@@ -53,9 +57,7 @@ export async function openMetricsServer(host: string, port: number, readMetrics:
 
 async function sendMetrics(response: ServerResponse, readMetrics: ReadMetrics): Promise<void> {
   try {
-    const text = await readMetrics()
-    response.writeHead(200, { 'content-type': TYPE, 'content-length': Buffer.byteLength(text) })
-    response.end(text)
+    sendText(response, TYPE, await readMetrics())
   } catch {
     // The primary process is ending.
     sendError(response, serviceUnavailable('The metrics can not be read at the moment.'))

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Origins } from './access/origins.ts'
-import { HttpError, sendError, withHeaders } from './connections/httpError.ts'
+import { HttpError, isWrite, rejectWrite, sendError, withHeaders } from './connections/httpError.ts'
 import type { Handler } from './graphql/graphqlHandler.ts'
 import { graphiqlPage } from './pages/graphiql/graphiql.ts'
 import { type Pages, sendPage } from './pages/pages.ts'
@@ -37,10 +37,7 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
   ) {
     if (path === '/graphql' || path === '/graphql/') return sendPage(request, response, await graphiqlPage())
     const page = pages.at(path)
-    if (page && !isGet(request)) {
-      response.setHeader('allow', 'GET, HEAD')
-      return reject(response, 405, `${path} is read-only; use GET or HEAD.`)
-    }
+    if (page && isWrite(request)) return rejectWrite(response, path)
     // Whether a book has a counter is not disclosed to those who may not read it, nor to foreign pages that use a host
     // name of their own.
     const exists = isReadable && !hostError ? page?.exists : undefined
@@ -51,13 +48,9 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
   }
 }
 
-function isGet({ method }: IncomingMessage): boolean {
-  return method === 'GET' || method === 'HEAD'
-}
-
 /** Whether a browser navigates. */
 function isPage(request: IncomingMessage): boolean {
-  return isGet(request) && (request.headers.accept?.includes('text/html') ?? false)
+  return !isWrite(request) && (request.headers.accept?.includes('text/html') ?? false)
 }
 
 function reject(response: ServerResponse, status: number, message: string): void {

@@ -1,7 +1,9 @@
-import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isAllowed } from '../core/access/caller.ts'
+import { errorOf } from '../core/errors.ts'
 import { createLimitedClientOf } from './access/addresses.ts'
 import { callerWithoutCredentials, createAuthentication } from './access/authentication.ts'
 import { createConnectionLimit } from './access/connectionLimit.ts'
@@ -11,10 +13,18 @@ import type { AccessSettings } from './access/settings.ts'
 import { createTokens } from './access/tokens.ts'
 import { createBodyReader } from './connections/body.ts'
 import { openConnections } from './connections/connections.ts'
-import { HttpError, sendError, serviceUnavailable, withHeaders } from './connections/httpError.ts'
-import { createGraphqlHandler, type Handler } from './graphql/graphqlHandler.ts'
+import {
+  HttpError,
+  isWrite,
+  NOT_CACHED,
+  rejectWrite,
+  sendError,
+  sendText,
+  serviceUnavailable,
+  withHeaders,
+} from './connections/httpError.ts'
+import { createGraphqlHandler } from './graphql/graphqlHandler.ts'
 import { type ApiOptions, createApi } from './graphql/yoga.ts'
-import { createHealth, NOT_READY } from './health.ts'
 import { openLiveQueries } from './live/liveQueries.ts'
 import { createMetricsPage, type ReadMetrics } from './metricsPage.ts'
 import { readPages } from './pages/pages.ts'
@@ -33,7 +43,35 @@ const REQUESTS_SHARE = 1 / 2
 const STREAMS_SHARE = 1 / 4
 const UNREAD_SHARE = 1 / 8
 
-export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'> {
+/** How long a check of the database counts, in milliseconds: probes of many proxies share one. */
+const FRESH_MS = 500
+
+/** Limits, unless others are set. */
+const LIMITS = {
+  /** Maximum connections from one address. */
+  maxConnectionsPerAddress: Number.POSITIVE_INFINITY,
+  /** Maximum streams of a caller from one address. */
+  maxStreams: Number.POSITIVE_INFINITY,
+  /** Pause after which a stream gets a heartbeat. Proxies close connections after 30 to 60 s without data. */
+  heartbeatMs: 12_000,
+  /**
+   * How long a request may take to arrive; then it is answered with 408, and its connection closed. Long enough for 1 MB
+   * over a slow connection.
+   */
+  arrivalMs: 60_000,
+  /** How long a body may take before it must have arrived at a minimum rate. */
+  graceMs: 10_000,
+  /** How long the body of a caller who may do nothing may take to arrive. */
+  unauthorizedMs: 5_000,
+  /** How long a client may read nothing of its response; then its connection is closed. */
+  stallMs: 30_000,
+  /** How long requests in flight may take when the server closes. */
+  drainMs: 10_000,
+  /** Heap limit of this process: other limits are derived from it. */
+  heapBytes: getHeapStatistics().heap_size_limit,
+}
+
+export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'>, Partial<typeof LIMITS> {
   /** An IP address: whether it is that of loopback decides who may call. */
   host: string
   port: number
@@ -41,55 +79,31 @@ export interface ListenOptions extends Pick<ApiOptions, 'nth' | 'notices'> {
   allowedOrigins: readonly string[]
   /** Who may call. Default: on a loopback server anyone, on another nobody. */
   access?: AccessSettings
-  /** Maximum connections from one address; default: unlimited. */
-  maxConnectionsPerAddress?: number
-  /** Maximum streams of a caller from one address; default: unlimited. */
-  maxStreams?: number
-  /** Pause after which a stream gets a heartbeat, in milliseconds. */
-  heartbeatMs?: number
-  /** How long a request may take to arrive; then it is answered with 408, and its connection closed. */
-  arrivalMs?: number
-  /** How long a body may take before it must have arrived at a minimum rate, in milliseconds. */
-  graceMs?: number
-  /** How long the body of a caller who may do nothing may take to arrive, in milliseconds. */
-  unauthorizedMs?: number
-  /** How long a client may read nothing of its response; then its connection is closed. */
-  stallMs?: number
-  /** How long requests in flight may take when the server closes, in milliseconds. */
-  drainMs?: number
-  /** Heap limit of this process, in bytes: other limits are derived from it. */
-  heapBytes?: number
   /** Of Nth, for `/health`. */
   version?: string
   /** Returns what `/metrics` shows. */
   readMetrics?: ReadMetrics
 }
 
+/** `draining`: it isn't ready, but still answers requests. `closing`: it rejects new requests. */
+type State = 'serving' | 'draining' | 'closing'
+
+/** Why a process is not ready for requests, although its database can be used. */
+const DRAINING = 'Nth is shutting down.'
+const FULL = 'Nth refuses requests: those in flight use all memory that they may.'
+
+/** A proxy may add a query. */
+const HEALTH_PATH = /^\/(health|ready)(?:\?|$)/
+
 /**
  * Opens the server. It listens last, when it can answer: until then, the system refuses connections, and proxies take
  * another process at once. Throws the system's error if it can't listen.
  */
-export async function listen({
-  host,
-  port,
-  allowedOrigins,
-  access = {},
-  maxConnectionsPerAddress = Number.POSITIVE_INFINITY,
-  maxStreams = Number.POSITIVE_INFINITY,
-  // Proxies close connections after 30 to 60 s without data.
-  heartbeatMs = 12_000,
-  // Long enough for 1 MB over a slow connection.
-  arrivalMs = 60_000,
-  graceMs = 10_000,
-  unauthorizedMs = 5_000,
-  stallMs = 30_000,
-  drainMs = 10_000,
-  heapBytes = getHeapStatistics().heap_size_limit,
-  version = '',
-  readMetrics = async () => '',
-  nth,
-  notices,
-}: ListenOptions) {
+export async function listen(options: ListenOptions) {
+  const { host, port, allowedOrigins, access = {}, version = '', nth, notices } = options
+  const { readMetrics = async () => '' } = options
+  const limits = { ...LIMITS, ...options }
+  const { arrivalMs, stallMs, graceMs, unauthorizedMs, maxStreams, heartbeatMs, drainMs, heapBytes } = limits
   const pages = await readPages(nth)
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -100,13 +114,8 @@ export async function listen({
   })
   // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })
+  let state: State = 'serving'
   const onLoopback = isLoopback(host)
-  let isDraining = false
-  const handleHealth = createHealth({
-    version,
-    notReady: () => (isDraining ? NOT_READY.draining : isFull() ? NOT_READY.full : undefined),
-    checkDatabase: nth.checkDatabase,
-  })
   const { trustedProxies = [], publicOrigin, tokens: issuer } = access
   const origins = new Origins({ allowedOrigins, publicOrigin, onLoopback }, notices)
   const limitedClientOf = createLimitedClientOf(trustedProxies)
@@ -114,16 +123,9 @@ export async function listen({
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
-    refuse: createConnectionLimit(maxConnectionsPerAddress, trustedProxies),
+    refuse: createConnectionLimit(limits.maxConnectionsPerAddress, trustedProxies),
     clientOf: limitedClientOf,
-    handle(request, response) {
-      if (handleHealth(request, response)) return
-      const credential = takeCredential(request)
-      const headers = origins.corsHeaders(request, credential !== undefined)
-      if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
-      if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
-      return handle(request, response, headers, credential)
-    },
+    handle,
     notices,
   })
   const readBody = createBodyReader(server, { reserve, graceMs, unauthorizedMs })
@@ -141,18 +143,63 @@ export async function listen({
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
   const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')
   const metrics = createMetricsPage(authenticate, readMetrics)
-  let handle = createRouter({ pages, origins, graphql, metrics, isReadable })
+  const route = createRouter({ pages, origins, graphql, metrics, isReadable })
+
+  function handle(request: IncomingMessage, response: ServerResponse): unknown {
+    const health = HEALTH_PATH.exec(request.url ?? '')?.[1]
+    if (health) return answerHealth(health, request, response)
+    const credential = takeCredential(request)
+    const headers = origins.corsHeaders(request, credential !== undefined)
+    if (request.method === 'OPTIONS') return response.writeHead(204, [...headers]).end()
+    if (credential instanceof HttpError) return sendError(withHeaders(response, headers), credential)
+    if (state !== 'closing') return route(request, response, headers, credential)
+    response.setHeader('connection', 'close')
+    const error = serviceUnavailable('Nth is shutting down; try again in a moment.')
+    return sendError(withHeaders(response, headers), error)
+  }
+
+  let checked: Promise<void> | undefined
+  let checkedAt = Number.NEGATIVE_INFINITY
+
+  /** Throws if the database can't be used. */
+  function checkDatabase(): Promise<void> {
+    if (!checked || performance.now() - checkedAt > FRESH_MS) {
+      checkedAt = performance.now()
+      checked = nth.checkDatabase()
+    }
+    return checked
+  }
+
+  function ownFault(): string | undefined {
+    if (state !== 'serving') return DRAINING
+    return isFull() ? FULL : undefined
+  }
+
+  /**
+   * Answers `/health` (the process lives) and `/ready` (it can answer requests). Both are for whatever starts, stops and
+   * selects processes: without a key, and outside all limits and checks of hosts and origins.
+   */
+  async function answerHealth(path: string, request: IncomingMessage, response: ServerResponse) {
+    response.setHeader(...NOT_CACHED)
+    if (isWrite(request)) return rejectWrite(response, `/${path}`)
+    let fault: string | undefined
+    if (path === 'ready') {
+      const databaseFault = ownFault() === undefined ? await checkDatabase().catch(errorOf) : undefined
+      fault = ownFault() ?? databaseFault?.message
+    }
+    if (fault !== undefined) return sendError(response, serviceUnavailable(fault))
+    const status = path === 'ready' ? 'ready' : 'ok'
+    sendText(response, 'application/json', `${JSON.stringify({ status, version })}\n`)
+  }
 
   function drain(): void {
-    isDraining = true
+    state = 'draining'
     endWithAnswers()
   }
 
   // Last, as a worker may receive connections before it is notified that it listens.
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
+  server.listen(port, host)
+  await once(server, 'listening')
 
   return {
     /** Where it can be reached: `http://127.0.0.1:4000`. It is bound to a port, not to the path of a socket. */
@@ -167,7 +214,7 @@ export async function listen({
     /** Rejects new requests, and waits until those in flight are answered. May be called again. */
     async close(): Promise<void> {
       drain()
-      handle = rejectWith('Nth is shutting down; try again in a moment.')
+      state = 'closing'
       liveQueries.close()
       const closed = new Promise((resolve) => server.close(resolve))
       const idleCheck = setInterval(() => {
@@ -185,13 +232,4 @@ export async function listen({
 function urlOf({ address, family, port }: AddressInfo): string {
   if (address === '0.0.0.0' || address === '::') return `http://localhost:${port}`
   return family === 'IPv6' ? `http://[${address}]:${port}` : `http://${address}:${port}`
-}
-
-/** Answers every request with an error, and closes the connection. */
-function rejectWith(message: string): Handler {
-  const error = serviceUnavailable(message)
-  return (_, response, headers) => {
-    response.setHeader('connection', 'close')
-    sendError(withHeaders(response, headers), error)
-  }
 }

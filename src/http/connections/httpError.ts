@@ -1,4 +1,4 @@
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { NthError, unavailable } from '../../core/errors.ts'
 import { refusalMeasure } from '../../core/measures.ts'
 
@@ -57,6 +57,21 @@ export function rawResponse(error: HttpError): string {
 
 function textOf({ message, extensions }: HttpError): string {
   return `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
+}
+
+export function isWrite({ method }: IncomingMessage): boolean {
+  return method !== 'GET' && method !== 'HEAD'
+}
+
+/** Answers a write to what can only be read. */
+export function rejectWrite(response: ServerResponse, path: string): void {
+  response.setHeader('allow', 'GET, HEAD')
+  sendError(response, new HttpError(405, 'BAD_REQUEST', `${path} is read-only; use GET or HEAD.`))
+}
+
+export function sendText(response: ServerResponse, type: string, text: string): void {
+  response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
+  response.end(text)
 }
 
 /** Sends an error in the form of GraphQL's own errors. */
