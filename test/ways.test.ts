@@ -9,6 +9,7 @@ import { UNRESTRICTED } from '../src/core/access/caller.ts'
 import { SILENT } from '../src/core/notices.ts'
 import type { Nth } from '../src/core/nth.ts'
 import { createBodyReader } from '../src/http/connections/body.ts'
+import { Clients } from '../src/http/connections/clients.ts'
 import { createGraphqlHandler } from '../src/http/graphql/graphqlHandler.ts'
 import { createApi } from '../src/http/graphql/yoga.ts'
 import { openLiveQueries } from '../src/http/live/liveQueries.ts'
@@ -203,7 +204,13 @@ it('answers 500 where Yoga itself fails, and tells an operator', async () => {
   const faults: unknown[] = []
   const notices = { ...SILENT, fault: (fault: unknown) => faults.push(fault) }
   const nth = openTestNth(await freshDatabase())
-  const liveQueries = openLiveQueries(nth, { maxStreams: 1, maxBytes: 1, heartbeatMs: 1000, notices })
+  const liveQueries = openLiveQueries(nth, {
+    maxStreams: 1,
+    maxBytes: 1,
+    heartbeatMs: 1000,
+    clients: new Clients([], 1),
+    notices,
+  })
   const api = createApi({ nth, notices, liveQueries })
   const getResultForParams = () => Promise.reject(new Error('secret'))
   const server = createServer()

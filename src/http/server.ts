@@ -4,14 +4,13 @@ import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isAllowed } from '../core/access/caller.ts'
 import { errorOf } from '../core/errors.ts'
-import { createLimitedClientOf } from './access/addresses.ts'
 import { callerWithoutCredentials, createAuthentication } from './access/authentication.ts'
-import { createConnectionLimit } from './access/connectionLimit.ts'
 import { takeCredential } from './access/credentials.ts'
 import { isLoopback, Origins } from './access/origins.ts'
 import type { AccessSettings } from './access/settings.ts'
 import { createTokens } from './access/tokens.ts'
 import { createBodyReader } from './connections/body.ts'
+import { Clients } from './connections/clients.ts'
 import { openConnections } from './connections/connections.ts'
 import {
   HttpError,
@@ -118,13 +117,12 @@ export async function listen(options: ListenOptions) {
   const onLoopback = isLoopback(host)
   const { trustedProxies = [], publicOrigin, tokens: issuer } = access
   const origins = new Origins({ allowedOrigins, publicOrigin, onLoopback }, notices)
-  const limitedClientOf = createLimitedClientOf(trustedProxies)
+  const clients = new Clients(trustedProxies, limits.maxConnectionsPerAddress)
   const { reserve, release, isFull, closeUnused, endWithAnswers } = openConnections(server, {
     maxBytes: heapBytes * REQUESTS_SHARE,
     maxUnreadBytes: heapBytes * UNREAD_SHARE,
     stallMs,
-    refuse: createConnectionLimit(limits.maxConnectionsPerAddress, trustedProxies),
-    clientOf: limitedClientOf,
+    clients,
     handle,
     notices,
   })
@@ -135,10 +133,10 @@ export async function listen(options: ListenOptions) {
     tokens: issuer && createTokens(issuer),
     onLoopback,
     origins,
-    limitedClientOf,
+    clients,
   })
-  const maxStreamBytes = heapBytes * STREAMS_SHARE
-  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes: maxStreamBytes, heartbeatMs, notices })
+  const maxBytes = heapBytes * STREAMS_SHARE
+  const liveQueries = openLiveQueries(nth, { maxStreams, maxBytes, heartbeatMs, clients, notices })
   const api = createApi({ nth, notices, liveQueries })
   const graphql = createGraphqlHandler({ api, readBody, reserve, release, authenticate })
   const isReadable = isAllowed(callerWithoutCredentials(access, onLoopback), 'READ')

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
-import { createConnectionLimit } from '../../src/http/access/connectionLimit.ts'
+import { Clients } from '../../src/http/connections/clients.ts'
 import { openConnections } from '../../src/http/connections/connections.ts'
 
 function socketFrom(remoteAddress: string) {
@@ -12,10 +12,10 @@ function socketFrom(remoteAddress: string) {
 }
 
 it('counts the open connections of each address, except of proxies and this machine', () => {
-  const refuse = createConnectionLimit(2, ['10.0.0.0/8'])
-  const refused = (address: string) => refuse(socketFrom(address))?.code
+  const clients = new Clients(['10.0.0.0/8'], 2)
+  const refused = (address: string) => clients.refuse(socketFrom(address))?.code
   const first = socketFrom('1.1.1.1')
-  expect(refuse(first)).toBeUndefined()
+  expect(clients.refuse(first)).toBeUndefined()
   expect(refused('1.1.1.1')).toBeUndefined()
   expect(refused('1.1.1.1')).toBe('RATE_LIMITED')
   expect(refused('::ffff:1.1.1.1')).toBe('RATE_LIMITED')
@@ -37,13 +37,16 @@ it('counts the open connections of each address, except of proxies and this mach
 it('answers a connection that is one too many, and executes none of its requests', async () => {
   const server = createServer()
   let handled = 0
-  const limit = createConnectionLimit(0, [])
+  class FromOneAddress extends Clients {
+    override refuse() {
+      return super.refuse(socketFrom('1.1.1.1'))
+    }
+  }
   openConnections(server, {
     maxBytes: 1e6,
     maxUnreadBytes: 1e6,
     stallMs: 1000,
-    refuse: () => limit(socketFrom('1.1.1.1')),
-    clientOf: () => undefined,
+    clients: new FromOneAddress([], 0),
     handle: () => {
       handled += 1
     },

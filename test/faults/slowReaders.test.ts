@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
+import { Clients } from '../../src/http/connections/clients.ts'
 import { openConnections } from '../../src/http/connections/connections.ts'
 import { startFront } from '../support/front.ts'
 import { createGate } from '../support/gate.ts'
@@ -118,8 +119,7 @@ it('gives back the memory of a request when its whole answer waits to be taken',
     maxBytes: 100_000,
     maxUnreadBytes: 100_000_000,
     stallMs: 60_000,
-    refuse: () => undefined,
-    clientOf: () => undefined,
+    clients: new Clients([], 2),
     handle(request, response) {
       hadRoom.push(reserve(request, 80_000, 0))
       response.end(Buffer.alloc(30_000_000))

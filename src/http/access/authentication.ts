@@ -1,15 +1,15 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import { LRUCache } from 'lru-cache'
 import type { ApiKey } from '../../core/access/apiKey.ts'
 import type { ApiKeys } from '../../core/access/apiKeys.ts'
 import { anonymous, type Caller, UNRESTRICTED } from '../../core/access/caller.ts'
 import { EVERYTHING, grantOf } from '../../core/access/grants.ts'
 import { NthError } from '../../core/errors.ts'
+import type { Clients } from '../connections/clients.ts'
 import { HttpError } from '../connections/httpError.ts'
-import { clientAddress, clientOf, networksOf } from './addresses.ts'
 import { type Credential, type Identified, invalidCredential } from './credentials.ts'
 import type { Origins } from './origins.ts'
-import { createRateLimits } from './rateLimits.ts'
 import { type AccessSettings, isUnprotected } from './settings.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -18,8 +18,6 @@ export interface Access {
   caller: Caller
   /** As in the context of GraphQL. */
   takeChanges: ((count: number) => number) | undefined
-  /** What counts as one client; undefined: this machine or a trusted proxy, behind which may be many. */
-  client?: (() => string | undefined) | undefined
 }
 
 export type Authenticate = (
@@ -40,7 +38,7 @@ interface AuthenticationOptions {
   /** Whether the server is reachable from this machine only. */
   onLoopback: boolean
   origins: Origins
-  limitedClientOf: (request: IncomingMessage) => string | undefined
+  clients: Clients
 }
 
 /** Headers that a proxy adds. */
@@ -57,21 +55,18 @@ export function createAuthentication({
   tokens,
   onLoopback,
   origins,
-  limitedClientOf,
+  clients,
 }: AuthenticationOptions): Authenticate {
-  const { adminKey, trustedProxies = [], anonymousPerMinute, browserPerMinute } = settings
+  const { adminKey, anonymousPerMinute, browserPerMinute } = settings
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
   const nobody = callerWithoutCredentials(settings, onLoopback)
   const isOpen = nobody === UNRESTRICTED
-  const trusted = networksOf(trustedProxies)
-  const limits = createRateLimits(() => performance.now())
-  const clientOfRequest = (request: IncomingMessage) => clientOf(clientAddress(request, trusted))
+  const limits = new RateLimits()
 
   function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
-    const client = () => limitedClientOf(request)
-    if (perMinute == null) return { caller, takeChanges: undefined, client }
-    const bucket = () => `${caller.identity}\n${clientOfRequest(request)}`
-    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count), client }
+    if (perMinute == null) return { caller, takeChanges: undefined }
+    const bucket = () => `${caller.identity}\n${clients.of(request).name}`
+    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count) }
   }
 
   function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {
@@ -155,4 +150,33 @@ function behindProxy(): HttpError {
   const message =
     'This server is open to everyone on its machine, and the request came through a proxy. Set NTH_ADMIN_KEY, and create keys for callers; or set NTH_ANONYMOUS to what callers without a key may do.'
   return new HttpError(403, 'FORBIDDEN', message)
+}
+
+interface Bucket {
+  tokens: number
+  /** When it had so many, on the clock of `performance.now()`, in milliseconds. */
+  at: number
+}
+
+const MINUTE_MS = 60_000
+/** Clients that are remembered; of more, those that have been idle longest have their full rate again. */
+const MAX_BUCKETS = 100_000
+
+/**
+ * Token buckets: each holds the changes of a minute, and is refilled evenly. More than a bucket holds is allowed when it
+ * is full, and then owed.
+ */
+class RateLimits {
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_BUCKETS })
+
+  /** Takes some from a bucket. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
+  take(name: string, perMinute: number, count: number): number {
+    const now = performance.now()
+    const { tokens, at } = this.#buckets.get(name) ?? { tokens: perMinute, at: now }
+    const filled = Math.min(perMinute, tokens + ((now - at) * perMinute) / MINUTE_MS)
+    const missing = Math.min(count, perMinute) - filled
+    if (missing > 0) return Math.ceil((missing * MINUTE_MS) / perMinute)
+    this.#buckets.set(name, { tokens: filled - count, at: now })
+    return 0
+  }
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Notices } from '../../core/notices.ts'
+import type { Clients } from './clients.ts'
 import { type HttpError, rawResponse } from './httpError.ts'
 import { type Client, MemoryBudget } from './memoryBudget.ts'
 
@@ -11,10 +12,7 @@ interface ConnectionsOptions {
   maxUnreadBytes: number
   /** How long a client may read nothing of its response, in milliseconds. */
   stallMs: number
-  /** Counts a new connection; returns an error if it must be refused. */
-  refuse(socket: Socket): HttpError | undefined
-  /** Who sent a request, as far as limits are concerned. */
-  clientOf(request: IncomingMessage): Client
+  clients: Clients
   /** Answers a request; returns when its work is done. */
   handle(request: IncomingMessage, response: ServerResponse): unknown
   /** Get the errors that `handle` throws; the connection is then closed. */
@@ -66,7 +64,7 @@ const CHECK_MS = 1000
  * total is too large, those of the clients with the most unread data. A connection has at most one unread response.
  */
 export function openConnections(server: Server, options: ConnectionsOptions) {
-  const { maxBytes, maxUnreadBytes, stallMs, refuse, clientOf, handle, notices } = options
+  const { maxBytes, maxUnreadBytes, stallMs, clients, handle, notices } = options
   const connections = new Map<Socket, Connection>()
   const budget = new MemoryBudget(maxBytes)
   let isEnding = false
@@ -78,7 +76,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   })
 
   server.on('connection', (socket) => {
-    const error = refuse(socket)
+    const error = clients.refuse(socket)
     // Its requests are ignored.
     if (error) return endWith(socket, error)
     const connection: Connection = { current: undefined, waiting: [] }
@@ -96,7 +94,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     const connection = connections.get(socket)
     // Node parses the rest of what it has read even after the connection ended.
     if (!connection || socket.destroyed) return
-    const exchange: Exchange = { response, client: clientOf(request), bytes: BYTES_A_REQUEST }
+    const exchange: Exchange = { response, client: clients.limited(request), bytes: BYTES_A_REQUEST }
     budget.charge(exchange.client, BYTES_A_REQUEST)
     if (!connection.current) return answer(connection, exchange)
     connection.waiting.push(exchange)

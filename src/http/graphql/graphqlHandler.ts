@@ -149,8 +149,8 @@ export function createGraphqlHandler({
   }
 
   async function resultOf({ request, note }: ApiExchange, params: GraphQLParams, access: Access) {
-    const { caller, takeChanges, client } = access
-    const server: ServerContext = { req: request, caller, takeChanges, client, note }
+    const { caller, takeChanges } = access
+    const server: ServerContext = { req: request, caller, takeChanges, note }
     try {
       const compiled = areValid(params) ? await executeCompiled(params, server) : undefined
       if (compiled && !compiled.errors) return compiled

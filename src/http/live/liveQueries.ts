@@ -13,9 +13,9 @@ import { type ErrorCode, NthError } from '../../core/errors.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/context.ts'
-import type { Access } from '../access/authentication.ts'
 import { invalidCredential } from '../access/credentials.ts'
 import { LEEWAY_MS } from '../access/tokens.ts'
+import type { Clients } from '../connections/clients.ts'
 import type { HeaderList } from '../connections/httpError.ts'
 import { serviceUnavailable } from '../connections/httpError.ts'
 import type { CompiledOperation } from '../graphql/documents/compiledOperations.ts'
@@ -38,6 +38,7 @@ interface LiveQueriesOptions {
   maxBytes: number
   /** Pause after which a stream gets a heartbeat, in milliseconds. */
   heartbeatMs: number
+  clients: Clients
   notices: Notices
 }
 
@@ -88,7 +89,7 @@ export type LiveQueries = ReturnType<typeof openLiveQueries>
 
 /** The subscriptions of this process. */
 export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
-  const { maxStreams, maxBytes, heartbeatMs, notices } = options
+  const { maxStreams, maxBytes, heartbeatMs, clients, notices } = options
   const documents = new Map<string, SharedDocument>()
   const queries = new Map<string, SharedQuery>()
   const streams = new Set<Stream>()
@@ -168,7 +169,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   function openStream(args: ExecutionArgs, compiled: Compiled) {
     if (isClosed) throw serviceUnavailable('Nth is shutting down; try again in a moment.')
     // Created in `yoga.ts`.
-    const { caller, client, req } = args.contextValue as StreamContext
+    const { caller, req } = args.contextValue as StreamContext
     const shared = queryFor(args, compiled, caller)
     const { query } = shared
     const headers = req.rawHeaders.reduce((sum, { length }) => sum + length, req.url?.length ?? 0)
@@ -176,7 +177,7 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
     const bytes = ownBytes + shared.bytes + shared.document.bytes
     const addedBytes = ownBytes + join(shared)
     try {
-      const quota = quotas.take(caller, client?.(), bytes, addedBytes)
+      const quota = quotas.take(caller, clients.limited(req), bytes, addedBytes)
       const stream = new Stream(caller, () => {
         streams.delete(stream)
         query.leave(stream)
@@ -192,11 +193,11 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
 
   return {
     /** Throws a GraphQLError if a stream with a document would be refused for its memory, or as one too many. */
-    checkRoom(document: DocumentNode, { caller, client }: Access): void {
+    checkRoom(document: DocumentNode, { caller, req }: ServerContext): void {
       const { bytes, queries } = documentFor(document, undefined)
       try {
         const addedBytes = queries > 0 ? 0 : bytes
-        quotas.take(caller, client?.(), bytes, addedBytes).release(addedBytes)
+        quotas.take(caller, clients.limited(req), bytes, addedBytes).release(addedBytes)
       } catch (error) {
         if (!(error instanceof NthError)) throw error
         const { message, extensions } = error

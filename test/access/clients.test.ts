@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { expect, it } from 'vitest'
-import { clientAddress, clientOf, networksOf } from '../../src/http/access/addresses.ts'
+import { clientAddress, clientOf, networksOf } from '../../src/http/connections/clients.ts'
 
 function addressOf(remoteAddress: string, forwarded: string | undefined, trusted: string[]): string {
   const request = { socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }

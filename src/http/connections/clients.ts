@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http'
-import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { BlockList, isIPv4, isIPv6, type Socket } from 'node:net'
 import { LRUCache } from 'lru-cache'
+import { refusalMeasure } from '../../core/measures.ts'
+import { HttpError } from './httpError.ts'
 
 const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
 const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
@@ -22,13 +24,8 @@ export function networksOf(blocks: readonly string[]): BlockList {
   return networks
 }
 
-/** Networks without limits for each client: trusted proxies, and this machine, as a proxy may run on it. */
-export function exemptNetworks(trustedProxies: readonly string[]): BlockList {
-  return networksOf([...trustedProxies, '127.0.0.0/8', '::1'])
-}
-
 /** Whether an address is in one of some networks. */
-export function isWithin(networks: BlockList, address: string): boolean {
+function isWithin(networks: BlockList, address: string): boolean {
   const plain = withoutMapping(address)
   return networks.check(plain, isIPv4(plain) ? 'ipv4' : 'ipv6')
 }
@@ -52,30 +49,80 @@ export function clientAddress({ socket, headers }: IncomingMessage, trusted: Blo
   return address
 }
 
+/** What counts as one client: an address, or a network of IPv6. */
+interface Client {
+  name: string
+  /** A trusted proxy or this machine, on which a proxy may run: behind it may be many. */
+  isExempt: boolean
+}
+
 /** Maximum remembered clients, and the length of what identifies them, in characters. */
 const MAX_CACHED = 10_000
 const MAX_CACHED_LENGTH = 200
 
-/**
- * Creates the function that returns what counts as the client of a request, for limits; undefined: a trusted proxy or
- * this machine, behind which may be many.
- */
-export function createLimitedClientOf(trustedProxies: readonly string[]) {
-  const trusted = networksOf(trustedProxies)
-  const exempt = exemptNetworks(trustedProxies)
-  const clients = new LRUCache<string, { client: string | undefined }>({ max: MAX_CACHED })
+const RETRY_AFTER_MS = 1000
 
-  return (request: IncomingMessage): string | undefined => {
+/** The clients of a server, of which each has limits. */
+export class Clients {
+  readonly #hasProxies: boolean
+  readonly #trusted: BlockList
+  readonly #exempt: BlockList
+  readonly #cached = new LRUCache<string, Client>({ max: MAX_CACHED })
+  readonly #maxConnections: number
+  readonly #connections = new Map<string, number>()
+
+  /** @param maxConnections of each at once */
+  constructor(trustedProxies: readonly string[], maxConnections: number) {
+    this.#hasProxies = trustedProxies.length > 0
+    this.#trusted = networksOf(trustedProxies)
+    this.#exempt = networksOf([...trustedProxies, '127.0.0.0/8', '::1'])
+    this.#maxConnections = maxConnections
+  }
+
+  /** The client that sent a request. */
+  of(request: IncomingMessage): Client {
     const { remoteAddress = '' } = request.socket
-    const forwarded = trustedProxies.length > 0 ? request.headers['x-forwarded-for'] : undefined
+    const forwarded = this.#hasProxies ? request.headers['x-forwarded-for'] : undefined
     const text = forwarded === undefined ? remoteAddress : `${remoteAddress} ${forwarded}`
-    const cached = clients.get(text)
-    if (cached) return cached.client
-    const address = clientAddress(request, trusted)
-    const client = isWithin(exempt, address) ? undefined : clientOf(address)
-    if (text.length <= MAX_CACHED_LENGTH) clients.set(text, { client })
+    const cached = this.#cached.get(text)
+    if (cached) return cached
+    const client = this.#at(clientAddress(request, this.#trusted))
+    if (text.length <= MAX_CACHED_LENGTH) this.#cached.set(text, client)
     return client
   }
+
+  /** The name of the client that sent a request; undefined: it has no limits. */
+  limited(request: IncomingMessage): string | undefined {
+    const { name, isExempt } = this.of(request)
+    return isExempt ? undefined : name
+  }
+
+  /** Counts a new connection until it is closed; returns an error if its client has one too many. */
+  refuse(socket: Pick<Socket, 'remoteAddress' | 'once'>): HttpError | undefined {
+    const { name, isExempt } = this.#at(socket.remoteAddress ?? '')
+    if (isExempt) return undefined
+    const count = (this.#connections.get(name) ?? 0) + 1
+    if (count > this.#maxConnections) {
+      refusalMeasure.publish('connections')
+      return tooManyConnections(this.#maxConnections)
+    }
+    this.#connections.set(name, count)
+    socket.once('close', () => {
+      const left = (this.#connections.get(name) ?? 1) - 1
+      if (left > 0) this.#connections.set(name, left)
+      else this.#connections.delete(name)
+    })
+    return undefined
+  }
+
+  #at(address: string): Client {
+    return { name: clientOf(address), isExempt: isWithin(this.#exempt, address) }
+  }
+}
+
+function tooManyConnections(limit: number): HttpError {
+  const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
+  return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
 }
 
 /** What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which a client has to itself. */
