@@ -1,4 +1,4 @@
-import { type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
+import { type ExecutionResult, GraphQLError, type GraphQLErrorExtensions, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { type ErrorCode, type ErrorDetails, errorCodes, NthError } from '../../core/errors.ts'
 import {
@@ -8,6 +8,15 @@ import {
   reportedErrors,
 } from '../../graphql/fieldError.ts'
 import { rejectedArgument } from './documents/inputErrors.ts'
+
+/** Statuses of the codes with which a whole request is refused; others are 400. */
+const STATUSES: Partial<Record<ErrorCode, number>> = {
+  UNAUTHENTICATED: 401,
+  FORBIDDEN: 403,
+  RATE_LIMITED: 429,
+  INTERNAL_SERVER_ERROR: 500,
+  UNAVAILABLE: 503,
+}
 
 /**
  * Limits the errors of a response, and marks those below the root fields of a mutation. Those fields are read after the
@@ -68,6 +77,16 @@ function located(other: unknown, message: string, options: Omit<FieldErrorOption
   const { path, locations, nodes } = other
   if (path) return new FieldError(message, { path, locations, ...options })
   return new GraphQLError(message, { nodes: nodes ?? null, ...options })
+}
+
+/** Status and headers of the response to a request of which nothing was executed, for the extensions of its error. */
+export function httpOf({ code, retryAfterMs }: GraphQLErrorExtensions) {
+  const status = STATUSES[code as ErrorCode] ?? 400
+  const headers = {
+    ...(status === 401 && { 'www-authenticate': 'Bearer realm="Nth"' }),
+    ...(retryAfterMs !== undefined && { 'retry-after': String(Math.ceil(Number(retryAfterMs) / 1000)) }),
+  }
+  return { status, headers }
 }
 
 /** Creates the error for a request that isn't executed. */

@@ -1,16 +1,12 @@
-import { type ExecutionArgs, type GraphQLSchema, getOperationAST } from 'graphql'
+import { type ExecutionArgs, getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import type { LiveQueries } from '../live/liveQueries.ts'
-import { type Documents, requestedOperation } from './documents/compiledOperations.ts'
+import type { DocumentCache } from './documents/documentCache.ts'
 import { requestError } from './errors.ts'
 import type { ServerContext } from './idempotencyHeader.ts'
 
 /** Executes subscriptions outside Yoga, whose own way is an execution for each client and event. */
-export function subscriptions(
-  schema: GraphQLSchema,
-  cache: Documents,
-  liveQueries: LiveQueries,
-): Plugin<ServerContext> {
+export function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
   return {
     onValidate({ params: { documentAST }, context }) {
       // Before it is validated, which takes ten times as long as to parse it.
@@ -28,7 +24,7 @@ export function subscriptions(
         throw requestError(406, 'BAD_REQUEST', message)
       }
       const query = document.loc?.source.body
-      const compiled = requestedOperation(schema, cache, {
+      const compiled = cache.compiled({
         ...(query && { query }),
         ...(operationName && { operationName }),
       })

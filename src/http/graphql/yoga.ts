@@ -1,17 +1,17 @@
-import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql'
-import { createYoga, type Plugin } from 'graphql-yoga'
+import { type ExecutionArgs, type ExecutionResult, execute, GraphQLError, getOperationAST } from 'graphql'
+import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
 import type { ErrorCode } from '../../core/errors.ts'
 import type { Notices } from '../../core/notices.ts'
 import type { Nth } from '../../core/nth.ts'
 import type { Context } from '../../graphql/context.ts'
+import { FieldError, reportedErrors } from '../../graphql/fieldError.ts'
 import { schema } from '../../graphql/schema.ts'
 import { fragmentsOf, rootFields } from '../../graphql/selections.ts'
 import type { LiveQueries } from '../live/liveQueries.ts'
-import { createExecuteCompiled, executor } from './documents/compiledOperations.ts'
 import { cachedDocuments, createDocumentCache } from './documents/documentCache.ts'
 import { inputErrors } from './documents/inputErrors.ts'
 import { createPersistedQueries } from './documents/persistedQueries.ts'
-import { executionErrors, faultIn, maskError, requestError } from './errors.ts'
+import { executionErrors, faultIn, httpOf, maskError, requestError } from './errors.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
 import { subscriptions } from './subscriptions.ts'
 
@@ -46,7 +46,7 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
       idempotencyHeader,
       executionErrors,
       rateLimited,
-      subscriptions(schema, cache, liveQueries),
+      subscriptions(cache, liveQueries),
     ],
     // `cachedDocuments` has its own cache, bounded in memory.
     parserAndValidationCache: false,
@@ -61,11 +61,42 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
       },
     },
   })
-  return {
-    yoga,
-    executeCompiled: createExecuteCompiled(schema, cache, createContext),
-    persistedQueries: createPersistedQueries(cache),
+  /**
+   * Executes the operation of a cached document as compiled code, if there are no errors: a result with errors also goes
+   * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached.
+   * Returns undefined for a request that it can't execute.
+   */
+  function executeCompiled(params: GraphQLParams, server: ServerContext) {
+    const operation = cache.compiled(params)
+    // Subscriptions are executed for each event.
+    if (!operation || operation.isSubscription) return undefined
+    const { req, note } = server
+    if (operation.isMutation && req.method !== 'POST') return undefined
+    // Whether the header is allowed depends on the document.
+    if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
+    note.operation = operation.isMutation ? 'mutation' : 'query'
+    note.operationName = operation.name
+    return operation.execute(createContext(server), params.variables)
   }
+
+  return { yoga, executeCompiled, persistedQueries: createPersistedQueries(cache) }
+}
+
+/** Executes operations in Yoga, unless they were executed as compiled code. */
+const executor: Plugin<ServerContext> = {
+  onExecute({ args, setExecuteFn }) {
+    const { compiled } = args.contextValue
+    // Yoga's own executor treats a result with a field named "then" as a promise.
+    setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+  },
+}
+
+/** Compiled code wraps errors that are already located. */
+function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResult {
+  const unwrappedErrors = reportedErrors(errors).map((error) =>
+    error.originalError instanceof FieldError ? error.originalError : error,
+  )
+  return { errors: unwrappedErrors, data }
 }
 
 /** Notes the kind of operation. */
@@ -108,9 +139,8 @@ const introspectionRight: Plugin = {
     const fields = rootFields(operation.selectionSet, fragmentsOf(document))
     if (!fields.some(({ name }) => name.value === '__schema' || name.value === '__type')) return
     const message = 'Introspection requires an API key; the text of the schema is at /schema.graphql.'
-    throw requestError(401, 'UNAUTHENTICATED', message, {
-      headers: { 'WWW-Authenticate': 'Bearer realm="Nth"' },
-    })
+    const extensions = { code: 'UNAUTHENTICATED' satisfies ErrorCode }
+    throw new GraphQLError(message, { extensions: { ...extensions, http: httpOf(extensions) } })
   },
 }
 
@@ -125,8 +155,8 @@ const rateLimited: Plugin = {
         path?.length === 1 && extensions?.code === ('RATE_LIMITED' satisfies ErrorCode),
     )
     if (refused.length === 0 || refused.length < Object.keys(data).length) return
-    const pauseMs = Math.min(...refused.map(({ extensions }) => Number(extensions.retryAfterMs)))
-    const http = { status: 429, headers: { 'retry-after': String(Math.ceil(pauseMs / 1000)) } }
+    const retryAfterMs = Math.min(...refused.map(({ extensions }) => Number(extensions.retryAfterMs)))
+    const http = httpOf({ code: 'RATE_LIMITED', retryAfterMs })
     const unexecuted = refused.map(
       ({ message, path, extensions }) =>
         new GraphQLError(message, { path: path ?? null, extensions: { ...extensions, http } }),

@@ -9,7 +9,6 @@ import {
   BREAK,
   type DocumentNode,
   type ExecutionResult,
-  execute,
   GraphQLError,
   type GraphQLSchema,
   getOperationAST,
@@ -21,18 +20,9 @@ import {
   visitWithTypeInfo,
 } from 'graphql'
 import { compileQuery, isCompiledQuery } from 'graphql-jit'
-import type { GraphQLParams, Plugin } from 'graphql-yoga'
-import { FieldError, reportedErrors } from '../../../graphql/fieldError.ts'
+import type { GraphQLParams } from 'graphql-yoga'
 import { fieldCount, fragmentsOf } from '../../../graphql/selections.ts'
-import { idempotencyKeyIn, type ServerContext } from '../idempotencyHeader.ts'
 import { createVariableCheck } from './variables.ts'
-
-/** A document that passed validation. */
-export interface CachedDocument {
-  document: DocumentNode
-  /** Its operation, compiled when it is used for the second time, if it can be. */
-  operation: CompiledOperation | 'uncompiled' | 'uncompilable'
-}
 
 export type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
 
@@ -40,58 +30,6 @@ export type CompiledOperation = NonNullable<ReturnType<typeof compileOperation>>
 const MAX_FIELDS = 200
 
 const REJECTED: ExecutionResult = { errors: [new GraphQLError('Invalid variable.')] }
-
-export interface Documents {
-  get(text: string): CachedDocument | undefined
-}
-
-/** The compiled operation of a cached document, if it can be compiled. */
-export function requestedOperation(
-  schema: GraphQLSchema,
-  cache: Documents,
-  { query, operationName }: GraphQLParams,
-): CompiledOperation | undefined {
-  const cached = query === undefined ? undefined : cache.get(query)
-  if (cached?.operation === 'uncompiled') {
-    cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
-  }
-  const operation = cached?.operation
-  if (typeof operation !== 'object') return undefined
-  return operationName == null || operationName === operation.name ? operation : undefined
-}
-
-/**
- * Creates the function that executes operations of cached documents as compiled code, if there are no errors: a result
- * with errors also goes through Yoga, as the result of its executor. So plugins see every error, and every document
- * before it is cached. It returns undefined for a request that it can't execute.
- */
-export function createExecuteCompiled(
-  schema: GraphQLSchema,
-  cache: Documents,
-  createContext: (server: ServerContext) => object,
-) {
-  return (params: GraphQLParams, server: ServerContext) => {
-    const operation = requestedOperation(schema, cache, params)
-    // Subscriptions are executed for each event.
-    if (!operation || operation.isSubscription) return undefined
-    const { req, note } = server
-    if (operation.isMutation && req.method !== 'POST') return undefined
-    // Whether the header is allowed depends on the document.
-    if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
-    note.operation = operation.isMutation ? 'mutation' : 'query'
-    note.operationName = operation.name
-    return operation.execute(createContext(server), params.variables)
-  }
-}
-
-/** Executes operations in Yoga, unless their result was compiled. */
-export const executor: Plugin<ServerContext> = {
-  onExecute({ args, setExecuteFn }) {
-    const { compiled } = args.contextValue
-    // Yoga's own executor treats a result with a field named "then" as a promise.
-    setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
-  },
-}
 
 /**
  * Number of fields of an operation that may be compiled; 0 for those that are too large to be worth it, and those that
@@ -159,12 +97,4 @@ function isUncompilable(
     }),
   )
   return isFound
-}
-
-/** Compiled code wraps errors that are already located. */
-function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResult {
-  const unwrappedErrors = reportedErrors(errors).map((error) =>
-    error.originalError instanceof FieldError ? error.originalError : error,
-  )
-  return { errors: unwrappedErrors, data }
 }

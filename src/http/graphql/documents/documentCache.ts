@@ -1,8 +1,15 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
-import type { Plugin } from 'graphql-yoga'
+import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import { type CachedDocument, compilableFields } from './compiledOperations.ts'
+import { type CompiledOperation, compilableFields, compileOperation } from './compiledOperations.ts'
 import { parseBounded, validateBounded } from './documentLimits.ts'
+
+/** A document that passed validation. */
+interface CachedDocument {
+  document: DocumentNode
+  /** Its operation, compiled when it is used for the second time, if it can be. */
+  operation: CompiledOperation | 'uncompiled' | 'uncompilable'
+}
 
 /** Maximum memory of the cache, in bytes: a few thousand typical documents. */
 const MAX_BYTES = 32_000_000
@@ -23,6 +30,16 @@ export function createDocumentCache(schema: GraphQLSchema) {
       const fields = compilableFields(schema, document)
       const size = bytesOfDocument(document, fields)
       documents.set(text, { document, operation: fields > 0 ? 'uncompiled' : 'uncompilable' }, { size })
+    },
+
+    /** The compiled operation of a request, if its document is cached and can be compiled. */
+    compiled({ query = '', operationName }: GraphQLParams): CompiledOperation | undefined {
+      const cached = documents.get(query)
+      if (cached?.operation === 'uncompiled')
+        cached.operation = compileOperation(schema, cached.document) ?? 'uncompilable'
+      const operation = cached?.operation
+      if (typeof operation !== 'object') return undefined
+      return operationName == null || operationName === operation.name ? operation : undefined
     },
 
     get size() {
