@@ -2,22 +2,53 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import { isOrigin } from '../core/access/apiKey.ts'
-import { SCOPES, type Scope } from '../core/access/grants.ts'
+import { SCOPES } from '../core/access/grants.ts'
 import { isLoopback } from '../http/access/origins.ts'
 import { type AccessSettings, isUnprotected, type TokenSettings } from '../http/access/settings.ts'
-import { networksOf } from '../http/connections/clients.ts'
 import { parseTargets } from '../mysql/connections/target.ts'
-import { LOG_LEVELS } from './logLevels.ts'
 
 const JWT_VARIABLES = ['NTH_JWT_ISSUER', 'NTH_JWT_AUDIENCE', 'NTH_JWT_JWKS_URL'] as const
 
 const MIN_ADMIN_KEY = 32
 
-const PORT_RULE = 'must be a port from 0 to 65535; 0 for any free port'
+const MAX_WORKERS = 64
+
+/** Levels of the log: with each, those before it are logged too. */
+const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const
+
+const port = whole(0, 65_535, 'must be a port from 0 to 65535; 0 for any free port')
+
+const url = z
+  .string()
+  .refine(
+    (text) => /^https?:\/\//.test(text) && URL.canParse(text),
+    'must be a URL such as https://nth.example',
+  )
+
+// Nothing else can be sent in a header.
+const adminKey = z
+  .string()
+  .refine(
+    (text) => text.length >= MIN_ADMIN_KEY && /^[\x21-\x7e]+$/.test(text),
+    `must be at least ${MIN_ADMIN_KEY} printable ASCII characters without spaces`,
+  )
+
+const scope = z.enum(SCOPES, {
+  error: ({ input }) => `must be a comma-separated list of ${SCOPES.join(', ')}; "${input}" is none of them`,
+})
+
+const origin = z.string().refine((text) => text === '*' || isOrigin(text), {
+  error: ({ input }) =>
+    `must be * or a comma-separated list of origins such as https://shop.example; "${input}" is not an origin`,
+})
+
+const network = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], {
+  error: ({ input }) => `"${input}" is not a network such as 10.0.0.0/8`,
+})
 
 const variables = z.object({
   HOST: z.string().default('127.0.0.1'),
-  PORT: whole(0, 65_535, PORT_RULE, /^\d{1,5}$/).default(4000),
+  PORT: port.default(4000),
   WORKERS: z.string().transform(tried(parseWorkers)).default(1),
   DATABASE_URL: z.string().transform(tried(parseTargets)).optional(),
   NTH_ACCEPT_LOST_COMMITS: z.enum(['0', '1'], 'must be 0 or 1').default('0'),
@@ -27,23 +58,23 @@ const variables = z.object({
   NTH_WRITE_TIMEOUT_MS: whole(100, 3_600_000).default(10_000),
   NTH_MAX_PENDING: whole(1, 1_000_000).default(10_000),
   NTH_IDEMPOTENCY_TTL_HOURS: whole(1, 8_760).default(24),
-  NTH_LOG_LEVEL: z.string().transform(tried(parseLogLevel)).default('info'),
+  NTH_LOG_LEVEL: z.enum(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`).default('info'),
   NTH_METRICS_HOST: z.string().default('127.0.0.1'),
-  NTH_METRICS_PORT: whole(0, 65_535, PORT_RULE, /^\d{1,5}$/).optional(),
+  NTH_METRICS_PORT: port.optional(),
   NTH_DRAIN_DELAY_MS: whole(0, 600_000).default(0),
   NTH_SHUTDOWN_TIMEOUT_MS: whole(1000, 3_600_000).default(20_000),
-  NTH_ALLOWED_ORIGINS: z.string().default('').transform(tried(parseOrigins)),
-  NTH_ADMIN_KEY: z.string().transform(tried(parseAdminKey)).optional(),
-  NTH_ANONYMOUS: z.string().transform(tried(parseScopes)).optional(),
+  NTH_ALLOWED_ORIGINS: listOf(origin).default([]),
+  NTH_ADMIN_KEY: adminKey.optional(),
+  NTH_ANONYMOUS: listOf(scope).optional(),
   NTH_ANONYMOUS_PER_MINUTE: whole(1, 1_000_000_000).optional(),
   NTH_BROWSER_PER_MINUTE: whole(1, 1_000_000_000).default(300),
-  NTH_PUBLIC_URL: z.string().transform(tried(parseUrl)).optional(),
-  NTH_TRUST_PROXY: z.string().default('').transform(tried(parseNetworks)),
+  NTH_PUBLIC_URL: url.optional(),
+  NTH_TRUST_PROXY: listOf(network).default([]),
   NTH_MAX_CONNECTIONS_PER_ADDRESS: whole(1, 1_000_000).default(1000),
   NTH_MAX_STREAMS_PER_CLIENT: whole(1, 1_000_000).default(100),
   NTH_JWT_ISSUER: z.string().optional(),
   NTH_JWT_AUDIENCE: z.string().optional(),
-  NTH_JWT_JWKS_URL: z.string().transform(tried(parseUrl)).optional(),
+  NTH_JWT_JWKS_URL: url.optional(),
 })
 
 const consistent = variables.superRefine((set, context) => {
@@ -122,7 +153,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   // `path` is where installed programs are found, `ignored` the variables that are none of Nth's.
   if (parsed.success && unknown.length === 0) return { ...parsed.data, path: environment.PATH ?? '', ignored }
   const invalid = parsed.error?.issues ?? []
-  const lines = invalid.map(({ path, message }) => `${path.join('.')} ${message}.`)
+  const lines = invalid.map(({ path, message }) => `${String(path[0])} ${message}.`)
   throw new Error([...unknown.map(describeUnknown), ...lines].join('\n'))
 }
 
@@ -177,44 +208,12 @@ function whole(
   lowest: number,
   highest: number,
   rule = `must be a whole number from ${lowest} to ${highest}`,
-  form = /^\d{1,15}$/,
 ) {
   return z
     .string()
-    .regex(form, rule)
+    .regex(/^\d{1,15}$/, rule)
     .transform(Number)
     .refine((number) => number >= lowest && number <= highest, rule)
-}
-
-function parseAdminKey(text: string): string {
-  // Anything else can't be sent in a header.
-  if (text.length >= MIN_ADMIN_KEY && /^[\x21-\x7e]+$/.test(text)) return text
-  throw new Error(`must be at least ${MIN_ADMIN_KEY} printable ASCII characters without spaces`)
-}
-
-function parseScopes(text: string): Scope[] {
-  return itemsOf(text).map((item) => {
-    const scope = SCOPES.find((name) => name === item)
-    if (scope) return scope
-    throw new Error(`must be a comma-separated list of ${SCOPES.join(', ')}; "${item}" is none of them`)
-  })
-}
-
-function parseLogLevel(text: string) {
-  const level = LOG_LEVELS.find((name) => name === text)
-  if (level) return level
-  throw new Error(`must be one of ${LOG_LEVELS.join(', ')}`)
-}
-
-function parseUrl(text: string): string {
-  if (/^https?:\/\//.test(text) && URL.canParse(text)) return text
-  throw new Error('must be a URL such as https://nth.example')
-}
-
-function parseNetworks(text: string): string[] {
-  const networks = itemsOf(text)
-  networksOf(networks)
-  return networks
 }
 
 /** All three, or none. */
@@ -222,14 +221,13 @@ function tokensIn(issuer?: string, audience?: string, jwksUrl?: string): TokenSe
   return issuer && audience && jwksUrl ? { issuer, audience, jwksUrl } : undefined
 }
 
-function itemsOf(text: string): string[] {
-  return text
-    .split(',')
-    .map((item) => item.trim())
-    .filter(Boolean)
+function listOf<Item extends z.ZodType<unknown, string>>(item: Item) {
+  const items = (text: string) => text.split(',').map((part) => part.trim())
+  return z
+    .string()
+    .transform((text) => items(text).filter(Boolean))
+    .pipe(z.array(item))
 }
-
-const MAX_WORKERS = 64
 
 function parseWorkers(text: string): number {
   if (text === 'auto') return Math.min(availableParallelism(), MAX_WORKERS)
@@ -248,13 +246,4 @@ function tried<T>(parse: (text: string) => T) {
       return z.NEVER
     }
   }
-}
-
-function parseOrigins(text: string): string[] {
-  return itemsOf(text).map((origin) => {
-    if (origin === '*' || isOrigin(origin)) return origin
-    throw new Error(
-      `must be * or a comma-separated list of origins such as https://shop.example; "${origin}" is not an origin`,
-    )
-  })
 }
