@@ -29,13 +29,12 @@ export async function runWorker(options: Omit<ServerOptions, 'targets' | 'readMe
       case 'serve':
         server = await openServer({ ...options, targets: command.targets, readMetrics })
         setInterval(() => void measure().catch(options.notices.fault), REPORT_EVERY_MS).unref()
+        await measure()
         return report({ state: 'serving', url: server.url })
       case 'receive metrics':
         asked.get(command.id)?.(command.text)
         asked.delete(command.id)
         return
-      case 'measure':
-        return measure()
       case 'drain':
         return server?.drain()
       case 'end':

@@ -1,6 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { MetricState } from '../metrics/aggregate.ts'
 import type { Targets } from '../mysql/connections/target.ts'
 
@@ -16,13 +15,10 @@ export type Report =
 export type Command =
   | { to: 'serve'; targets: Targets }
   | { to: 'receive metrics'; id: number; text: string }
-  | { to: 'drain' | 'measure' | 'end' }
+  | { to: 'drain' | 'end' }
 
 /** A worker, seen from the primary. */
 export type Worker = ReturnType<typeof forkWorker>
-
-/** A worker that does not answer is measured by its last report. */
-const MEASURED_WITHIN_MS = 1000
 
 /**
  * Forks a worker of this program, with variables in addition to the primary's own, and makes it serve.
@@ -43,15 +39,12 @@ export function forkWorker(
   const { pid } = worker.process
   let failure: string | undefined
   let metrics: MetricState[] = []
-  let onMeasured: () => void = () => undefined
   worker.on('message', (report: Report) => {
     if (report.state === 'failed') failure = report.message
     // Before that it wouldn't receive it.
     if (report.state === 'started') send({ to: 'serve', targets })
     if (report.state === 'asks for metrics') void sendMetrics(report.id)
-    if (report.state !== 'measured') return
-    metrics = report.metrics
-    onMeasured()
+    if (report.state === 'measured') metrics = report.metrics
   })
   /** Resolves with the reason when it has ended. */
   const ended = new Promise<string>((resolve) => {
@@ -86,17 +79,8 @@ export function forkWorker(
     kill,
     ageMs: () => performance.now() - beganAt,
 
-    /** Its metrics as last reported: each second, when it ended, and after `measure`. */
+    /** Its metrics as last reported: each second, and when it ended. */
     metrics: () => metrics,
-
-    /** Makes it report its metrics. Waits for that, but not long. */
-    async measure(): Promise<void> {
-      const measured = new Promise<void>((resolve) => {
-        onMeasured = resolve
-      })
-      send({ to: 'measure' })
-      await Promise.race([measured, ended, pause(MEASURED_WITHIN_MS, undefined, { ref: false })])
-    },
 
     /** Makes it report that it isn't ready, though it still answers. */
     drain: () => send({ to: 'drain' }),

@@ -46,13 +46,8 @@ export async function openWorkers(config: Config, targets: Targets, notices: Not
     return worker
   }
 
-  async function readMetrics(): Promise<string> {
-    const measured = [...living]
-    await Promise.all(measured.map(([worker]) => worker.measure()))
-    // One that has ended meanwhile is among those that ended.
-    const present = measured.filter(([worker]) => living.has(worker))
-    return aggregate.text(present.map(([worker, number]) => withWorker(worker.metrics(), number)))
-  }
+  const readMetrics = () =>
+    aggregate.text([...living].map(([worker, number]) => withWorker(worker.metrics(), number)))
 
   function drain(): void {
     for (const worker of living.keys()) worker.drain()

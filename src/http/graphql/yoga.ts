@@ -8,12 +8,11 @@ import { FieldError, reportedErrors } from '../../graphql/fieldError.ts'
 import { schema } from '../../graphql/schema.ts'
 import { fragmentsOf, rootFields } from '../../graphql/selections.ts'
 import type { LiveQueries } from '../live/liveQueries.ts'
-import { cachedDocuments, createDocumentCache } from './documents/documentCache.ts'
+import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents/documentCache.ts'
 import { inputErrors } from './documents/inputErrors.ts'
 import { createPersistedQueries } from './documents/persistedQueries.ts'
 import { executionErrors, faultIn, httpOf, maskError, requestError } from './errors.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './idempotencyHeader.ts'
-import { subscriptions } from './subscriptions.ts'
 
 export interface ApiOptions {
   nth: Nth
@@ -80,6 +79,28 @@ export function createApi({ nth, notices, liveQueries }: ApiOptions) {
   }
 
   return { yoga, executeCompiled, persistedQueries: createPersistedQueries(cache) }
+}
+
+/** Executes subscriptions outside Yoga, whose own way is an execution for each client and event. */
+function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
+  return {
+    onSubscribe({ args, setSubscribeFn }) {
+      const { document, operationName, contextValue }: ExecutionArgs = args
+      // Yoga creates it from the server's context.
+      const { acceptsEvents } = contextValue as ServerContext
+      if (!acceptsEvents) {
+        const message =
+          'The result of a subscription is a stream of events: send the header Accept: text/event-stream.'
+        throw requestError(406, 'BAD_REQUEST', message)
+      }
+      const query = document.loc?.source.body
+      const compiled = cache.compiled({
+        ...(query && { query }),
+        ...(operationName && { operationName }),
+      })
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
+    },
+  }
 }
 
 /** Executes operations in Yoga, unless they were executed as compiled code. */

@@ -170,19 +170,6 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   }
 
   return {
-    /** Throws a GraphQLError if a stream with a document would be refused for its memory, or as one too many. */
-    checkRoom(document: DocumentNode, { caller, req }: ServerContext): void {
-      const { bytes, queries } = documentFor(document, undefined)
-      try {
-        const addedBytes = queries > 0 ? 0 : bytes
-        quotas.take(caller, clients.limited(req), bytes, addedBytes).release(addedBytes)
-      } catch (error) {
-        if (!(error instanceof NthError)) throw error
-        const { message, extensions } = error
-        throw new GraphQLError(message, { extensions: { ...extensions, http: httpOf(extensions) } })
-      }
-    },
-
     /** Executes a subscription for its first event. `compiled`: the same operation, if it could be compiled. */
     async subscribe(args: ExecutionArgs, compiled: Compiled): Promise<ExecutionResult | StreamResult> {
       let stream: Stream | undefined
