@@ -25,7 +25,7 @@ export function createRouter({ pages, origins, graphql, metrics, isReadable }: R
     if (path === '/metrics' && !hostError) return metrics(request, response, headers, credential)
     withHeaders(response, headers)
     if (path === undefined) return reject(response, 400, 'The URL of the request is malformed.')
-    if (isCall && hostError) return sendError(response, hostError)
+    if (hostError && (isCall || hostError.status === 400)) return sendError(response, hostError)
     return answerPage(request, response, path, hostError)
   }
 

@@ -110,6 +110,9 @@ export async function listen(options: ListenOptions) {
     requestTimeout: arrivalMs,
     headersTimeout: arrivalMs / 2,
     connectionsCheckingInterval: arrivalMs / 10,
+    // Of two headers Host or Authorization, Node would keep the first one, and a proxy may have checked the last. Joined,
+    // they are neither a host nor credentials (RFC 9112, 3.2).
+    joinDuplicateHeaders: true,
   })
   // Otherwise Node closes a connection whose client has ended its side, before it is answered. Not in its types.
   Object.assign(server, { httpAllowHalfOpen: true })

@@ -196,11 +196,7 @@ function distanceBetween(from: string, to: string): number {
 
 /** Reads the configuration of a command that uses the database, but doesn't listen. */
 export function readDatabaseConfig(environment: NodeJS.ProcessEnv = process.env) {
-  const { targets, acceptsLostCommits, dataDir, databaseMemoryMb, keyTtlMs, path } = readConfig({
-    ...environment,
-    HOST: '',
-  })
-  return { targets, acceptsLostCommits, dataDir, databaseMemoryMb, keyTtlMs, path }
+  return readConfig({ ...environment, HOST: '' })
 }
 
 /** A whole number within inclusive bounds. */

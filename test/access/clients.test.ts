@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { expect, it } from 'vitest'
 import { clientAddress, clientOf, networksOf } from '../../src/http/connections/clients.ts'
+import { readConfig } from '../../src/process/config.ts'
 
 function addressOf(remoteAddress: string, forwarded: string | undefined, trusted: string[]): string {
   const request = { socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }
@@ -44,6 +45,8 @@ it('counts the addresses of a /64 network of IPv6 as one client', () => {
 it.each(['10.0.0.0/33', '10.0.0/8', 'proxy', '::1/129', '10.0.0.0/8/9', '10.0.0.0/x'])(
   'rejects the network %s',
   (block) => {
-    expect(() => networksOf([block])).toThrow(RangeError)
+    expect(() => readConfig({ NTH_TRUST_PROXY: `10.0.0.0/8, ${block}` })).toThrow(
+      `NTH_TRUST_PROXY "${block}" is not a network such as 10.0.0.0/8.`,
+    )
   },
 )

@@ -9,17 +9,13 @@ const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
 /** As some proxies send addresses: with a port, and those of IPv6 in brackets. */
 const WITH_PORT = /^(?:\[(.*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
 
-/** Adds networks, as CIDR blocks such as `10.0.0.0/8`, or single addresses. Throws a RangeError for what is neither. */
+/** Networks, which are CIDR blocks such as `10.0.0.0/8` or single addresses. */
 export function networksOf(blocks: readonly string[]): BlockList {
   const networks = new BlockList()
   for (const block of blocks) {
-    const [address = '', bits, ...rest] = block.split('/')
-    const type = isIPv4(address) ? 'ipv4' : 'ipv6'
-    const most = type === 'ipv4' ? 32 : 128
-    const isBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most)
-    if ((type === 'ipv6' && !isIPv6(address)) || !isBits || rest.length > 0)
-      throw new RangeError(`"${block}" is not a network such as 10.0.0.0/8`)
-    networks.addSubnet(address, Number(bits ?? most), type)
+    const [address = '', bits] = block.split('/')
+    if (isIPv4(address)) networks.addSubnet(address, Number(bits ?? 32), 'ipv4')
+    else networks.addSubnet(address, Number(bits ?? 128), 'ipv6')
   }
   return networks
 }

@@ -115,3 +115,14 @@ export class Stream {
     this.#onClosed()
   }
 }
+
+/** Sends the one result of a query or mutation to a client that accepts events only. */
+export function sendAsEvents(result: ExecutionResult, response: ServerResponse, headers: HeaderList): void {
+  response.writeHead(200, [...headers, ...STREAM_HEADERS])
+  response.end(nextEvent(result) + COMPLETE)
+}
+
+/** A result as an event. JSON has no line breaks of its own. */
+export function nextEvent(result: ExecutionResult): string {
+  return `event: next\ndata: ${JSON.stringify(result)}\n\n`
+}
