@@ -80,9 +80,16 @@ export function createAuthentication({
     return access(request, caller, perMinute ?? (ownOrigins ? browserPerMinute : undefined))
   }
 
-  function findKey(secret: string, hashed: string) {
-    const found = apiKeys.find(secret, hashed)
-    return found instanceof Promise ? found.then(identified, asHttpError) : identified(found)
+  function identify(text: string): Identified | Promise<Identified> {
+    const hashed = hash('sha256', text)
+    // Hashes have the same length, whatever was sent.
+    if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash)) return ADMINISTRATOR
+    if (!text.startsWith('nth_')) {
+      if (!tokens) throw invalidCredential()
+      return tokens.verify(text).catch(asHttpError)
+    }
+    const key = apiKeys.find(text, hashed)
+    return key instanceof Promise ? key.then(identified, asHttpError) : identified(key)
   }
 
   return (request, credential) => {
@@ -94,14 +101,7 @@ export function createAuthentication({
       if (isOpen && isForwarded(request)) throw behindProxy()
       return access(request, nobody, anonymousPerMinute)
     }
-    const { text } = credential
-    const hashed = hash('sha256', text)
-    // Hashes have the same length, whatever was sent.
-    if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash))
-      return accessOf(request, credential, ADMINISTRATOR)
-    const isKey = text.startsWith('nth_')
-    const found = isKey ? findKey(text, hashed) : tokens?.verify(text).catch(asHttpError)
-    if (!found) throw invalidCredential()
+    const found = identify(credential.text)
     if (!(found instanceof Promise)) return accessOf(request, credential, found)
     return found.then((identified) => accessOf(request, credential, identified))
   }
