@@ -152,8 +152,12 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env) {
   const parsed = config.safeParse(set)
   // `path` is where installed programs are found, `ignored` the variables that are none of Nth's.
   if (parsed.success && unknown.length === 0) return { ...parsed.data, path: environment.PATH ?? '', ignored }
-  const invalid = parsed.error?.issues ?? []
-  const lines = invalid.map(({ path, message }) => `${String(path[0])} ${message}.`)
+  const issues = parsed.error?.issues ?? []
+  // Of a list, only the first item that is wrong.
+  const first = issues.filter(
+    (issue, index) => issues.findIndex(({ path }) => path[0] === issue.path[0]) === index,
+  )
+  const lines = first.map(({ path, message }) => `${String(path[0])} ${message}.`)
   throw new Error([...unknown.map(describeUnknown), ...lines].join('\n'))
 }
 
