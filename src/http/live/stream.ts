@@ -18,17 +18,6 @@ const STREAM_HEADERS: HeaderList = [
   ...['x-accel-buffering', 'no'],
 ]
 
-/** Sends the one result of a query or mutation to a client that accepts events only. */
-export function sendAsEvents(result: ExecutionResult, response: ServerResponse, headers: HeaderList): void {
-  response.writeHead(200, [...headers, ...STREAM_HEADERS])
-  response.end(nextEvent(result) + COMPLETE)
-}
-
-/** A result as an event. JSON has no line breaks of its own. */
-export function nextEvent(result: ExecutionResult): string {
-  return `event: next\ndata: ${JSON.stringify(result)}\n\n`
-}
-
 /** The end of a subscription. Browsers ignore events without data. */
 const COMPLETE = 'event: complete\ndata:\n\n'
 
