@@ -366,6 +366,18 @@ it('fails the callers of a key alone whose row cannot be parsed', async () => {
   ])
 })
 
+it('notices a revocation although the row of another key cannot be parsed any more', async () => {
+  const target = await freshDatabase()
+  const store = openTestStore(target)
+  onTestFinished(store.close)
+  const [keys, other] = [openTestKeys(store.apiKeys), openTestKeys(store.apiKeys)]
+  const [broken, revoked] = [await keys.create(KEY_OPTIONS), await keys.create(KEY_OPTIONS)]
+  for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash)
+  await query(target, `update api_key set grants = 'x' where id = ${broken.key.id}`)
+  await other.revoke(revoked.key.id)
+  await expect.poll(() => keys.find(revoked.secret, revoked.key.hash)).toBeUndefined()
+})
+
 it('limits the changes of a key from each address, and says when to come back', async () => {
   const { as, createKey, admin } = await startProtected({ access: { trustedProxies: ['127.0.0.0/8'] } })
   const { secret } = await createKey([{ scopes: ['ADD', 'READ'], maxDelta: 5 }], { perMinute: 5 })
