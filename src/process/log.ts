@@ -1,15 +1,14 @@
 import { subscribe } from 'node:diagnostics_channel'
-import pino, { type Level, type Logger } from 'pino'
+import pino, { type Level, type LevelWithSilent, type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import type { ErrorCode } from '../core/errors.ts'
 import type { RequestMeasure } from '../core/measures.ts'
-import type { Config } from './config.ts'
 
 /** Maximum of the log that waits until it can be written, in bytes. Lines beyond that are dropped. */
 const MAX_UNWRITTEN = 1_000_000
 
 /** Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. */
-export function openLog(level: Config['logLevel']): Logger {
+export function openLog(level: LevelWithSilent): Logger {
   // Synchronous, so that the last lines before the end of the process are not lost.
   const isTerminal = process.stderr.isTTY
   const file = pino.destination({ dest: 2, sync: true, maxLength: MAX_UNWRITTEN })

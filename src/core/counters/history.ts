@@ -5,7 +5,6 @@ import {
   type Bucket,
   type Calendar,
   calendarOf,
-  DAY_MS,
   FIRST_INSTANT,
   HALF_MS,
   LAST_INSTANT,
@@ -13,7 +12,7 @@ import {
   PARTS,
   type Period,
 } from '../time/calendar.ts'
-import type { Retention, TrackedPeriod } from './definition.ts'
+import { type HistorySource, historySourcesOf } from './runningPeriods.ts'
 import type { CounterKey, CounterRetention } from './state.ts'
 
 export interface HistoryRange {
@@ -28,13 +27,6 @@ export interface HistoryRange {
 /** Numbers of periods of a history. */
 export const DEFAULT_BUCKETS = 30
 export const MAX_BUCKETS = 2500
-
-/** The rows of a period that begin between `from` and `to` (exclusive), in milliseconds since 1970. */
-interface HistorySource {
-  period: Period
-  from: number
-  to: number
-}
 
 export interface Total extends Bucket {
   value: number
@@ -196,33 +188,4 @@ function countIn(period: Period, from: number, to: number): number {
 
 function stretchText({ namespace, name, period, from, to }: HistoryStretch): string {
   return joinNames(namespace, name, period, String(from), String(to))
-}
-
-/**
- * Which rows to sum for a time range of whole periods, so that each addition counts once: the period's own rows, as far
- * back as they are complete and kept (`since`), and finer periods before that. Empty if none are kept.
- */
-export function historySourcesOf(
-  retention: Retention,
-  { period, from, to }: HistorySource,
-  now: number,
-): (HistorySource & { since: number })[] {
-  const own = retention.periods.find((kept) => kept.period === period)
-  // The coarsest kept period that divides it.
-  const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
-  const keptFrom = own ? keptSince(retention, own, now) : Number.POSITIVE_INFINITY
-  // Finer ones have what was added before it was tracked.
-  const since = finer && own?.since != null ? Math.max(own.since, keptFrom) : keptFrom
-  const sources =
-    finer && from < since
-      ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
-      : []
-  if (since < to) sources.push({ period, from: Math.max(from, since), to, since })
-  return sources
-}
-
-/** Start of the first period that is kept: earlier ones may be deleted, or not yet. */
-function keptSince({ timeZone }: Retention, { period, keepDays }: TrackedPeriod, now: number): number {
-  if (keepDays === null) return Number.NEGATIVE_INFINITY
-  return calendarOf(timeZone).bucketAt(period, now - keepDays * DAY_MS).start
 }

@@ -1,5 +1,5 @@
-import { calendarOf, type Period } from '../time/calendar.ts'
-import type { Definition, Retention } from './definition.ts'
+import { calendarOf, DAY_MS, PARTS, type Period } from '../time/calendar.ts'
+import type { Definition, Retention, TrackedPeriod } from './definition.ts'
 
 /**
  * Running periods: those that contain the instant of a flush. What is added in them is kept in columns of the row that
@@ -111,4 +111,40 @@ export function addInPeriod(
     column: { period, start, added: inHistory + added, isOpened: true },
     history: moved.filter((one) => one.added !== 0n),
   }
+}
+
+/** The rows of a period that begin between `from` and `to` (exclusive), in milliseconds since 1970. */
+export interface HistorySource {
+  period: Period
+  from: number
+  to: number
+}
+
+/**
+ * Which rows to sum for a time range of whole periods, so that each addition counts once: the period's own rows, as far
+ * back as they are complete and kept (`since`), and finer periods before that. Empty if none are kept.
+ */
+export function historySourcesOf(
+  retention: Retention,
+  { period, from, to }: HistorySource,
+  now: number,
+): (HistorySource & { since: number })[] {
+  const own = retention.periods.find((kept) => kept.period === period)
+  // The coarsest kept period that divides it.
+  const finer = PARTS[period].find((part) => retention.periods.some((kept) => kept.period === part))
+  const keptFrom = own ? keptSince(retention, own, now) : Number.POSITIVE_INFINITY
+  // Finer ones have what was added before it was tracked.
+  const since = finer && own?.since != null ? Math.max(own.since, keptFrom) : keptFrom
+  const sources =
+    finer && from < since
+      ? historySourcesOf(retention, { period: finer, from, to: Math.min(to, since) }, now)
+      : []
+  if (since < to) sources.push({ period, from: Math.max(from, since), to, since })
+  return sources
+}
+
+/** Start of the first period that is kept: earlier ones may be deleted, or not yet. */
+function keptSince({ timeZone }: Retention, { period, keepDays }: TrackedPeriod, now: number): number {
+  if (keepDays === null) return Number.NEGATIVE_INFINITY
+  return calendarOf(timeZone).bucketAt(period, now - keepDays * DAY_MS).start
 }

@@ -1,5 +1,5 @@
 import type { Definition } from '../../core/counters/definition.ts'
-import { historySourcesOf } from '../../core/counters/history.ts'
+import { historySourcesOf } from '../../core/counters/runningPeriods.ts'
 import { type CounterWork, mayRedefine } from '../../core/groupCommit/batch.ts'
 import type { CounterRow } from '../../core/rows.ts'
 import { calendarOf, HALF_MS, type Period } from '../../core/time/calendar.ts'
