@@ -57,11 +57,6 @@ export const selectionDepth = createMeasure((depth, _, below) => Math.max(depth,
 /** The part of a resolver's `info` that describes a selection. */
 type Info = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
 
-/** Number of fields selected in each object that a field returns; 1 for a scalar. */
-export function fieldsBelow(info: Info): number {
-  return Math.max(1, sumBelow(fieldCount, info))
-}
-
 /** Creates a measure of how often a field is selected directly below another one, under any alias. */
 export function countSelected(name: string): Measure {
   return createMeasure((sum, field, below) =>
