@@ -58,13 +58,13 @@ export const selectionDepth = createMeasure((depth, _, below) => Math.max(depth,
 type Info = Pick<GraphQLResolveInfo, 'fieldNodes' | 'fragments'>
 
 /** Creates a measure of how often a field is selected directly below another one, under any alias. */
-export function countSelected(name: string): Measure {
+export function countSelected(name: string): SelectionMeasure {
   return createMeasure((sum, field, below) =>
     field ? sum + (field.name.value === name ? 1 : 0) : sum + below,
   )
 }
 
-type Measure = ReturnType<typeof createMeasure>
+type SelectionMeasure = ReturnType<typeof createMeasure>
 
 /**
  * Creates a measure that folds a selection: `add` gets the result so far, the field (undefined: a fragment), and the
@@ -93,7 +93,7 @@ export function createMeasure(add: (result: number, field: FieldNode | undefined
 }
 
 /** The measure of all that is selected below a field. */
-export function sumBelow(measure: Measure, { fieldNodes, fragments }: Info): number {
+export function sumBelow(measure: SelectionMeasure, { fieldNodes, fragments }: Info): number {
   let sum = 0
   for (const { selectionSet } of fieldNodes) sum += measure(selectionSet, fragments)
   return sum

@@ -105,7 +105,7 @@ export function createRowCache<Name, R extends Row & { incarnation: number }>(
 }
 
 /** Maximum keys that are worked on at once. */
-const BATCH = 250
+const MAX_LOADED = 250
 
 /**
  * Works on all keys requested in one tick together, in the order of their texts, in batches. A batch that is too
@@ -134,8 +134,8 @@ export function loadInBatches<Key, Value>(
     // One order, so that two processes that create the same rows don't deadlock.
     const ordered = [...unique].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, key]) => key)
     const results = new Map<string, Value | Error>()
-    for (let from = 0; from < ordered.length; from += BATCH) {
-      await workOn(ordered.slice(from, from + BATCH), results)
+    for (let from = 0; from < ordered.length; from += MAX_LOADED) {
+      await workOn(ordered.slice(from, from + MAX_LOADED), results)
     }
     return keys.map((key) => results.get(textOf(key)))
   })

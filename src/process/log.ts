@@ -1,7 +1,6 @@
 import { subscribe } from 'node:diagnostics_channel'
 import pino, { type Level, type LevelWithSilent, type Logger } from 'pino'
 import pretty from 'pino-pretty'
-import type { ErrorCode } from '../core/errors.ts'
 import type { RequestMeasure } from '../core/measures.ts'
 
 /** Maximum of the log that waits until it can be written, in bytes. Lines beyond that are dropped. */
@@ -26,7 +25,7 @@ export function openLog(level: LevelWithSilent): Logger {
 }
 
 /** Levels of requests that failed through no mistake of the caller. */
-const LEVELS: Partial<Record<ErrorCode, Level>> = {
+const LEVELS: Partial<Record<string, Level>> = {
   INTERNAL_SERVER_ERROR: 'error',
   UNAVAILABLE: 'warn',
   OUTCOME_UNKNOWN: 'warn',
@@ -37,7 +36,7 @@ function logRequest(
   log: Logger,
   { operation, operationName, code, key, durationMs, id }: RequestMeasure,
 ): void {
-  const level = code === undefined ? 'debug' : (LEVELS[code as ErrorCode] ?? 'info')
+  const level = code === undefined ? 'debug' : (LEVELS[code] ?? 'info')
   if (!log.isLevelEnabled(level)) return
   const outcome = code === undefined ? 'Request answered' : 'Request failed'
   const ms = Math.round(durationMs * 10) / 10

@@ -1,5 +1,5 @@
 import { openServer, type ServerOptions } from '../app.ts'
-import type { Command, Report } from './workerProcess.ts'
+import type { Report, WorkerCommand } from './workerProcess.ts'
 
 /** How often its metrics are reported: of a worker that is killed, what it counted since is not known. */
 const REPORT_EVERY_MS = 1000
@@ -24,7 +24,7 @@ export async function runWorker(options: Omit<ServerOptions, 'targets' | 'readMe
     if (server) await report({ state: 'measured', metrics: await server.metrics.read() })
   }
 
-  async function execute(command: Command): Promise<void> {
+  async function execute(command: WorkerCommand): Promise<void> {
     switch (command.to) {
       case 'serve':
         server = await openServer({ ...options, targets: command.targets, readMetrics })
@@ -44,7 +44,7 @@ export async function runWorker(options: Omit<ServerOptions, 'targets' | 'readMe
     }
   }
 
-  process.on('message', (command: Command) => void execute(command).catch(reportFailure))
+  process.on('message', (command: WorkerCommand) => void execute(command).catch(reportFailure))
   await report({ state: 'started' })
 }
 

@@ -12,7 +12,7 @@ export type Report =
   | { state: 'failed'; message: string; code?: string | undefined; syscall?: string | undefined }
 
 /** A message from the primary to a worker. */
-export type Command =
+export type WorkerCommand =
   | { to: 'serve'; targets: Targets }
   | { to: 'receive metrics'; id: number; text: string }
   | { to: 'drain' | 'end' }
@@ -67,7 +67,7 @@ export function forkWorker(
     send({ to: 'receive metrics', id, text: await readMetrics() })
   }
 
-  function send(command: Command): void {
+  function send(command: WorkerCommand): void {
     // A worker that has just ended gets no command. Its end is handled elsewhere.
     if (worker.isConnected()) worker.send(command, () => undefined)
   }

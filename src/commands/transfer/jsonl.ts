@@ -5,8 +5,8 @@ import {
   type Entry,
   FORMAT_VERSION,
   type NamespaceEntry,
-  type PeriodTotal,
   type Placed,
+  type StoredPeriodTotal,
 } from '../../core/transfer/entries.ts'
 import { entryIn, header } from './jsonlSchema.ts'
 import type { LineFault, TextLine } from './lines.ts'
@@ -135,7 +135,7 @@ function tracked(periods: NamespaceEntry['periods']) {
   return periods.map((one) => ({ ...one, since: one.since === null ? null : new Date(one.since) }))
 }
 
-function historyFields({ history }: { history: readonly PeriodTotal[] }) {
+function historyFields({ history }: { history: readonly StoredPeriodTotal[] }) {
   const periods = PERIODS.flatMap((period) => {
     const own = history.filter((total) => total.period === period).toSorted((a, b) => a.start - b.start)
     return own.length > 0 ? [[period, own.map(totalFields)] as const] : []
@@ -143,7 +143,7 @@ function historyFields({ history }: { history: readonly PeriodTotal[] }) {
   return Object.fromEntries(periods)
 }
 
-function totalFields({ start, value }: PeriodTotal): [string, number | string] {
+function totalFields({ start, value }: StoredPeriodTotal): [string, number | string] {
   const number = Number(value)
   const at = `${new Date(1000 * start).toISOString().slice(0, 19)}Z`
   return [at, Number.isSafeInteger(number) ? number : String(value)]

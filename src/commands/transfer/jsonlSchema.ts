@@ -4,7 +4,7 @@ import { type Grant, grantFault, MAX_GRANTS, SCOPES } from '../../core/access/gr
 import { MAX_KEEP_DAYS, MAX_SLOTS } from '../../core/counters/definition.ts'
 import { type Fault, nameFault, textFault } from '../../core/names.ts'
 import { PERIODS, timeZoneNamed } from '../../core/time/calendar.ts'
-import type { Entry, PeriodTotal } from '../../core/transfer/entries.ts'
+import type { Entry, StoredPeriodTotal } from '../../core/transfer/entries.ts'
 
 function text(faultOf: (text: string) => Fault | undefined) {
   return z.string().superRefine((written, context) => {
@@ -93,7 +93,7 @@ const history = z
     z.enum(PERIODS),
     distinct(z.tuple([startSecond, total]), ([start]) => start),
   )
-  .transform((listed): PeriodTotal[] =>
+  .transform((listed): StoredPeriodTotal[] =>
     PERIODS.flatMap((period) => (listed[period] ?? []).map(([start, value]) => ({ period, start, value }))),
   )
 

@@ -1,4 +1,4 @@
-import { hash as digest } from 'node:crypto'
+import { hash as digestOf } from 'node:crypto'
 import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import type { ApiKeyStore } from '../../mysql/access/apiKeys.ts'
@@ -150,7 +150,11 @@ export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notice
      */
     async create(options: ApiKeyOptions): Promise<{ secret: string; key: ApiKey }> {
       const secret = createSecret()
-      const key = await store.create({ ...options, hash: digest('sha256', secret), prefix: prefixOf(secret) })
+      const key = await store.create({
+        ...options,
+        hash: digestOf('sha256', secret),
+        prefix: prefixOf(secret),
+      })
       return { secret, key }
     },
 

@@ -1,7 +1,7 @@
 import { NthError } from '../errors.ts'
 import { MAX_BLOCK } from '../sequences/blocks.ts'
 import type { ApiKey } from './apiKey.ts'
-import { covers, EVERYTHING, type Grant, includesScope, type Scope, type Target } from './grants.ts'
+import { covers, EVERYTHING, type Grant, type GrantTarget, includesScope, type Scope } from './grants.ts'
 
 /** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
 export const callerKinds = {
@@ -31,7 +31,7 @@ export function anonymous(grants: readonly Grant[]): Caller {
 export const UNRESTRICTED = anonymous([EVERYTHING])
 
 /** Whether a caller has a scope on the names of a target; without one, on any names. */
-export function isAllowed({ grants }: Caller, scope: Scope, target?: Target): boolean {
+export function isAllowed({ grants }: Caller, scope: Scope, target?: GrantTarget): boolean {
   return grants.some((grant) => includesScope(grant, scope) && (!target || covers(grant, target)))
 }
 
@@ -57,18 +57,18 @@ export function isUnrestricted({ grants }: Caller): boolean {
 }
 
 /** The most that a caller may add to a counter in one request; 0: nothing. Negative deltas require Infinity. */
-export function maxDeltaFor(caller: Caller, target: Target): number {
+export function maxDeltaFor(caller: Caller, target: GrantTarget): number {
   if (isAllowed(caller, 'WRITE', target)) return Number.POSITIVE_INFINITY
   return Math.max(0, ...grantsOf(caller, 'ADD', target).map(({ maxDelta }) => maxDelta))
 }
 
 /** The most numbers that a caller may issue in a sequence in one call; 0: none. */
-export function maxCountFor(caller: Caller, target: Target): number {
+export function maxCountFor(caller: Caller, target: GrantTarget): number {
   if (isAllowed(caller, 'ADMIN', target)) return MAX_BLOCK
   return Math.max(0, ...grantsOf(caller, 'NUMBER', target).map(({ maxCount }) => maxCount))
 }
 
-function grantsOf({ grants }: Caller, scope: Scope, target: Target): Grant[] {
+function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget): Grant[] {
   return grants.filter((grant) => includesScope(grant, scope) && covers(grant, target))
 }
 

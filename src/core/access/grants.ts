@@ -32,7 +32,7 @@ export interface Grant {
 }
 
 /** Names that an operation concerns: one, or all that start with a prefix. */
-export interface Target {
+export interface GrantTarget {
   namespace: string
   name?: string
   prefix?: string
@@ -55,7 +55,7 @@ export function includesScope({ scopes }: Grant, scope: Scope): boolean {
 }
 
 /** Whether a grant covers all the names of a target; without a name and a prefix, any of them in the namespace. */
-export function covers({ namespace, names, prefix }: Grant, target: Target): boolean {
+export function covers({ namespace, names, prefix }: Grant, target: GrantTarget): boolean {
   if (namespace !== null && namespace !== target.namespace) return false
   if (target.name !== undefined) {
     return names === null ? target.name.startsWith(prefix) : names.includes(target.name)

@@ -66,7 +66,7 @@ const MAX_PAUSE_MS = 400
 const BUSY = 0.5
 const MEASURE_MS = 20
 
-interface Entry extends Watched {
+interface WatchedTopic extends Watched {
   readonly text: string
   readonly feeds: Set<Feed>
 }
@@ -74,7 +74,7 @@ interface Entry extends Watched {
 /** What a watcher watches. */
 export interface Feed {
   readonly watcher: Watcher
-  readonly entries: Set<Entry>
+  readonly entries: Set<WatchedTopic>
   /** Of what changed, the watcher was not notified yet. */
   changed: Set<Watched>
   /** When the first of the watcher's periods ends in a counter, in milliseconds since 1970. */
@@ -91,9 +91,9 @@ export interface Feed {
  */
 export class Live {
   readonly #options: LiveOptions
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, WatchedTopic>()
   readonly #feeds = new Set<Feed>()
-  readonly #marked = new Set<Entry>()
+  readonly #marked = new Set<WatchedTopic>()
   /** Called with the error of the next tick that begins, if it has one. */
   #waiting: ((error?: Error) => void)[] = []
   #isRunning = false
@@ -256,13 +256,13 @@ export class Live {
   }
 
   /** @throws {NthError} UNAVAILABLE */
-  async #readAll<Kind extends Topic['kind']>(kind: Kind, due: readonly Entry[]): Promise<void> {
+  async #readAll<Kind extends Topic['kind']>(kind: Kind, due: readonly WatchedTopic[]): Promise<void> {
     const same = due.filter(({ topic }) => topic.kind === kind)
     for (let from = 0; from < same.length; from += MAX_KEYS)
       await this.#readTogether(kind, same.slice(from, from + MAX_KEYS))
   }
 
-  async #readTogether<Kind extends Topic['kind']>(kind: Kind, same: readonly Entry[]): Promise<void> {
+  async #readTogether<Kind extends Topic['kind']>(kind: Kind, same: readonly WatchedTopic[]): Promise<void> {
     const { read, notices } = this.#options
     try {
       // They were selected by their kind.
@@ -295,7 +295,7 @@ export class Live {
   }
 }
 
-function update(entry: Entry, state: TopicState | null): void {
+function update(entry: WatchedTopic, state: TopicState | null): void {
   const before = entry.state
   const isState = before != null && !(before instanceof Error)
   if (isState && state && (isOlder(state, before) || !isChanged(before, state))) return

@@ -18,7 +18,7 @@ import {
 } from './store.ts'
 
 /** Options of a call on a sequence group. */
-type CallOptions = Pick<Request, 'claim' | 'withRevision'>
+type SequenceCallOptions = Pick<Request, 'claim' | 'withRevision'>
 
 const TOKEN_BYTES = 16
 
@@ -40,7 +40,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
   function change(
     key: SequenceGroupKey,
     operation: SequenceOperation,
-    options?: CallOptions & Pick<Request, 'deadline' | 'missingRows'>,
+    options?: SequenceCallOptions & Pick<Request, 'deadline' | 'missingRows'>,
   ): Promise<Applied> {
     const operations = [onSequenceGroup(store.rows, key, operation)]
     return groupCommit.change({ operations, mode: 'one', ...options })
@@ -74,7 +74,11 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      * @throws {NthError} SEQUENCE_EXHAUSTED, OUT_OF_RANGE; BAD_USER_INPUT for more than a cycle has, or if the
      *   sequence is gapless; IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async next(key: SequenceGroupKey, count: number, options?: CallOptions): Promise<SequenceNumbers> {
+    async next(
+      key: SequenceGroupKey,
+      count: number,
+      options?: SequenceCallOptions,
+    ): Promise<SequenceNumbers> {
       const applied = await change(key, { kind: 'next', count }, options)
       return { key, issued: resultAs('numbers', applied), at: applied.at, isReplayed: applied.isReplayed }
     },
@@ -84,7 +88,7 @@ export function openSequences({ store, groupCommit, retentionIn, now, deadline }
      *
      * @throws {NthError} LIMIT_REACHED, IDEMPOTENCY_KEY_REUSED, UNAVAILABLE, OUTCOME_UNKNOWN
      */
-    async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: CallOptions) {
+    async restart(key: SequenceGroupKey, nextValue: number | null = null, options?: SequenceCallOptions) {
       const applied = await change(key, { kind: 'restart', nextValue }, options)
       return { key, ...resultAs('restart', applied), isReplayed: applied.isReplayed }
     },

@@ -31,7 +31,7 @@ export interface NamespaceEntry extends Retention {
 }
 
 /** What was added to a counter in a period. `start`: in seconds since 1970. May be beyond the safe range. */
-export interface PeriodTotal {
+export interface StoredPeriodTotal {
   period: Period
   start: number
   value: bigint
@@ -44,14 +44,14 @@ export interface CounterEntry extends CounterKey {
   definition?: Definition | undefined
   createdAt?: Date | undefined
   updatedAt?: Date | null | undefined
-  history: readonly PeriodTotal[]
+  history: readonly StoredPeriodTotal[]
 }
 
 /** More totals of a counter whose line would be too long with all. `timeZone`: that of its definition. */
 export interface CounterHistoryEntry extends CounterKey {
   type: 'counterHistory'
   timeZone: string
-  history: readonly PeriodTotal[]
+  history: readonly StoredPeriodTotal[]
 }
 
 export interface SequenceEntry extends SequenceKey {

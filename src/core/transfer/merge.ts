@@ -15,9 +15,9 @@ import type {
   CounterEntry,
   CounterHistoryEntry,
   GroupPeriod,
-  PeriodTotal,
   ReservationEntry,
   SequenceEntry,
+  StoredPeriodTotal,
 } from './entries.ts'
 
 /**
@@ -58,9 +58,9 @@ export interface PresentCounter {
   value: number
   definition: Definition
   /** The totals that the import may change, by `totalKey`. */
-  totals: ReadonlyMap<string, PeriodTotal>
+  totals: ReadonlyMap<string, StoredPeriodTotal>
   /** The totals of periods that may still be running: some of them is not in the history. */
-  running: readonly PeriodTotal[]
+  running: readonly StoredPeriodTotal[]
 }
 
 /** What to write of a counter. */
@@ -71,7 +71,7 @@ export interface CounterMerge extends Result {
   /** Whether present totals, which were recorded in another time zone, are deleted. */
   isCleared: boolean
   /** The new totals of the history: if there are any, those of running periods are among them. */
-  totals: readonly PeriodTotal[]
+  totals: readonly StoredPeriodTotal[]
 }
 
 export function totalKey({ period, start }: { period: Period; start: number }): string {
@@ -130,10 +130,10 @@ function definitionText({ bounds, slots, timeZone, periods }: Definition): strin
 }
 
 function changedTotals(
-  present: ReadonlyMap<string, PeriodTotal>,
-  imported: readonly PeriodTotal[],
+  present: ReadonlyMap<string, StoredPeriodTotal>,
+  imported: readonly StoredPeriodTotal[],
   overwrite: boolean,
-): PeriodTotal[] {
+): StoredPeriodTotal[] {
   return imported.filter((total) => {
     const before = present.get(totalKey(total))?.value
     if (before === undefined) return true
@@ -141,7 +141,10 @@ function changedTotals(
   })
 }
 
-function withRunning({ running }: PresentCounter, changed: readonly PeriodTotal[]): PeriodTotal[] {
+function withRunning(
+  { running }: PresentCounter,
+  changed: readonly StoredPeriodTotal[],
+): StoredPeriodTotal[] {
   const totals = new Map([...running, ...changed].map((total) => [totalKey(total), total]))
   return [...totals.values()]
 }

@@ -7,8 +7,8 @@ import { charge } from '../valueBudget.ts'
 import type { Right } from './rights.ts'
 
 type Field = GraphQLField<unknown, Context>
-type Resolver = NonNullable<Field['resolve']>
-type Arguments = Record<string, unknown>
+type ContextResolver = NonNullable<Field['resolve']>
+type ArgumentValues = Record<string, unknown>
 
 /** What an element that is refused costs, in values: an error takes some 50 µs. */
 const VALUES_OF_A_REFUSAL = 50
@@ -38,7 +38,7 @@ export function enforceAccess(schema: GraphQLSchema): void {
   }
 }
 
-function whole(resolve: Resolver, { check }: Right): Resolver {
+function whole(resolve: ContextResolver, { check }: Right): ContextResolver {
   return (parent, args, context, info) => {
     if (isUnrestricted(context.caller)) return resolve(parent, args, context, info)
     const verdict = check(context, { parent, args, info })
@@ -50,15 +50,15 @@ function whole(resolve: Resolver, { check }: Right): Resolver {
 
 /** Resolves the elements that the caller may see. The others are an error each, or null if they are missing. */
 function elementwise(
-  resolve: Resolver,
+  resolve: ContextResolver,
   { argument, check, faultOf }: NonNullable<Right['elements']>,
-): Resolver {
+): ContextResolver {
   return async (parent, args, context, info) => {
     const { caller } = context
     if (isUnrestricted(caller)) return resolve(parent, args, context, info)
     if (!isAllowed(caller, 'READ')) throw refusal(caller, 'READ')
     // The schema requires a list of texts.
-    const elements = (args as Arguments)[argument] as string[]
+    const elements = (args as ArgumentValues)[argument] as string[]
     // The resolver rejects it, before it does anything.
     if (faultOf(elements)) return resolve(parent, args, context, info)
     const verdicts = await Promise.all(elements.map((element) => verdictOn(element, args, context)))
@@ -85,18 +85,18 @@ function elementwise(
 }
 
 /** Checks the rights at the first event of a subscription, which has each element once. */
-function eventwise(first: Resolver, later: Resolver, { elements }: Right): Resolver {
+function eventwise(first: ContextResolver, later: ContextResolver, { elements }: Right): ContextResolver {
   const { argument } = elements ?? { argument: '' }
   return (changed, args, context, info) => {
     if (changed) return later(changed, args, context, info)
     // The schema requires a list of texts.
-    const asked = (args as Arguments)[argument] as string[]
+    const asked = (args as ArgumentValues)[argument] as string[]
     return first(changed, { ...args, [argument]: [...new Set(asked)] }, context, info)
   }
 }
 
 /** Counts changes: one for each call, or one for each element of a list. */
-function limited(resolve: Resolver): Resolver {
+function limited(resolve: ContextResolver): ContextResolver {
   return (parent, args: { changes?: unknown[] }, context, info: GraphQLResolveInfo) => {
     const { takeChanges } = context
     const retryAfterMs = takeChanges?.(args.changes?.length ?? 1) ?? 0

@@ -7,7 +7,7 @@ import {
   maxDeltaFor,
   refusal,
 } from '../../core/access/caller.ts'
-import type { Scope, Target } from '../../core/access/grants.ts'
+import type { GrantTarget, Scope } from '../../core/access/grants.ts'
 import type { CounterDelta } from '../../core/counters/counters.ts'
 import { joinNames, splitNames } from '../../core/names.ts'
 import { noSuchReservation } from '../../core/sequences/state.ts'
@@ -100,7 +100,7 @@ export function onIds(faultOf: typeof checks.ids): Right {
 }
 
 /** A right on what a call is about: a name, or all names that start with a prefix. */
-export function on(scope: Scope, covers: string, targetOf: (call: Call) => Target): Right {
+export function on(scope: Scope, covers: string, targetOf: (call: Call) => GrantTarget): Right {
   return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf(call)) }
 }
 
@@ -176,7 +176,7 @@ export function onReservation(): Right {
   }
 }
 
-function assertAllowed(caller: Caller, scope: Scope, target?: Target): undefined {
+function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): undefined {
   if (!isAllowed(caller, scope, target)) throw refusal(caller, scope)
 }
 

@@ -27,7 +27,7 @@ interface Exchange {
   bytes: number
 }
 
-interface Connection {
+interface ClientConnection {
   /** The request that was started, until its work is done and its response sent. Work continues after a disconnect. */
   current: Exchange | undefined
   /** Those after it. */
@@ -65,7 +65,7 @@ const CHECK_MS = 1000
  */
 export function openConnections(server: Server, options: ConnectionsOptions) {
   const { maxBytes, maxUnreadBytes, stallMs, clients, handle, notices } = options
-  const connections = new Map<Socket, Connection>()
+  const connections = new Map<Socket, ClientConnection>()
   const budget = new MemoryBudget(maxBytes)
   let isEnding = false
 
@@ -79,7 +79,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     const error = clients.refuse(socket)
     // Its requests are ignored.
     if (error) return endWith(socket, error)
-    const connection: Connection = { current: undefined, waiting: [] }
+    const connection: ClientConnection = { current: undefined, waiting: [] }
     connections.set(socket, connection)
     // Node also resumes a socket itself, for example when a response has drained.
     socket.on('resume', () => connection.waiting.length > 0 && socket.pause())
@@ -104,7 +104,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     else socket.pause()
   })
 
-  async function answer(connection: Connection, exchange: Exchange): Promise<void> {
+  async function answer(connection: ClientConnection, exchange: Exchange): Promise<void> {
     const { response } = exchange
     const { req: request } = response
     if (isEnding) response.shouldKeepAlive = false
@@ -136,7 +136,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
     exchange.bytes = 0
   }
 
-  function dropWaiting({ waiting }: Connection): void {
+  function dropWaiting({ waiting }: ClientConnection): void {
     waiting.forEach(giveBack)
     waiting.length = 0
   }

@@ -8,7 +8,7 @@ import { schema } from '../../graphql/schema.ts'
 import { booksScript, isBook, titles } from './books.ts'
 
 /** Static content. */
-export interface Page {
+export interface StaticPage {
   type: string
   body: Buffer
   gzipped?: Buffer
@@ -21,7 +21,7 @@ export interface Page {
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
 
-export function pageOf(content: Omit<Page, 'tag'>): Page {
+export function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
@@ -60,7 +60,7 @@ export async function readPages(nth: Pick<Nth, 'counters'>) {
   const shop = await readFile(new URL('shop.html', PAGES), 'utf8')
   const start = shop.replace('<!-- docs -->', () => links.join('\n'))
   const book = await readPage(new URL('book.html', PAGES))
-  const pages = new Map<string, Page>([
+  const pages = new Map<string, StaticPage>([
     ...files,
     ['/', fixedPage('shop.html', start)],
     // Without a title the page shows the first book.
@@ -76,7 +76,12 @@ export async function readPages(nth: Pick<Nth, 'counters'>) {
 }
 
 /** Sends a page, or 304 if the client already has it. */
-export function sendPage(request: IncomingMessage, response: ServerResponse, page: Page, status = 200): void {
+export function sendPage(
+  request: IncomingMessage,
+  response: ServerResponse,
+  page: StaticPage,
+  status = 200,
+): void {
   const isGzipAccepted = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
   const compressed = isGzipAccepted ? page.gzipped : undefined
   const body = compressed ?? page.body
@@ -119,7 +124,7 @@ async function filesByPath(): Promise<[path: string, file: URL][]> {
 }
 
 /** A link to a file of the docs, with its first heading. */
-function linkTo(path: string, { body }: Page): string {
+function linkTo(path: string, { body }: StaticPage): string {
   const title = /^# (.+)$/m.exec(body.toString())?.[1] ?? path
   return `<a href="${escaped(path)}">${escaped(title)}</a>`
 }
@@ -128,11 +133,11 @@ function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
-async function readPage(url: URL): Promise<Page> {
+async function readPage(url: URL): Promise<StaticPage> {
   return fixedPage(url.pathname, await readFile(url))
 }
 
-function fixedPage(name: string, content: string | Buffer): Page {
+function fixedPage(name: string, content: string | Buffer): StaticPage {
   const type = TYPES[extname(name)] ?? 'application/octet-stream'
   return pageOf({ type, body: Buffer.from(content), headers })
 }

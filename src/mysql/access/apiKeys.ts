@@ -26,7 +26,7 @@ export function openApiKeyStore(database: Database, definitions: Database) {
   }
 }
 
-interface KeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffer> {
+interface ApiKeyRow extends Record<'hash' | 'prefix' | 'label' | 'grants', Buffer> {
   id: number
   origins: Buffer | null
   per_minute: number | null
@@ -108,7 +108,7 @@ async function noteUse(connection: Connection, uses: readonly { id: number; at: 
 }
 
 async function keysIn(connection: Connection, rest: string): Promise<ApiKey[]> {
-  const rows = await select<KeyRow>(
+  const rows = await select<ApiKeyRow>(
     connection,
     `select id, hash, prefix, label, grants, origins, per_minute,
             created_at, expires_at, revoked_at, last_used_at

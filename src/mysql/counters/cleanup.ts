@@ -3,19 +3,19 @@ import { BATCH, deleteFound, deleteWithParts, type JobContext } from '../batches
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
 import { select } from '../select.ts'
-import { PERIOD_CODES, periodsIn } from './columns.ts'
+import { PERIOD_CODES, parsePeriods } from './columns.ts'
 import { startSecond } from './periods.ts'
 
 /** Counters per statement: takes a few milliseconds. */
 const PAGE = 500
 
-interface CounterRow {
+interface TrackedCounterRow {
   id: number
   periods: Buffer
 }
 
 /** Counters with the same periods. */
-type RetentionGroup = readonly [CounterRow, ...CounterRow[]]
+type RetentionGroup = readonly [TrackedCounterRow, ...TrackedCounterRow[]]
 
 /**
  * Deletes history rows whose retention has ended. Runs in batches, each in its own transaction, over rows that nobody
@@ -29,7 +29,7 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
   const onFailure = (error: unknown) => void failures.push(error)
   for (let from = 0; shouldContinue(); ) {
     const counters = await database.withRetry((connection) =>
-      select<CounterRow>(
+      select<TrackedCounterRow>(
         connection,
         `select id, periods
            from counter force index (primary)
@@ -50,7 +50,7 @@ export async function sweepPeriods(context: JobContext): Promise<void> {
 
 /** @throws if their periods can't be parsed */
 async function sweepGroup(context: JobContext, counters: RetentionGroup): Promise<void> {
-  const periods = periodsIn(counters[0].periods.toString('latin1'))
+  const periods = parsePeriods(counters[0].periods.toString('latin1'))
   const ids = list(counters, ({ id }) => integer(id))
   for (const period of PERIODS) {
     const kept = periods.find((tracked) => tracked.period === period)

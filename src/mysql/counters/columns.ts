@@ -65,7 +65,7 @@ const unbounded = new LRUCache<string, Definition>({
   max: 1000,
   memoMethod(text) {
     const [slots, timeZone = '', periods = ''] = text.split(' ')
-    return { bounds: undefined, slots: Number(slots), timeZone, periods: periodsIn(periods) }
+    return { bounds: undefined, slots: Number(slots), timeZone, periods: parsePeriods(periods) }
   },
 })
 
@@ -95,7 +95,7 @@ export function definitionSet(definition: Definition): string {
 export const PERIOD_CODES: Record<Period, number> = { HOUR: 1, DAY: 2, WEEK: 3, MONTH: 4, YEAR: 5 }
 
 /** Parses the column `periods`. */
-export function periodsIn(text: string): TrackedPeriod[] {
+export function parsePeriods(text: string): TrackedPeriod[] {
   if (text === '') return []
   return text.split(',').map((tracked) => {
     const [, name, days, since] = /^([A-Z]+)(?::(\d+))?(?:@(-?\d+))?$/.exec(tracked) ?? []

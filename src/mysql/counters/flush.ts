@@ -46,7 +46,7 @@ export function changeCounters(
   return (answers, clock) => {
     const changes = readers.flatMap((readChanges) => readChanges(answers, clock))
     if (readAt < 0) return changes
-    const rows = byId<LockedRow>(answers[readAt])
+    const rows = byId<LockedCounterRow>(answers[readAt])
     return changes.map((change) => {
       const { work, reading } = change
       const row = reading?.isAdded ? rows.get(work.row.id) : undefined
@@ -73,7 +73,7 @@ function lockAndAdd(works: readonly CounterWork[], text: FlushText): Reader<read
     for (const alike of groupBy(group, ({ path }) => `${path.sum} ${path.raise}`).values())
       text.add(add(alike, text.at))
   return (answers, clock) => {
-    const rows = byId<LockedRow>(answers[lockedAt])
+    const rows = byId<LockedCounterRow>(answers[lockedAt])
     return works.map((work) => {
       const row = rowOf(work, rows)
       if (!row) return answerOf(work, undefined)
@@ -105,7 +105,7 @@ export function readAgain(
   const lockedAt = text.add(lock(works))
   const readHistory = lockHistory(works, text)
   return (answers, clock) => {
-    const rows = byId<LockedRow>(answers[lockedAt])
+    const rows = byId<LockedCounterRow>(answers[lockedAt])
     const historyOf = readHistory(answers, clock)
     return unclear.flatMap(({ work, isAdded }) => {
       const row = rowOf(work, rows)
@@ -122,10 +122,13 @@ export function readAgain(
 
 /** A counter's row, with the columns of periods. */
 type ValueRow = PeriodsRow & Record<'value' | 'revision', number | string | null>
-type LockedRow = ValueRow & Record<'id' | 'version', number>
+type LockedCounterRow = ValueRow & Record<'id' | 'version', number>
 
 /** The row of a counter, unless it was redefined. */
-function rowOf({ row }: CounterWork, rows: ReadonlyMap<number, LockedRow>): LockedRow | undefined {
+function rowOf(
+  { row }: CounterWork,
+  rows: ReadonlyMap<number, LockedCounterRow>,
+): LockedCounterRow | undefined {
   const locked = rows.get(row.id)
   return locked?.version === row.version ? locked : undefined
 }
@@ -153,9 +156,9 @@ function added(value: number): CounterReading {
   return { value, revision: undefined, isAdded: true, periods: undefined, now: 0 }
 }
 
-type Change = Exclude<CounterWrite, 'deleted'>
+type ValueWrite = Exclude<CounterWrite, 'deleted'>
 /** A counter that changes. `periods`: assignments of its columns, each followed by a comma. */
-type ChangedCounter = { work: CounterWork; write: Change; periods: string }
+type ChangedCounter = { work: CounterWork; write: ValueWrite; periods: string }
 
 /** The statements that write counters on the locked path. `first`: initial revision, if known. */
 export function writeCounters(counters: Writes['counters'], first: number | undefined, at: Date): string[] {
@@ -176,7 +179,12 @@ export function writeCounters(counters: Writes['counters'], first: number | unde
   return [...statements, ...writeValues(changed, first, at)]
 }
 
-function writeSlots(work: CounterWork, { previousValue, value, raised }: Change, periods: string, at: Date) {
+function writeSlots(
+  work: CounterWork,
+  { previousValue, value, raised }: ValueWrite,
+  periods: string,
+  at: Date,
+) {
   const slot = slotOf(work)
   if (slot === undefined) return setSlots(work.row, value, periods, { at, raise: raised })
   return [addToSlot(work.row, slot, value - previousValue, periods, { at, raise: raised })]

@@ -11,7 +11,7 @@ import { ER, hasErrorNumber } from '../connections/errors.ts'
 import { bytes, integer, list } from '../literals.ts'
 import { pageBy, select } from '../select.ts'
 import { SEQUENCE_EXISTS } from '../sequences/columns.ts'
-import { COUNTER_EXISTS, periodsIn, periodsText } from './columns.ts'
+import { COUNTER_EXISTS, parsePeriods, periodsText } from './columns.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (
@@ -30,7 +30,7 @@ interface NamespaceState {
   retention: Retention
 }
 
-type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
+export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
 export function openNamespaceStore(database: Database, definitions: Database) {
   const read = async (rest: string) => {
@@ -103,5 +103,5 @@ function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
 
 /** Parses the columns of a retention. */
 export function retentionOf(timeZone: Buffer, periods: Buffer): Retention {
-  return { timeZone: timeZone.toString('latin1'), periods: periodsIn(periods.toString('latin1')) }
+  return { timeZone: timeZone.toString('latin1'), periods: parsePeriods(periods.toString('latin1')) }
 }

@@ -13,7 +13,7 @@ import { type Marks, times } from './update.ts'
 const SPARE_SLOT = 65_535
 
 type SumRow = PeriodsRow & Record<'value' | 'revision', number | string>
-type SlotRow = SumRow & Record<'slot' | 'version', number>
+type LockedSlotRow = SumRow & Record<'slot' | 'version', number>
 
 /** The slot of a counter that its operations change; undefined: all of them, under lock. */
 export function slotOf({ path }: CounterWork): number | undefined {
@@ -33,7 +33,7 @@ export function lockSlots(work: CounterWork, text: FlushText): Reader<CounterRea
   )
   const sumAt = text.add(sumRest(work, slot))
   return (answers, { now }) => {
-    const slots = rowsOf<SlotRow>(answers[lockedAt])
+    const slots = rowsOf<LockedSlotRow>(answers[lockedAt])
     const changed = slots.find((each) => each.slot === (slot ?? 0))
     const rest = firstRow<SumRow>(answers[sumAt])
     if (!changed || !rest || slots.some(({ version }) => version !== row.version)) return undefined

@@ -42,7 +42,7 @@ export function readResults(claims: readonly Claim[]): string {
 }
 
 /** A result as stored: a list for a counter, as a key may have a thousand. */
-type Written =
+type StoredResult =
   | SequenceResult
   | [value: number, previousValue: number, appliedDelta: number | null, valuesIn?: PeriodValues]
 
@@ -74,13 +74,13 @@ export function storeResults(stored: readonly StoredResults[]): string {
        claimed_at = values(claimed_at)`
 }
 
-function resultIn(written: Written): OperationResult {
+function resultIn(written: StoredResult): OperationResult {
   if (!Array.isArray(written)) return written
   const [value, previousValue, appliedDelta, valuesIn] = written
   return { value, previousValue, appliedDelta, valuesIn }
 }
 
-function written(result: OperationResult): Written {
+function written(result: OperationResult): StoredResult {
   // The old revision is of no use to a repeat, which returns the current one.
   if ('kind' in result) return 'revision' in result ? { ...result, revision: undefined } : result
   const { value, previousValue, appliedDelta, valuesIn } = result

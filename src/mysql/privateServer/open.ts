@@ -90,7 +90,7 @@ export async function serverProgram({ root, kinds, path, notices, signal }: Serv
   throw new Error(`The server that was downloaded to ${root} does not run on this machine. ${OTHER_WAYS}`)
 }
 
-const POLL_MS = 100
+const SERVER_POLL_MS = 100
 const STARTED_WITHIN_MS = 60_000
 
 /**
@@ -106,7 +106,7 @@ export async function findRunningDatabase(directory: string): Promise<Target | u
     if (socketPath !== undefined) return { socketPath, user: 'root', database: DATABASE }
     if (performance.now() > deadline)
       throw new Error(`The Nth that runs on ${directory} has no database server.`)
-    await pause(POLL_MS)
+    await pause(SERVER_POLL_MS)
   }
   return undefined
 }

@@ -228,11 +228,11 @@ function sequenceIdsOf(works: readonly Work[]): string {
   return list([...new Set(works.map(({ row }) => row.sequenceId))], integer)
 }
 
-type Written = Writes['sequenceGroups'][number]
+type WrittenSequenceGroup = Writes['sequenceGroups'][number]
 
 /** The statements that write sequence groups. `first`: initial revision, if known. */
 export function writeSequenceGroups(
-  sequenceGroups: readonly Written[],
+  sequenceGroups: readonly WrittenSequenceGroup[],
   first: number | undefined,
   at: Date,
 ): string[] {
@@ -253,7 +253,7 @@ export function writeSequenceGroups(
 }
 
 /** Caches for sequence groups what the next flush need not write again. */
-export function noteIssued(sequenceGroups: readonly Written[]): void {
+export function noteIssued(sequenceGroups: readonly WrittenSequenceGroup[]): void {
   for (const { work, write } of sequenceGroups) if (write.isIssued) work.row.issuedIn = work.periodKey
 }
 
@@ -269,7 +269,7 @@ function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number 
  where id in (${idsOf(raised)})`
 }
 
-function writePositions(moved: readonly Written[], at: Date): string {
+function writePositions(moved: readonly WrittenSequenceGroup[], at: Date): string {
   return storePositions(
     moved.map(({ work, write: { last, next, generation, isIssued } }) => ({
       groupId: work.row.id,
@@ -284,7 +284,7 @@ function writePositions(moved: readonly Written[], at: Date): string {
 }
 
 /** If this process's clock is behind another's, the later period stays the latest. */
-function noteLatest({ work: { row, periodKey }, write: { definition } }: Written): string {
+function noteLatest({ work: { row, periodKey }, write: { definition } }: WrittenSequenceGroup): string {
   const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
   return `update sequence_group
    set latest_period_key = if(version = ${version}, greatest(latest_period_key, ${latest}), ${latest}),
@@ -294,7 +294,7 @@ function noteLatest({ work: { row, periodKey }, write: { definition } }: Written
  where id = ${id}`
 }
 
-function reservationWrites({ work: { row, periodKey }, write }: Written): string[] {
+function reservationWrites({ work: { row, periodKey }, write }: WrittenSequenceGroup): string[] {
   const { taken, reserved, closed } = write
   const { id, definition } = row
   return [

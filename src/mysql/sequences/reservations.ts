@@ -9,7 +9,7 @@ const OPEN = codeOf('RESERVED')
 const EXPIRED = codeOf('EXPIRED')
 
 /** A sequence group in a period. */
-type Place = { id: number; periodKey: number; definition: SequenceDefinition }
+type SequenceGroupPlace = { id: number; periodKey: number; definition: SequenceDefinition }
 
 /**
  * Reads the released numbers of the current generation, and the expired ones by the database's clock: of each, those to
@@ -18,7 +18,11 @@ type Place = { id: number; periodKey: number; definition: SequenceDefinition }
  * Expired numbers are searched for among all open ones, in the order of the numbers, and only if there are any: so a
  * large number of them takes no longer than one.
  */
-export function readFree({ id, periodKey, definition }: Place, count: number, lock = 'for update'): string[] {
+export function readFree(
+  { id, periodKey, definition }: SequenceGroupPlace,
+  count: number,
+  lock = 'for update',
+): string[] {
   const { minValue, maxValue } = definition
   const place = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
   // The generation is a subquery: with a join, the server would not use an index for the order.
@@ -37,7 +41,7 @@ export function readFree({ id, periodKey, definition }: Place, count: number, lo
 }
 
 /** Reads the same without locks: the first of each kind. */
-export function readFirstFree(place: Place): string {
+export function readFirstFree(place: SequenceGroupPlace): string {
   return readFree(place, 1, '')
     .map((statement) => `(${statement})`)
     .join('\nunion all\n')
@@ -68,7 +72,11 @@ export function readPresent(tokens: readonly string[]): string {
 }
 
 /** Marks free numbers as reissued: their previous holders have lost them. */
-export function takeFree({ id, periodKey }: Place, generation: number, values: readonly number[]): string {
+export function takeFree(
+  { id, periodKey }: SequenceGroupPlace,
+  generation: number,
+  values: readonly number[],
+): string {
   return `update reservation force index (reservation_held)
    set closed_at = utc_timestamp(3),
        is_free = false,

@@ -1,6 +1,6 @@
 import type { Connection } from 'mysql2/promise'
 import { PERIODS, type Period } from '../../core/time/calendar.ts'
-import type { CounterEntry, CounterHistoryEntry, PeriodTotal } from '../../core/transfer/entries.ts'
+import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../../core/transfer/entries.ts'
 import { totalKey } from '../../core/transfer/merge.ts'
 import {
   COUNTER_EXISTS,
@@ -34,8 +34,8 @@ export function sumOf(slots: readonly SlotRow[]): number {
 }
 
 /** What the columns of all slots of a counter have of each period, by `totalKey`. */
-export function columnTotals(slots: readonly SlotRow[]): Map<string, PeriodTotal> {
-  const totals = new Map<string, PeriodTotal>()
+export function columnTotals(slots: readonly SlotRow[]): Map<string, StoredPeriodTotal> {
+  const totals = new Map<string, StoredPeriodTotal>()
   for (const slot of slots) {
     // The other columns are those of periods.
     const columns = slot as unknown as PeriodsRow
@@ -71,7 +71,11 @@ export async function* exportCounters(
   )
   const historyOf = eachOf(
     rowsOf<HistoryRow>((after) => readHistory(connection, after), HISTORY_PAGE),
-    ({ period, start, value }): PeriodTotal => ({ period: periodOf(period), start, value: BigInt(value) }),
+    ({ period, start, value }): StoredPeriodTotal => ({
+      period: periodOf(period),
+      start,
+      value: BigInt(value),
+    }),
   )
   for await (const row of rowsOf<CounterRow>((after) => readCounters(connection, after))) {
     const key = nameIn(row)
@@ -99,9 +103,9 @@ function stateOf(slots: readonly SlotRow[]) {
 
 /** The total of a period is what its history row and the columns have. */
 async function* totalsOf(
-  columns: Map<string, PeriodTotal>,
-  history: AsyncIterable<PeriodTotal> | Iterable<PeriodTotal>,
-): AsyncGenerator<PeriodTotal> {
+  columns: Map<string, StoredPeriodTotal>,
+  history: AsyncIterable<StoredPeriodTotal> | Iterable<StoredPeriodTotal>,
+): AsyncGenerator<StoredPeriodTotal> {
   for await (const total of history) {
     const inColumns = columns.get(totalKey(total))?.value ?? 0n
     columns.delete(totalKey(total))

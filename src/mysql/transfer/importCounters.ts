@@ -1,5 +1,5 @@
 import { type CounterKey, keyText } from '../../core/counters/state.ts'
-import type { CounterEntry, CounterHistoryEntry, PeriodTotal } from '../../core/transfer/entries.ts'
+import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../../core/transfer/entries.ts'
 import {
   type CounterMerge,
   mergeCounter,
@@ -151,8 +151,8 @@ const MAX_RANGES = 2000
 /** Locks and reads history rows: of each counter those of some periods. */
 async function lockHistory(
   context: ImportContext,
-  counters: readonly { id: number; wanted: readonly PeriodTotal[] }[],
-): Promise<Map<number, PeriodTotal[]>> {
+  counters: readonly { id: number; wanted: readonly StoredPeriodTotal[] }[],
+): Promise<Map<number, StoredPeriodTotal[]>> {
   const ranges = counters.flatMap(({ id, wanted }) =>
     [...groupBy(wanted, ({ period }) => period)].map(([period, totals]) => {
       const starts = [...new Set(totals.map(({ start }) => start))].toSorted((a, b) => a - b)
@@ -160,7 +160,7 @@ async function lockHistory(
       return { id, where, size: starts.length }
     }),
   )
-  const found: { id: number; total: PeriodTotal }[] = []
+  const found: { id: number; total: StoredPeriodTotal }[] = []
   while (ranges.length > 0) {
     let [count, size] = [0, 0]
     do size += ranges[count++]?.size ?? 0

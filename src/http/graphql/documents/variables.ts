@@ -20,7 +20,7 @@ import {
 } from 'graphql'
 
 /** Why a value is invalid. */
-interface Fault {
+interface VariableFault {
   /** Path within the value. */
   path: (string | number)[]
   /** The rest of a sentence that starts with the argument. */
@@ -68,9 +68,9 @@ export function createVariableCheck(
 }
 
 /** `count` has the items in all lists so far. */
-type Check = (value: unknown, count: { items: number }) => Fault | undefined
+type VariableCheck = (value: unknown, count: { items: number }) => VariableFault | undefined
 
-function createCheck(type: GraphQLInputType, maxItems = MAX_ITEMS): Check {
+function createCheck(type: GraphQLInputType, maxItems = MAX_ITEMS): VariableCheck {
   if (isNonNullType(type)) {
     const check = createCheck(type.ofType, maxItems)
     return (value, count) =>
@@ -84,7 +84,7 @@ function createCheck(type: GraphQLInputType, maxItems = MAX_ITEMS): Check {
   return (value, count) => (value == null ? undefined : check(value, count))
 }
 
-function createListCheck(check: Check, maxItems: number): Check {
+function createListCheck(check: VariableCheck, maxItems: number): VariableCheck {
   return (value, count) => {
     if (!Array.isArray(value)) return check(value, count)
     const { length } = value
@@ -104,7 +104,7 @@ function createListCheck(check: Check, maxItems: number): Check {
   }
 }
 
-function createObjectCheck(type: GraphQLInputObjectType): Check {
+function createObjectCheck(type: GraphQLInputObjectType): VariableCheck {
   const declared = type.getFields()
   // No input type of the schema contains itself.
   const fields = Object.values(declared).map((field) => {
@@ -133,7 +133,7 @@ function createObjectCheck(type: GraphQLInputObjectType): Check {
   }
 }
 
-function createLeafCheck(type: GraphQLLeafType): Check {
+function createLeafCheck(type: GraphQLLeafType): VariableCheck {
   const invalid = `is not a valid value of the type "${type.name}"`
   return (value) => {
     if (typeof value === 'object') return fault(`must be a single value of the type "${type.name}"`)
@@ -149,7 +149,7 @@ function createLeafCheck(type: GraphQLLeafType): Check {
   }
 }
 
-function fault(message: string, limit?: number): Fault {
+function fault(message: string, limit?: number): VariableFault {
   const isLong = message.length > MAX_MESSAGE_LENGTH
   return { path: [], message: isLong ? `${message.slice(0, MAX_MESSAGE_LENGTH)}…` : message, limit }
 }

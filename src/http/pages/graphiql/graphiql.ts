@@ -1,17 +1,17 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { PAGES, type Page, pageOf } from '../pages.ts'
+import { PAGES, pageOf, type StaticPage } from '../pages.ts'
 
 /** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. In their file, empty lines separate them. */
 export const tabs: string[] = readFileSync(new URL('graphiql/tabs.graphql', PAGES), 'utf8')
   .trim()
   .split('\n\n')
 
-let page: Promise<Page> | undefined
+let page: Promise<StaticPage> | undefined
 
 /** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
-export function graphiqlPage(): Promise<Page> {
+export function graphiqlPage(): Promise<StaticPage> {
   page ??= makePage().catch((error) => {
     // The next request tries again.
     page = undefined
@@ -21,7 +21,7 @@ export function graphiqlPage(): Promise<Page> {
 }
 
 /** In a thread of its own: loading the renderer takes 140 ms, and rendering 50, which would hold up other requests. */
-async function makePage(): Promise<Page> {
+async function makePage(): Promise<StaticPage> {
   const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
   const worker = new Worker(new URL('graphiql/renderer.mjs', PAGES), { workerData: options })
   const [{ body, gzipped }] = await once(worker, 'message')
