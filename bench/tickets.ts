@@ -82,9 +82,8 @@ async function measure(take: Take): Promise<number> {
 }
 
 async function openNthWay(target: Target): Promise<Way> {
-  const { migrate } =
-    await built<typeof import('../src/mysql/startup/migrate.ts')>('mysql/startup/migrate.js')
-  const { openStore } = await built<typeof import('../src/mysql/store.ts')>('mysql/store.js')
+  const { migrate } = await built<typeof import('../src/repository/migrate.ts')>('repository/migrate.js')
+  const { openStore } = await built<typeof import('../src/repository/nth.ts')>('repository/nth.js')
   const { openNth } = await built<typeof import('../src/core/nth.ts')>('core/nth.js')
   const options = {
     timeoutMs: 10_000,

@@ -1,8 +1,8 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { apply, applyAll, type RowState } from '../src/core/counters/apply.ts'
-import { NthError } from '../src/core/errors.ts'
+import { apply, applyAll, type RowState } from '../src/rules/counter.ts'
+import { NthError } from '../src/rules/errors.ts'
 import { type ModelState, rowOf, step } from './support/model.ts'
 import { PLAIN } from './support/plain.ts'
 import { runSize } from './support/random.ts'

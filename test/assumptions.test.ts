@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest'
-import { ER, hasErrorNumber } from '../src/mysql/connections/errors.ts'
-import { openHosts } from '../src/mysql/connections/hosts/hosts.ts'
+import type { Target } from '../src/mysql/connections/target.ts'
+import { ER, hasErrorNumber } from '../src/mysql/errors.ts'
+import { openHosts } from '../src/mysql/hosts.ts'
+import { integer } from '../src/mysql/literals.ts'
 import {
   type Answer,
   FailedStatement,
@@ -8,9 +10,7 @@ import {
   openSession,
   rowsOf,
   type Session,
-} from '../src/mysql/connections/session.ts'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { integer } from '../src/mysql/literals.ts'
+} from '../src/mysql/session.ts'
 import { freshDatabase } from './support/database.ts'
 import { startProxy } from './support/proxy.ts'
 

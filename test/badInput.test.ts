@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { roundedNumber } from '../src/core/jsonNumbers.ts'
+import { roundedNumber } from '../src/rules/jsonNumbers.ts'
 import { startService } from './support/service.ts'
 
 const INCREMENT = 'mutation($name: String!) { increment(name: $name) { value } }'

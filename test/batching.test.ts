@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { claimOf } from '../src/core/idempotency.ts'
+import { claimOf } from '../src/rules/idempotency.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

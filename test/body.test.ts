@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Nth } from '../src/core/nth.ts'
-import { createBodyReader } from '../src/http/connections/body.ts'
+import { createBodyReader } from '../src/http/body.ts'
 import { startFront } from './support/front.ts'
 import { openWire, postHead } from './support/wire.ts'
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
-import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../src/core/time/calendar.ts'
+import { calendarOf, PERIODS, type Period, timeZoneNamed } from '../src/rules/calendar.ts'
 import { runSize } from './support/random.ts'
 
 const ZONES = [

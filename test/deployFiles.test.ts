@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
-import { errorCodes } from '../src/core/errors.ts'
-import { openMetrics } from '../src/metrics/metrics.ts'
-import { readConfig } from '../src/process/config.ts'
+import { readConfig } from '../src/config.ts'
+import { openMetrics } from '../src/operations/metrics.ts'
+import { errorCodes } from '../src/rules/errors.ts'
 import { temporaryDirectory } from './support/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -65,7 +65,7 @@ it('says for each alert what it means, and what to do', async () => {
 })
 
 it('sets only variables that Nth reads', async () => {
-  const source = await read('src/process/config.ts')
+  const source = await read('src/config.ts')
   const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   for (const file of (await readdir(join(ROOT, 'deploy'))).filter((name) => name !== 'grafana.json')) {
     const names = (await read(`deploy/${file}`)).match(/\bNTH_[A-Z_]+\b/g) ?? []

@@ -4,7 +4,7 @@ import { parse } from 'graphql'
 import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
-import { compileOperation } from '../src/http/graphql/documents/compiledOperations.ts'
+import { compileOperation } from '../src/http/compiledOperations.ts'
 import { cachedDocuments, createDocumentCache } from '../src/http/graphql/documents/documentCache.ts'
 
 setFlagsFromString('--expose-gc')

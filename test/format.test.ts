@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
-import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/core/sequences/format.ts'
-import { PERIODS, periodKeyOf } from '../src/core/time/calendar.ts'
+import { PERIODS, periodKeyOf } from '../src/rules/calendar.ts'
+import { formatOf, hiddenOf, parseFormat, writerOf } from '../src/rules/format.ts'
 import { runSize } from './support/random.ts'
 
 const RUNS = runSize(500, 2000)

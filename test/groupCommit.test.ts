@@ -1,8 +1,8 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { type CounterWork, isCoalesced } from '../src/core/groupCommit/batch.ts'
-import { Call } from '../src/core/groupCommit/call.ts'
+import { type CounterWork, isCoalesced } from '../src/commit/batch.ts'
+import { Call } from '../src/commit/call.ts'
 import type { Outcome, Writer } from '../src/core/groupCommit/writer.ts'
 import { SILENT } from '../src/core/notices.ts'
 import { operations, witness } from './support/asking.ts'

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { expect, it } from 'vitest'
-import { PERIODS, type Period } from '../src/core/time/calendar.ts'
+import { PERIODS, type Period } from '../src/rules/calendar.ts'
 import { freshDatabase } from './support/database.ts'
 import { known } from './support/known.ts'
 import { openTestNth } from './support/nth.ts'

@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { claimOf } from '../src/core/idempotency.ts'
+import { claimOf } from '../src/rules/idempotency.ts'
 import { inParallel } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { AMPLE_MS, openTestNth } from './support/nth.ts'

@@ -179,7 +179,7 @@ it('keeps SQL, the schema builder and HTTP each in its own layer', async () => {
 
 it('reads the environment in config.ts only', async () => {
   const readers = (await sourceFiles()).filter(({ text }) => text.includes('process.env'))
-  expect(readers.map(({ path }) => path)).toEqual(['process/config.ts'])
+  expect(readers.map(({ path }) => path)).toEqual(['config.ts'])
 })
 
 it('has no folder that the rules overlook', async () => {

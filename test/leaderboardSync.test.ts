@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { ER } from '../src/mysql/connections/errors.ts'
-import { pauseMs } from '../src/mysql/leaderboard/leaderboard.ts'
+import { ER } from '../src/mysql/errors.ts'
+import { pauseMs } from '../src/repository/leaderboard.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

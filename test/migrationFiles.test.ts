@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect, it } from 'vitest'
 import manifest from '../package.json' with { type: 'json' }
-import { readMigrations } from '../src/mysql/startup/migrate.ts'
+import { readMigrations } from '../src/repository/migrate.ts'
 import { FIRST_RELEASE } from './support/firstRelease.ts'
 
 const migrations = await readMigrations(

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openFilesWarning } from '../src/process/openFiles.ts'
+import { openFilesWarning } from '../src/operations/process.ts'
 
 const limits = (open: string) => `Limit                     Soft Limit           Hard Limit           Units
 Max processes             127235               127235               processes

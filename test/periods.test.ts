@@ -1,9 +1,9 @@
 // @module-tag random
 import { expect, it } from 'vitest'
 import type { CounterChange } from '../src/core/counters/counters.ts'
-import { claimOf } from '../src/core/idempotency.ts'
-import { calendarOf } from '../src/core/time/calendar.ts'
 import type { Target } from '../src/mysql/connections/target.ts'
+import { calendarOf } from '../src/rules/calendar.ts'
+import { claimOf } from '../src/rules/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

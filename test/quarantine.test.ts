@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { Call } from '../src/core/groupCommit/call.ts'
+import { Call } from '../src/commit/call.ts'
 import { openQuarantine } from '../src/core/groupCommit/quarantine.ts'
 import { upTo } from './support/client.ts'
 

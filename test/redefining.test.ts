@@ -1,7 +1,7 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { LONGEST_MS, PERIODS } from '../src/core/time/calendar.ts'
+import { LONGEST_MS, PERIODS } from '../src/rules/calendar.ts'
 import { freshDatabase } from './support/database.ts'
 import { known } from './support/known.ts'
 import { openTestNth } from './support/nth.ts'

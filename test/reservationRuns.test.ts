@@ -1,8 +1,8 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { NthError } from '../src/core/errors.ts'
-import { claimOf } from '../src/core/idempotency.ts'
+import { NthError } from '../src/rules/errors.ts'
+import { claimOf } from '../src/rules/idempotency.ts'
 import { inParallel } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { expectNoGap, KEY, settleAll } from './support/invoices.ts'

@@ -1,6 +1,6 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { readFirstFree, readFree } from '../src/mysql/sequences/reservations.ts'
+import { readFirstFree, readFree } from '../src/commit/reservations.ts'
 import { upTo } from './support/client.ts'
 import { filledUp, freshDatabase, query } from './support/database.ts'
 import { CONFIRM, expireAll, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from './support/invoices.ts'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { CounterChange } from '../src/core/counters/counters.ts'
-import { claimOf } from '../src/core/idempotency.ts'
+import { claimOf } from '../src/rules/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

@@ -1,6 +1,6 @@
 import { tracingChannel } from 'node:diagnostics_channel'
 import { expect, it, onTestFinished } from 'vitest'
-import { openMetrics } from '../src/metrics/metrics.ts'
+import { openMetrics } from '../src/operations/metrics.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

@@ -1,12 +1,7 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import {
-  addInPeriod,
-  type PeriodAddition,
-  type PeriodReading,
-  totalOf,
-} from '../src/core/counters/runningPeriods.ts'
+import { addInPeriod, type PeriodAddition, type PeriodReading, totalOf } from '../src/rules/periods.ts'
 import { runSize } from './support/random.ts'
 
 const HOUR_MS = 3_600_000

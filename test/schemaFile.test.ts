@@ -7,8 +7,8 @@ import {
   printSchema,
 } from 'graphql'
 import { expect, it } from 'vitest'
-import { errorCodes } from '../src/core/errors.ts'
 import { schema } from '../src/graphql/schema.ts'
+import { errorCodes } from '../src/rules/errors.ts'
 import { introspectionTypes } from './support/clientsPage.ts'
 
 it('is written down in schema/schema.graphql (npm run schema)', async () => {

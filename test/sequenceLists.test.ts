@@ -1,6 +1,6 @@
 import { createPool, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { listSequenceGroups } from '../src/mysql/sequences/store.ts'
+import { listSequenceGroups } from '../src/repository/sequences.ts'
 import { upTo } from './support/client.ts'
 import { filledUp, freshDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

@@ -1,7 +1,7 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Counters } from '../src/core/counters/counters.ts'
-import { claimOf } from '../src/core/idempotency.ts'
+import { claimOf } from '../src/rules/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { known } from './support/known.ts'

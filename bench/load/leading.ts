@@ -8,8 +8,7 @@ import type { Scenario } from './scenario.ts'
 /** Clients that read the first page of a leaderboard, or one in its middle. */
 export async function openLeading(url: URL, { board }: Leading): Promise<Scenario> {
   // A client would have the cursor from the page before; from the first page on that is too far to go.
-  const { leaderboardCursors } =
-    await built<typeof import('../../src/graphql/cursors.ts')>('graphql/cursors.js')
+  const { leaderboardCursors } = await built<typeof import('../../src/graphql/lists.ts')>('graphql/lists.js')
   const middle = board.size / 2
   // No id is below 0: after all that have this value.
   const after = leaderboardCursors.VALUE_DESC.encode({ sortedBy: middle + 1, id: 0 })

@@ -1,9 +1,9 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { EntryType } from '../core/transfer/entries.ts'
+import type { EntryType } from '../rules/entries.ts'
 import { withDatabase } from './database.ts'
-import { EXPORTED, jsonlTexts, withSnapshot, writeFile } from './transfer/output.ts'
+import { EXPORTED, jsonlTexts, withSnapshot, writeFile } from './files.ts'
 
 const USAGE = `Usage: nth backup <directory>
 

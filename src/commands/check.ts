@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
+import { ignoredVariables, readConfig } from '../config.ts'
 import { type Finding, inspect } from '../mysql/startup/inspect.ts'
-import { ignoredVariables, readConfig } from '../process/config.ts'
-import { openFilesWarning } from '../process/openFiles.ts'
+import { openFilesWarning } from '../operations/process.ts'
 import { withHosts } from './database.ts'
 
 const USAGE = `Usage: nth check [--accept-lost-commits] [--help]

@@ -1,11 +1,11 @@
+import { readDatabaseConfig } from '../config.ts'
 import type { Notices } from '../core/notices.ts'
-import { type Hosts, openHosts } from '../mysql/connections/hosts/hosts.ts'
 import type { Target, Targets } from '../mysql/connections/target.ts'
-import { holdDirectory } from '../mysql/privateServer/dataDirectory.ts'
+import { holdDirectory } from '../mysql/dataDirectory.ts'
+import { type Hosts, openHosts } from '../mysql/hosts.ts'
 import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer/open.ts'
-import { migrate } from '../mysql/startup/migrate.ts'
-import { untilReady } from '../mysql/startup/ready.ts'
-import { readDatabaseConfig } from '../process/config.ts'
+import { untilReady } from '../mysql/ready.ts'
+import { migrate } from '../repository/migrate.ts'
 
 const signal = new AbortController().signal
 /** Notices of a command: lines on the standard error. */

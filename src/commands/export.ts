@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { withDatabase } from './database.ts'
-import { csvTexts, EXPORTED, jsonlTexts, withSnapshot, writeFile, writeToStdout } from './transfer/output.ts'
+import { csvTexts, EXPORTED, jsonlTexts, withSnapshot, writeFile, writeToStdout } from './files.ts'
 
 const USAGE = `Usage: nth export [--output <file>] [--format jsonl|csv] [--spreadsheet]
 

@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util'
-import { nameFault } from '../core/names.ts'
-import { readDatabaseConfig } from '../process/config.ts'
+import { readDatabaseConfig } from '../config.ts'
+import { nameFault } from '../rules/names.ts'
 import { withDatabase } from './database.ts'
+import { openFile } from './source.ts'
 import { checkAll, importAll } from './transfer/importAll.ts'
-import { openFile } from './transfer/source.ts'
 
 const USAGE = `Usage: nth import <file> [options]
 

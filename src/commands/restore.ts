@@ -1,16 +1,16 @@
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { MAX_BLOCK } from '../core/sequences/blocks.ts'
+import { readDatabaseConfig } from '../config.ts'
 import type { Target } from '../mysql/connections/target.ts'
-import { readPreconditions } from '../mysql/transfer/import.ts'
-import { readDatabaseConfig } from '../process/config.ts'
+import { MAX_BLOCK } from '../rules/sequenceDefinition.ts'
 import { advance } from './advance.ts'
 import { BACKUP_FILE } from './backup.ts'
 import { withDatabase } from './database.ts'
+import { readPreconditions } from './importer.ts'
+import { openFile } from './source.ts'
 import { checkAll, importAll } from './transfer/importAll.ts'
 import { instantOf } from './transfer/jsonl.ts'
-import { openFile } from './transfer/source.ts'
 
 const USAGE = `Usage: nth restore <directory> [--advance <n>] [--continue]
        nth restore --advance <n>

@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
+import { type Config, ignoredVariables, readConfig } from '../config.ts'
 import type { Notices } from '../core/notices.ts'
-import { type Config, ignoredVariables, readConfig } from '../process/config.ts'
+import { openFilesWarning } from '../operations/process.ts'
 import { keepRequestsYoung } from '../process/heap.ts'
-import { openFilesWarning } from '../process/openFiles.ts'
 import { version } from '../process/version.ts'
 
 const USAGE = `Usage: nth start [--help]
@@ -45,7 +45,7 @@ Runs Nth: counters and sequences over GraphQL and MySQL. Environment variables, 
 const ending = new AbortController()
 
 async function openNotices({ logLevel }: Pick<Config, 'logLevel'>): Promise<Notices> {
-  const { openLog } = await import('../process/log.ts')
+  const { openLog } = await import('../operations/log.ts')
   const log = openLog(logLevel)
   return {
     info: console.log,
@@ -84,7 +84,7 @@ async function shutDown({ drain, close }: App): Promise<void> {
 /** Serves as one of several processes, which the primary has forked. */
 export async function runAsWorker(): Promise<void> {
   keepRequestsYoung()
-  const { runWorker } = await import('../process/worker.ts')
+  const { runWorker } = await import('./worker.ts')
   // The primary has validated it.
   const config = readConfig()
   await runWorker({ notices: await openNotices(config), config })

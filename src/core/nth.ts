@@ -1,10 +1,10 @@
-import type { MySqlStore } from '../mysql/store.ts'
-import { type ApiKeys, openApiKeys } from './access/apiKeys.ts'
+import { type GroupCommitOptions, openGroupCommit } from '../commit/groupCommit.ts'
+import { type ApiKeys, openApiKeys } from '../repository/apiKeys.ts'
+import { Live } from '../repository/live.ts'
+import type { MySqlStore } from '../repository/nth.ts'
 import { openCounters } from './counters/counters.ts'
 import { DEFAULT_RETENTION } from './counters/definition.ts'
 import { batchReads } from './eventLoop/batchReads.ts'
-import { type GroupCommitOptions, openGroupCommit } from './groupCommit/groupCommit.ts'
-import { Live } from './live/live.ts'
 import { openSequences } from './sequences/sequences.ts'
 
 /** The operations of Nth, independent of the API. */

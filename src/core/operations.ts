@@ -1,4 +1,4 @@
-import type { CounterResult } from './counters/apply.ts'
+import type { CounterResult } from '../rules/counter.ts'
 import type { SequenceResult } from './sequences/state.ts'
 
 /** Result of an operation on one row. */

@@ -1,9 +1,9 @@
 import SchemaBuilder from '@pothos/core'
 import RelayPlugin from '@pothos/plugin-relay'
-import { onId, onIds } from './access/rights.ts'
-import * as checks from './arguments/checks.ts'
 import { decodeId, encodeId } from './arguments/ids.ts'
+import * as checks from './arguments.ts'
 import type { Context } from './context.ts'
+import { onId, onIds } from './rights.ts'
 import { chargeList, room } from './valueBudget.ts'
 
 export const builder = new SchemaBuilder<{

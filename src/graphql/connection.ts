@@ -1,9 +1,9 @@
 import { type DefaultConnectionArguments, resolveCursorConnection } from '@pothos/plugin-relay'
 import type { GraphQLResolveInfo } from 'graphql'
 import type { Page, PageByName } from '../core/counters/state.ts'
-import * as checks from './arguments/checks.ts'
 import { textArgument } from './arguments/names.ts'
-import { type Cursors, nameCursors } from './cursors.ts'
+import * as checks from './arguments.ts'
+import { type Cursors, nameCursors } from './lists.ts'
 import { type Budget, chargeList, room } from './valueBudget.ts'
 
 const DEFAULT_PAGE_SIZE = 50

@@ -1,6 +1,6 @@
 import type { Caller } from '../core/access/caller.ts'
-import type { Topic, Watched } from '../core/live/live.ts'
 import type { Nth } from '../core/nth.ts'
+import type { Topic, Watched } from '../repository/live.ts'
 import type { ErrorCount } from './fieldError.ts'
 import type { Budget } from './valueBudget.ts'
 

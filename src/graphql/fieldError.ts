@@ -9,7 +9,7 @@ import {
   responsePathAsArray,
   type SourceLocation,
 } from 'graphql'
-import { NthError } from '../core/errors.ts'
+import { NthError } from '../rules/errors.ts'
 
 export type FieldErrorOptions = Pick<FieldError, 'path' | 'extensions'> &
   Partial<Pick<FieldError, 'locations' | 'originalError'>>

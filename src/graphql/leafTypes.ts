@@ -1,6 +1,6 @@
 import { type ASTNode, GraphQLError, GraphQLScalarType, Kind } from 'graphql'
 import { GraphQLDateTime, GraphQLSafeInt } from 'graphql-scalars'
-import { errorCodes } from '../core/errors.ts'
+import { errorCodes } from '../rules/errors.ts'
 import { builder } from './builder.ts'
 
 builder.addScalarType(

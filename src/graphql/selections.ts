@@ -9,7 +9,7 @@ import {
   type SelectionSetNode,
   visit,
 } from 'graphql'
-import { PERIODS, type Period } from '../core/time/calendar.ts'
+import { PERIODS, type Period } from '../rules/calendar.ts'
 
 export type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 

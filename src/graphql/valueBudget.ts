@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import type { HistoryCost } from '../core/counters/history.ts'
-import { NthError } from '../core/errors.ts'
-import { untilRoom } from '../core/eventLoop/ticks.ts'
+import { untilRoom } from '../operations/ticks.ts'
+import type { HistoryCost } from '../repository/history.ts'
+import { NthError } from '../rules/errors.ts'
 import { costOfText, createMeasure, responseName, sumBelow } from './selections.ts'
 
 /*

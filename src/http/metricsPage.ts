@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isAllowedOnAll, refusal } from '../core/access/caller.ts'
-import type { Authenticate } from './access/authentication.ts'
+import type { Authenticate } from './authentication.ts'
 import {
   HttpError,
   isWrite,
@@ -12,7 +12,7 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './connections/httpError.ts'
-import type { Handler } from './graphql/graphqlHandler.ts'
+import type { Handler } from './graphqlHandler.ts'
 
 /** Returns the metrics of all processes, in the text format of Prometheus. */
 export type ReadMetrics = () => Promise<string>

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Origins } from './access/origins.ts'
 import { HttpError, isWrite, rejectWrite, sendError, withHeaders } from './connections/httpError.ts'
-import type { Handler } from './graphql/graphqlHandler.ts'
+import type { Handler } from './graphqlHandler.ts'
+import type { Origins } from './origins.ts'
 import { graphiqlPage } from './pages/graphiql/graphiql.ts'
-import { type Pages, sendPage } from './pages/pages.ts'
+import { type Pages, sendPage } from './pages.ts'
 
 interface RouterOptions {
   pages: Pages

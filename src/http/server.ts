@@ -3,15 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import { isAllowed } from '../core/access/caller.ts'
-import { errorOf } from '../core/errors.ts'
-import { callerWithoutCredentials, createAuthentication } from './access/authentication.ts'
+import { errorOf } from '../rules/errors.ts'
 import { takeCredential } from './access/credentials.ts'
-import { isLoopback, Origins } from './access/origins.ts'
 import type { AccessSettings } from './access/settings.ts'
-import { createTokens } from './access/tokens.ts'
-import { createBodyReader } from './connections/body.ts'
-import { Clients } from './connections/clients.ts'
-import { openConnections } from './connections/connections.ts'
+import { callerWithoutCredentials, createAuthentication } from './authentication.ts'
+import { createBodyReader } from './body.ts'
+import { Clients } from './clients.ts'
 import {
   HttpError,
   isWrite,
@@ -22,12 +19,15 @@ import {
   serviceUnavailable,
   withHeaders,
 } from './connections/httpError.ts'
-import { createGraphqlHandler } from './graphql/graphqlHandler.ts'
-import { type ApiOptions, createApi } from './graphql/yoga.ts'
-import { openLiveQueries } from './live/liveQueries.ts'
+import { openConnections } from './connections.ts'
+import { createTokens } from './credentials.ts'
+import { createGraphqlHandler } from './graphqlHandler.ts'
+import { openLiveQueries } from './liveQueries.ts'
 import { createMetricsPage, type ReadMetrics } from './metricsPage.ts'
-import { readPages } from './pages/pages.ts'
+import { isLoopback, Origins } from './origins.ts'
+import { readPages } from './pages.ts'
 import { createRouter } from './routes.ts'
+import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20
 

@@ -1,6 +1,6 @@
-import { type Connection, type Database, inTransaction } from './connections/database.ts'
 import { integer, list } from './literals.ts'
-import { select } from './select.ts'
+import { type Connection, type Database, inTransaction } from './pool.ts'
+import { select } from './sql.ts'
 
 /** What a scheduled job runs with. */
 export interface JobContext {

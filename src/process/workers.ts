@@ -1,12 +1,12 @@
 import cluster from 'node:cluster'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { Config } from '../config.ts'
 import { backoffMs, RESTART } from '../core/backoff.ts'
 import type { Notices } from '../core/notices.ts'
 import { createAggregate, withWorker } from '../metrics/aggregate.ts'
 import type { Targets } from '../mysql/connections/target.ts'
+import { forkWorker, type Worker } from '../workers.ts'
 import { probe } from './address.ts'
-import type { Config } from './config.ts'
-import { forkWorker, type Worker } from './workerProcess.ts'
 
 /**
  * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them serve.

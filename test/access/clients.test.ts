@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { expect, it } from 'vitest'
-import { clientAddress, clientOf, networksOf } from '../../src/http/connections/clients.ts'
-import { readConfig } from '../../src/process/config.ts'
+import { readConfig } from '../../src/config.ts'
+import { clientAddress, clientOf, networksOf } from '../../src/http/clients.ts'
 
 function addressOf(remoteAddress: string, forwarded: string | undefined, trusted: string[]): string {
   const request = { socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }

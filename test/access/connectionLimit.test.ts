@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
-import { Clients } from '../../src/http/connections/clients.ts'
-import { openConnections } from '../../src/http/connections/connections.ts'
+import { Clients } from '../../src/http/clients.ts'
+import { openConnections } from '../../src/http/connections.ts'
 
 function socketFrom(remoteAddress: string) {
   // What the limit uses of one.

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { expect, it } from 'vitest'
-import { Origins } from '../../src/http/access/origins.ts'
+import { Origins } from '../../src/http/origins.ts'
 
 const SHOP = 'https://shop.example'
 const NTH = 'https://nth.example'

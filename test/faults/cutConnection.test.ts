@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { claimOf } from '../../src/core/idempotency.ts'
-import { CLASSES } from '../../src/mysql/connections/errors.ts'
+import { CLASSES } from '../../src/mysql/errors.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { AMPLE_MS, openTestNth } from '../support/nth.ts'
 import { type Fate, startProxy } from '../support/proxy.ts'

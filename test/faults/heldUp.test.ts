@@ -1,7 +1,7 @@
 import v8 from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { hold } from '../support/hold.ts'

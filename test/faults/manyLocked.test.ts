@@ -1,7 +1,7 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { claimOf } from '../../src/core/idempotency.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { AMPLE_MS, openTestNth } from '../support/nth.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { CLASSES } from '../../src/mysql/connections/errors.ts'
+import { CLASSES } from '../../src/mysql/errors.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { hold } from '../support/hold.ts'

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { readConfig } from '../../src/process/config.ts'
+import { readConfig } from '../../src/config.ts'
 import { freshDatabase, urlOf } from '../support/database.ts'
 import { startNth, temporaryDirectory } from '../support/nthProcess.ts'
 
@@ -43,7 +43,7 @@ it.each([[], ['--help'], ['-h']])('lists its commands: nth %s', { tags: 'slow' }
 it.each(['--help', '-h'])('says with start %s how it is configured, and starts nothing', async (option) => {
   const { code, output, errors } = await run('start', option)
   expect([code, errors]).toEqual([0, ''])
-  const source = await readFile(join(ROOT, 'src/process/config.ts'), 'utf8')
+  const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
   const settings = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   expect(settings.length).toBeGreaterThan(8)
   for (const name of settings) expect(output).toContain(`  ${name} `)

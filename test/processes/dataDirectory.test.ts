@@ -2,8 +2,8 @@
 import { chmod, chown, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
-import { initialise } from '../../src/mysql/privateServer/server.ts'
+import { initialise } from '../../src/mysql/privateServer.ts'
+import type { ServerProgram } from '../../src/mysql/serverProgram.ts'
 import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { serverProgramForTests } from '../support/privateServer.ts'
 

@@ -3,9 +3,9 @@ import { access, readdir, readFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { errorCodes } from '../../src/core/errors.ts'
 import { fieldsWithRights } from '../../src/graphql/access/enforce.ts'
 import { schema } from '../../src/graphql/schema.ts'
+import { errorCodes } from '../../src/rules/errors.ts'
 import { subscribe } from '../support/events.ts'
 import { startService } from '../support/service.ts'
 
@@ -142,7 +142,7 @@ function withoutBlocks(text: string): string {
 }
 
 it('lists every variable that the configuration reads', async () => {
-  const source = await readFile(join(ROOT, 'src/process/config.ts'), 'utf8')
+  const source = await readFile(join(ROOT, 'src/config.ts'), 'utf8')
   const variables = [...source.matchAll(/^ {2}([A-Z_]+): /gm)].map(([, name]) => name)
   expect(variables.length).toBeGreaterThan(3)
   const text = await readFile(join(ROOT, 'README.md'), 'utf8')

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
+import { initialise, startPrivateServer } from '../../src/mysql/privateServer.ts'
 import {
   fetchServer,
   findServer,
   findUnpackedServer,
   type ServerProgram,
-} from '../../src/mysql/privateServer/findServer.ts'
-import { initialise, startPrivateServer } from '../../src/mysql/privateServer/server.ts'
+} from '../../src/mysql/serverProgram.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 
 const { signal } = new AbortController()

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
-import { compareMigrations, migrate, withMigrationLock } from '../../src/mysql/startup/migrate.ts'
+import { compareMigrations, migrate, withMigrationLock } from '../../src/repository/migrate.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServerWith } from '../support/privateServer.ts'
@@ -29,7 +29,7 @@ async function folderWithOneMore(text = ONE_MORE): Promise<URL> {
 
 /** Migrates a database in a process of its own, which is ended by force when the test has finished. */
 function spawnMigration(target: Target, folder: URL) {
-  const script = `import { compareMigrations, migrate } from './dist/mysql/startup/migrate.js'
+  const script = `import { compareMigrations, migrate } from './dist/repository/migrate.js'
     await migrate(${JSON.stringify(target)}, new URL(${JSON.stringify(folder)}))`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script], { cwd: ROOT })
   const ended = once(child, 'close')

@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { type Client, sorted, upTo } from '../support/client.ts'
 import { urlOf } from '../support/database.ts'
 import { startLoad } from '../support/load.ts'

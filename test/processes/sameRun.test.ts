@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
-import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
+import type { Target } from '../../src/mysql/connections/target.ts'
 import {
   isSameDatabase,
   isSameRun,
   isSurelySameRun,
   type ServerIdentity,
   type ServerStatus,
-} from '../../src/mysql/connections/hosts/status.ts'
-import { openSession } from '../../src/mysql/connections/session.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
+} from '../../src/mysql/hostStatus.ts'
+import { openHosts } from '../../src/mysql/hosts.ts'
+import { openSession } from '../../src/mysql/session.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { AMPLE_MS, openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { defaultMemoryMb, logSizeMb } from '../../src/mysql/privateServer/server.ts'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { defaultMemoryMb, logSizeMb } from '../../src/mysql/privateServer.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/connections/target.ts'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
 import { query } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'

@@ -1,8 +1,8 @@
 // @module-tag slow
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
-import { ER } from '../../src/mysql/connections/errors.ts'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { ER } from '../../src/mysql/errors.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { sorted, upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { startLoad } from '../support/load.ts'

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { availableParallelism } from 'node:os'
 import { expect, it } from 'vitest'
-import { readConfig } from '../../src/process/config.ts'
+import { readConfig } from '../../src/config.ts'
 import { inParallel, sorted, upTo } from '../support/client.ts'
 import { connectionsAt, workersOf } from '../support/processes.ts'
 import { increment, openConnection, reach, startTwo } from '../support/workers.ts'

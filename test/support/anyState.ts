@@ -1,5 +1,5 @@
-import { NthError } from '../../src/core/errors.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
+import { NthError } from '../../src/rules/errors.ts'
 import { openTestNth } from './nth.ts'
 import type { Random } from './random.ts'
 

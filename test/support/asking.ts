@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { CounterChange, Counters } from '../../src/core/counters/counters.ts'
-import { NthError } from '../../src/core/errors.ts'
-import { claimOf } from '../../src/core/idempotency.ts'
+import { NthError } from '../../src/rules/errors.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import type { Event } from './history.ts'
 import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPeriodValues } from './model.ts'
 

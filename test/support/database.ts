@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { inject } from 'vitest'
-import { type Database, openDatabase } from '../../src/mysql/connections/database.ts'
-import { openHosts } from '../../src/mysql/connections/hosts/hosts.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
-import { migrate } from '../../src/mysql/startup/migrate.ts'
+import { openHosts } from '../../src/mysql/hosts.ts'
+import { type Database, openDatabase } from '../../src/mysql/pool.ts'
+import { migrate } from '../../src/repository/migrate.ts'
 import { AMPLE_MS } from './nth.ts'
 import { onFinished } from './openOnce.ts'
 

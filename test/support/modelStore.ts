@@ -1,11 +1,10 @@
 import fc from 'fast-check'
+import { type Batch, type CounterWork, isCoalesced, SMALL_SUM } from '../../src/commit/batch.ts'
+import { doubtful } from '../../src/commit/call.ts'
+import { type GroupCommitOptions, openGroupCommit } from '../../src/commit/groupCommit.ts'
 import { openCounters } from '../../src/core/counters/counters.ts'
 import type { Definition } from '../../src/core/counters/definition.ts'
 import type { CounterKey } from '../../src/core/counters/state.ts'
-import { unavailable } from '../../src/core/errors.ts'
-import { type Batch, type CounterWork, isCoalesced, SMALL_SUM } from '../../src/core/groupCommit/batch.ts'
-import { doubtful } from '../../src/core/groupCommit/call.ts'
-import { type GroupCommitOptions, openGroupCommit } from '../../src/core/groupCommit/groupCommit.ts'
 import type {
   NotApplied,
   Outcome,
@@ -14,10 +13,11 @@ import type {
   Writer,
   Writes,
 } from '../../src/core/groupCommit/writer.ts'
-import type { StoredResults } from '../../src/core/idempotency.ts'
 import { SILENT } from '../../src/core/notices.ts'
-import type { CounterRow } from '../../src/core/rows.ts'
-import type { CounterStore } from '../../src/mysql/counters/store.ts'
+import type { CounterStore } from '../../src/repository/counters.ts'
+import { unavailable } from '../../src/rules/errors.ts'
+import type { StoredResults } from '../../src/rules/idempotency.ts'
+import type { CounterRow } from '../../src/rules/rows.ts'
 import { AMPLE_MS } from './nth.ts'
 import { PLAIN } from './plain.ts'
 

@@ -2,13 +2,13 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { SILENT } from '../../src/core/notices.ts'
-import type { ServerProgram } from '../../src/mysql/privateServer/findServer.ts'
 import {
   openPrivateDatabase,
   type PrivateDatabase,
   serverProgram,
 } from '../../src/mysql/privateServer/open.ts'
-import { initialise, type PrivateServer, startPrivateServer } from '../../src/mysql/privateServer/server.ts'
+import { initialise, type PrivateServer, startPrivateServer } from '../../src/mysql/privateServer.ts'
+import type { ServerProgram } from '../../src/mysql/serverProgram.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth/server')
 

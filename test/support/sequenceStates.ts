@@ -1,6 +1,6 @@
-import { claimOf } from '../../src/core/idempotency.ts'
 import type { Sequences } from '../../src/core/sequences/sequences.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
 import { query } from './database.ts'
 import { defaults, forecast, type SequenceModel } from './sequenceModel.ts'
 import { GROUPS, KEYS } from './sequenceOperations.ts'

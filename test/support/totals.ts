@@ -1,5 +1,5 @@
-import { PERIODS, type Period } from '../../src/core/time/calendar.ts'
 import type { Target } from '../../src/mysql/connections/target.ts'
+import { PERIODS, type Period } from '../../src/rules/calendar.ts'
 import { query } from './database.ts'
 
 /** The total of a counter's period, which starts at `start`. */

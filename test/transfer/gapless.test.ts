@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { NthError } from '../../src/core/errors.ts'
+import { NthError } from '../../src/rules/errors.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'

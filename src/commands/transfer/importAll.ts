@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto'
-import type { Entry, EntryType, Placed } from '../../core/transfer/entries.ts'
-import { type Options, OUTCOMES, type Result } from '../../core/transfer/merge.ts'
 import type { Target } from '../../mysql/connections/target.ts'
-import { openImporter } from '../../mysql/transfer/import.ts'
+import type { Entry, EntryType, Placed } from '../../rules/entries.ts'
+import { type Options, OUTCOMES, type Result } from '../../rules/merge.ts'
+import { openImporter } from '../importer.ts'
+import type { Source } from '../source.ts'
 import { createProgress, withNotice } from './progress.ts'
-import type { Source } from './source.ts'
 
 /** Faults that are listed; the others are only counted. */
 const MAX_LISTED = 20

@@ -1,5 +1,4 @@
-import { roundedNumber } from '../../core/jsonNumbers.ts'
-import { PERIODS } from '../../core/time/calendar.ts'
+import { PERIODS } from '../../rules/calendar.ts'
 import {
   type CounterEntry,
   type Entry,
@@ -7,8 +6,9 @@ import {
   type NamespaceEntry,
   type Placed,
   type StoredPeriodTotal,
-} from '../../core/transfer/entries.ts'
-import { entryIn, header } from './jsonlSchema.ts'
+} from '../../rules/entries.ts'
+import { roundedNumber } from '../../rules/jsonNumbers.ts'
+import { entryIn, header } from '../jsonlSchema.ts'
 import type { LineFault, TextLine } from './lines.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { Fault } from '../names.ts'
-import type { Grant } from './grants.ts'
+import type { Fault } from '../../rules/names.ts'
+import type { Grant } from '../../rules/rights.ts'
 
 /** An API key without its secret. */
 export interface ApiKey extends ApiKeyOptions {

@@ -1,7 +1,14 @@
-import { NthError } from '../errors.ts'
-import { MAX_BLOCK } from '../sequences/blocks.ts'
+import { NthError } from '../../rules/errors.ts'
+import {
+  covers,
+  EVERYTHING,
+  type Grant,
+  type GrantTarget,
+  includesScope,
+  type Scope,
+} from '../../rules/rights.ts'
+import { MAX_BLOCK } from '../../rules/sequenceDefinition.ts'
 import type { ApiKey } from './apiKey.ts'
-import { covers, EVERYTHING, type Grant, type GrantTarget, includesScope, type Scope } from './grants.ts'
 
 /** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
 export const callerKinds = {

@@ -1,12 +1,12 @@
-import type { CounterStore } from '../../mysql/counters/store.ts'
-import { NthError } from '../errors.ts'
+import type { GroupCommit } from '../../commit/groupCommit.ts'
+import type { CounterStore } from '../../repository/counters.ts'
+import { openHistory } from '../../repository/history.ts'
+import type { CounterOperation, CounterResult } from '../../rules/counter.ts'
+import { NthError } from '../../rules/errors.ts'
 import { batchReads } from '../eventLoop/batchReads.ts'
-import type { GroupCommit } from '../groupCommit/groupCommit.ts'
 import { type Applied, onCounter, type Request } from '../groupCommit/request.ts'
 import type { OperationResult } from '../operations.ts'
-import type { CounterOperation, CounterResult } from './apply.ts'
 import type { DefinitionChange, Retention } from './definition.ts'
-import { openHistory } from './history.ts'
 import { type CounterKey, keyText } from './state.ts'
 
 export interface CounterChange extends CounterResult {

@@ -1,6 +1,6 @@
+import { calendarOf, PERIODS, type Period } from '../../rules/calendar.ts'
+import { NthError } from '../../rules/errors.ts'
 import { type Change, withChange } from '../change.ts'
-import { NthError } from '../errors.ts'
-import { calendarOf, PERIODS, type Period } from '../time/calendar.ts'
 
 export interface Definition extends Retention {
   /** Allowed values; undefined: any. */

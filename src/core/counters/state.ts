@@ -1,4 +1,4 @@
-import { joinNames } from '../names.ts'
+import { joinNames } from '../../rules/names.ts'
 import type { Definition, Retention } from './definition.ts'
 
 export interface CounterKey {

@@ -1,4 +1,4 @@
-import { isTooLarge, NthError } from '../errors.ts'
+import { isTooLarge, NthError } from '../../rules/errors.ts'
 import { loadPerTick } from './loadPerTick.ts'
 
 /** Maximum keys of one statement. */

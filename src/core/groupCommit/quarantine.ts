@@ -1,5 +1,5 @@
-import { firstOf } from './batch.ts'
-import type { Call } from './call.ts'
+import { firstOf } from '../../commit/batch.ts'
+import type { Call } from '../../commit/call.ts'
 
 /** Maximum number of keys without waiting calls. */
 const MAX_IDLE = 1000

@@ -1,7 +1,7 @@
-import type { CounterOperation } from '../counters/apply.ts'
-import type { Claim } from '../idempotency.ts'
+import type { CounterOperation } from '../../rules/counter.ts'
+import type { Claim } from '../../rules/idempotency.ts'
+import type { CounterRow, Row, Rows, SequenceGroupRow } from '../../rules/rows.ts'
 import type { OperationResult } from '../operations.ts'
-import type { CounterRow, Row, Rows, SequenceGroupRow } from '../rows.ts'
 import type { SequenceOperation } from '../sequences/state.ts'
 
 /** What a caller asks for. */

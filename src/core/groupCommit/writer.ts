@@ -1,8 +1,8 @@
+import type { Batch, CounterWork, SequenceGroupWork } from '../../commit/batch.ts'
+import type { Claim, EarlierResults, StoredResults } from '../../rules/idempotency.ts'
+import type { ColumnWrite, PeriodAddition, PeriodReading } from '../../rules/periods.ts'
 import type { Definition } from '../counters/definition.ts'
-import type { ColumnWrite, PeriodAddition, PeriodReading } from '../counters/runningPeriods.ts'
-import type { Claim, EarlierResults, StoredResults } from '../idempotency.ts'
 import type { NumberState, SequenceGroupReading } from '../sequences/state.ts'
-import type { Batch, CounterWork, SequenceGroupWork } from './batch.ts'
 
 /** A connection that flushes, one flush at a time. Its methods, and those of its transactions, never reject. */
 export interface Writer {

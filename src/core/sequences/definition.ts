@@ -1,5 +1,5 @@
+import type { Period } from '../../rules/calendar.ts'
 import type { Change } from '../change.ts'
-import type { Period } from '../time/calendar.ts'
 
 /** Definition of a sequence: the order of its numbers, and their format. */
 export interface SequenceDefinition {

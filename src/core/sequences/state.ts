@@ -1,6 +1,6 @@
-import { NthError } from '../errors.ts'
-import type { SequenceGroupRow } from '../rows.ts'
-import type { Block, Position } from './blocks.ts'
+import { NthError } from '../../rules/errors.ts'
+import type { SequenceGroupRow } from '../../rules/rows.ts'
+import type { Block, Position } from '../../rules/sequenceDefinition.ts'
 
 export type SequenceOperation =
   | { kind: 'next'; count: number }

@@ -1,6 +1,6 @@
-import { joinNames } from '../names.ts'
+import { writerOf } from '../../rules/format.ts'
+import { joinNames } from '../../rules/names.ts'
 import type { SequenceDefinition } from './definition.ts'
-import { writerOf } from './format.ts'
 import type { IssuedNumbers } from './state.ts'
 
 export interface SequenceKey {

@@ -1,10 +1,10 @@
 import { type GraphQLField, type GraphQLResolveInfo, type GraphQLSchema, isObjectType } from 'graphql'
 import { isAllowed, isUnrestricted, refusal } from '../../core/access/caller.ts'
-import { NthError } from '../../core/errors.ts'
-import { refusalMeasure } from '../../core/measures.ts'
+import { refusalMeasure } from '../../operations/measures.ts'
+import { NthError } from '../../rules/errors.ts'
 import type { Context } from '../context.ts'
+import type { Right } from '../rights.ts'
 import { charge } from '../valueBudget.ts'
-import type { Right } from './rights.ts'
 
 type Field = GraphQLField<unknown, Context>
 type ContextResolver = NonNullable<Field['resolve']>

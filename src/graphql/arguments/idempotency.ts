@@ -1,9 +1,9 @@
 import type { GraphQLResolveInfo } from 'graphql'
-import { claimOf, keyFault } from '../../core/idempotency.ts'
+import { claimOf, keyFault } from '../../rules/idempotency.ts'
+import { inputError } from '../arguments.ts'
 import { builder } from '../builder.ts'
 import type { Context } from '../context.ts'
 import { createMeasure, sumBelow } from '../selections.ts'
-import { inputError } from './checks.ts'
 
 /** Argument of every mutation that takes a key. */
 export const { idempotencyKey } = builder.args((t) => ({

@@ -1,6 +1,6 @@
 import type { CounterKey } from '../../core/counters/state.ts'
-import { type Fault, nameFault, splitNames, textFault } from '../../core/names.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
+import { type Fault, nameFault, splitNames, textFault } from '../../rules/names.ts'
 
 /** Types that have IDs, with the check for each name in an ID. */
 const types: Partial<Record<string, ((text: string) => Fault | undefined)[]>> = {

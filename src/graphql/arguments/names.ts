@@ -1,5 +1,5 @@
+import * as checks from '../arguments.ts'
 import { builder } from '../builder.ts'
-import * as checks from './checks.ts'
 
 /** A required name. */
 export const nameArgument = (description: string) => createArgument(description, checks.name)

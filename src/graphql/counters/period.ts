@@ -1,7 +1,7 @@
 import type { PeriodChoice, Retention, TrackedPeriod } from '../../core/counters/definition.ts'
-import type { Total } from '../../core/counters/history.ts'
 import type { Nth } from '../../core/nth.ts'
-import { type Period as CalendarPeriod, timeZoneNamed } from '../../core/time/calendar.ts'
+import type { Total } from '../../repository/history.ts'
+import { type Period as CalendarPeriod, timeZoneNamed } from '../../rules/calendar.ts'
 import { builder } from '../builder.ts'
 import type { Context } from '../context.ts'
 

@@ -1,4 +1,4 @@
-import type { Scope } from '../../core/access/grants.ts'
+import type { Scope } from '../../rules/rights.ts'
 
 /** Who may call, as configured. */
 export interface AccessSettings {

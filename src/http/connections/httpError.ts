@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import { NthError, unavailable } from '../../core/errors.ts'
-import { refusalMeasure } from '../../core/measures.ts'
+import { refusalMeasure } from '../../operations/measures.ts'
+import { NthError, unavailable } from '../../rules/errors.ts'
 
 /** Names and values of headers, alternating. */
 export type HeaderList = readonly string[]

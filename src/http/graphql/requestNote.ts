@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import type { Caller } from '../../core/access/caller.ts'
-import { type RequestMeasure, requestMeasure } from '../../core/measures.ts'
+import { type RequestMeasure, requestMeasure } from '../../operations/measures.ts'
 
 /** What is found out about a request, until it is measured. */
 export class RequestNote {

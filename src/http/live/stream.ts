@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import type { Caller } from '../../core/access/caller.ts'
-import type { Watched } from '../../core/live/live.ts'
+import type { Watched } from '../../repository/live.ts'
 import { type HeaderList, NOT_CACHED } from '../connections/httpError.ts'
 
 /*

@@ -1,6 +1,6 @@
 import type { Caller } from '../../core/access/caller.ts'
-import { NthError, unavailable } from '../../core/errors.ts'
-import { refusalMeasure } from '../../core/measures.ts'
+import { refusalMeasure } from '../../operations/measures.ts'
+import { NthError, unavailable } from '../../rules/errors.ts'
 import { type Client, MemoryBudget } from '../connections/memoryBudget.ts'
 
 /** The streams of a caller from one address. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { nameFault } from '../../core/names.ts'
 import type { Nth } from '../../core/nth.ts'
+import { nameFault } from '../../rules/names.ts'
 
 /** How long a page waits for the lookup of a book. */
 const PATIENCE_MS = 500

@@ -1,10 +1,10 @@
 import type { Connection } from 'mysql2/promise'
 import type { ApiKey, ApiKeyOptions } from '../../core/access/apiKey.ts'
-import type { Grant } from '../../core/access/grants.ts'
 import type { Page } from '../../core/counters/state.ts'
-import { type Database, retried } from '../connections/database.ts'
+import type { Grant } from '../../rules/rights.ts'
 import { bytes, digest, instant, integer, list, orNull } from '../literals.ts'
-import { select } from '../select.ts'
+import { type Database, retried } from '../pool.ts'
+import { select } from '../sql.ts'
 
 export type ApiKeyStore = ReturnType<typeof openApiKeyStore>
 

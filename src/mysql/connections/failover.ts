@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Notices } from '../../core/notices.ts'
-import { UnusableDatabaseError } from './errors.ts'
-import { isSameDatabase, isSameRun, type ServerIdentity } from './hosts/status.ts'
+import { UnusableDatabaseError } from '../errors.ts'
+import { isSameDatabase, isSameRun, type ServerIdentity } from '../hostStatus.ts'
 
 /**
  * Detects that the writers reach another database, or one that lost transactions. After a failover or a restore, a

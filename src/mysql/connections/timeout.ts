@@ -1,4 +1,4 @@
-import { LostAnswerError } from './errors.ts'
+import { LostAnswerError } from '../errors.ts'
 
 /**
  * @param ended ends the wait as well

@@ -1,9 +1,9 @@
-import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../core/time/calendar.ts'
+import { PERIOD_CODES, parsePeriods } from '../../commit/periodStatements.ts'
+import { DAY_MS, LONGEST_MS, PERIODS, type Period } from '../../rules/calendar.ts'
 import { BATCH, deleteFound, deleteWithParts, type JobContext } from '../batches.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
-import { select } from '../select.ts'
-import { PERIOD_CODES, parsePeriods } from './columns.ts'
+import { select } from '../sql.ts'
 import { startSecond } from './periods.ts'
 
 /** Counters per statement: takes a few milliseconds. */

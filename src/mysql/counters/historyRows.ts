@@ -1,11 +1,11 @@
-import type { PeriodAddition } from '../../core/counters/runningPeriods.ts'
-import type { CounterWork } from '../../core/groupCommit/batch.ts'
-import type { Period } from '../../core/time/calendar.ts'
-import { rowsOf } from '../connections/session.ts'
-import { type FlushText, idsOf, type Reader } from '../flush/statements.ts'
+import type { CounterWork } from '../../commit/batch.ts'
+import { PERIOD_CODES } from '../../commit/periodStatements.ts'
+import { type FlushText, idsOf, type Reader } from '../../commit/statements.ts'
+import type { Period } from '../../rules/calendar.ts'
+import type { PeriodAddition } from '../../rules/periods.ts'
 import { groupBy } from '../groupBy.ts'
 import { integer, list } from '../literals.ts'
-import { PERIOD_CODES } from './columns.ts'
+import { rowsOf } from '../session.ts'
 import { COLUMNS, startSecond } from './periods.ts'
 
 /** Adds to history rows, in the order of the primary key: that of all processes. */

@@ -1,11 +1,6 @@
-import {
-  type ColumnWrite,
-  type PeriodReading,
-  type RunningPeriod,
-  totalOf,
-} from '../../core/counters/runningPeriods.ts'
-import { type CounterWork, SMALL_SUM } from '../../core/groupCommit/batch.ts'
-import { PERIODS, type Period } from '../../core/time/calendar.ts'
+import { type CounterWork, SMALL_SUM } from '../../commit/batch.ts'
+import { PERIODS, type Period } from '../../rules/calendar.ts'
+import { type ColumnWrite, type PeriodReading, type RunningPeriod, totalOf } from '../../rules/periods.ts'
 import { integer } from '../literals.ts'
 
 /** The columns of each period in a counter's row: the start of the period, and what was added in it. */

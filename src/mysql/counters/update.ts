@@ -1,5 +1,5 @@
-import type { CoalescedWork, CounterWork } from '../../core/groupCommit/batch.ts'
-import { idsOf } from '../flush/statements.ts'
+import type { CoalescedWork, CounterWork } from '../../commit/batch.ts'
+import { idsOf } from '../../commit/statements.ts'
 import { groupBy } from '../groupBy.ts'
 import { instant, integer, list } from '../literals.ts'
 import { raisedRevision } from '../revisions.ts'

@@ -1,7 +1,7 @@
+import { RETENTION_DAYS } from '../../commit/fence.ts'
 import { BATCH, deleteFound, inBatches, type JobContext } from '../batches.ts'
 import { digest, integer, list } from '../literals.ts'
-import { select } from '../select.ts'
-import { RETENTION_DAYS } from './fence.ts'
+import { select } from '../sql.ts'
 
 /**
  * Deletes the idempotency keys older than `ageMs` by the database's clock, and returns their number. A writer only waits

@@ -1,10 +1,10 @@
-import { type CoalescedWork, type CounterWork, isCoalesced } from '../../core/groupCommit/batch.ts'
+import { type CoalescedWork, type CounterWork, isCoalesced } from '../../commit/batch.ts'
+import { readingIn } from '../../commit/counterStatements.ts'
+import { begin, type Fenced, keep } from '../../commit/fence.ts'
+import { idsOf, NO_CLOCK } from '../../commit/statements.ts'
 import type { CounterReading, Reading } from '../../core/groupCommit/writer.ts'
-import { readingIn } from '../counters/flush.ts'
 import { periodColumns } from '../counters/periods.ts'
 import { addToEach } from '../counters/update.ts'
-import { begin, type Fenced, keep } from './fence.ts'
-import { idsOf, NO_CLOCK } from './statements.ts'
 
 /** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
 const MAX_COUNTERS = 256

@@ -4,9 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import type { Notices } from '../../core/notices.ts'
 import type { Target } from '../connections/target.ts'
-import { isHeld, unusable } from './dataDirectory.ts'
-import { fetchServer, findServer, findUnpackedServer, OTHER_WAYS, type ServerKind } from './findServer.ts'
-import { defaultMemoryMb, findRunningServer, initialise, startPrivateServer } from './server.ts'
+import { isHeld, unusable } from '../dataDirectory.ts'
+import { defaultMemoryMb, findRunningServer, initialise, startPrivateServer } from '../privateServer.ts'
+import { fetchServer, findServer, findUnpackedServer, OTHER_WAYS, type ServerKind } from '../serverProgram.ts'
 
 export type PrivateDatabase = Awaited<ReturnType<typeof openPrivateDatabase>>
 

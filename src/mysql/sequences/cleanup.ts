@@ -1,7 +1,7 @@
-import { DAY_MS } from '../../core/time/calendar.ts'
+import { codeOf } from '../../commit/reservations.ts'
+import { DAY_MS } from '../../rules/calendar.ts'
 import { BATCH, deleteFound, deleteWithParts, type JobContext } from '../batches.ts'
 import { bytes, instant, integer } from '../literals.ts'
-import { codeOf } from './reservations.ts'
 
 /** Retention of released and expired reservations without a number of their own, in days. */
 const KEPT_DAYS = 30

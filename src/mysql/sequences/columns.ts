@@ -1,9 +1,9 @@
-import type { SequenceGroupRow } from '../../core/rows.ts'
-import type { Position } from '../../core/sequences/blocks.ts'
+import { PERIOD_CODES } from '../../commit/periodStatements.ts'
 import type { PastFormat, SequenceDefinition } from '../../core/sequences/definition.ts'
 import type { SequenceGroupKey } from '../../core/sequences/store.ts'
-import { PERIODS } from '../../core/time/calendar.ts'
-import { PERIOD_CODES } from '../counters/columns.ts'
+import { PERIODS } from '../../rules/calendar.ts'
+import type { SequenceGroupRow } from '../../rules/rows.ts'
+import type { Position } from '../../rules/sequenceDefinition.ts'
 import { bytes, instant, integer, list, orNull } from '../literals.ts'
 
 /** A sequence exists for readers once it is defined, or one of its sequence groups has issued a number. */

@@ -1,14 +1,14 @@
 import type { Connection } from 'mysql2/promise'
 import { SILENT } from '../../core/notices.ts'
-import type { Hosts } from '../connections/hosts/hosts.ts'
-import { SETTINGS } from '../connections/settings.ts'
+import { ADVICE, acceptLosses, readLosses } from '../../repository/lostCommits.ts'
+import { compareMigrations, openMigrationSession } from '../../repository/migrate.ts'
 import type { Target } from '../connections/target.ts'
 import { type Variable, valuesOf } from '../connections/variables.ts'
+import type { Hosts } from '../hosts.ts'
 import { integer } from '../literals.ts'
-import { ADVICE, acceptLosses, readLosses } from '../lostCommits.ts'
-import { select } from '../select.ts'
-import { compareMigrations, openMigrationSession } from './migrate.ts'
-import { deadlineRisks, explained, readRiskySettings, untilReady } from './ready.ts'
+import { deadlineRisks, explained, readRiskySettings, untilReady } from '../ready.ts'
+import { SETTINGS } from '../settings.ts'
+import { select } from '../sql.ts'
 
 /** What was found out about one thing. */
 export interface Finding {

@@ -1,4 +1,4 @@
-import { MAX_PARTS } from '../../core/transfer/entries.ts'
+import { MAX_PARTS } from '../../rules/entries.ts'
 
 /** Rows per statement of an export. */
 export const PAGE = 2000

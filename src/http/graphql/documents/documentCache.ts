@@ -1,8 +1,8 @@
 import type { DocumentNode, GraphQLSchema } from 'graphql'
 import type { GraphQLParams, Plugin } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
-import { type CompiledOperation, compilableFields, compileOperation } from './compiledOperations.ts'
-import { parseBounded, validateBounded } from './documentLimits.ts'
+import { type CompiledOperation, compilableFields, compileOperation } from '../../compiledOperations.ts'
+import { parseBounded, validateBounded } from '../../documents.ts'
 
 /** A document that passed validation. */
 interface CachedDocument {

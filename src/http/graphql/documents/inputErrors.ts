@@ -8,7 +8,7 @@ import {
   visit,
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { createVariableCheck } from './variables.ts'
+import { createVariableCheck } from '../../variables.ts'
 
 /** Adds BAD_USER_INPUT and the argument to errors about values of the wrong type, in literals and in variables. */
 export const inputErrors: Plugin = {

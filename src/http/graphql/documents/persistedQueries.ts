@@ -3,7 +3,7 @@ import type { GraphQLParams } from 'graphql-yoga'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { HttpError } from '../../connections/httpError.ts'
-import type { JsonType } from '../parameters.ts'
+import type { JsonType } from '../../parameters.ts'
 import type { DocumentCache } from './documentCache.ts'
 
 /** Maximum memory of stored texts, in bytes. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { PAGES, pageOf, type StaticPage } from '../pages.ts'
+import { PAGES, pageOf, type StaticPage } from '../../pages.ts'
 
 /** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. In their file, empty lines separate them. */
 export const tabs: string[] = readFileSync(new URL('graphiql/tabs.graphql', PAGES), 'utf8')

@@ -1,6 +1,6 @@
-import { UnusableDatabaseError } from '../errors.ts'
+import { UnusableDatabaseError } from '../../errors.ts'
+import type { ServerStatus } from '../../hostStatus.ts'
 import { hostOf, type Target } from '../target.ts'
-import type { ServerStatus } from './status.ts'
 
 /** What decides which servers may be used. */
 export interface ChoiceRules {

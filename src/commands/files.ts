@@ -1,0 +1,136 @@
+import { createWriteStream } from 'node:fs'
+import { lstat, open, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Target } from '../mysql/connections/target.ts'
+import { version } from '../process/version.ts'
+import type { EntryType } from '../rules/entries.ts'
+import { openCsv } from './formats.ts'
+import { openSnapshot, type Snapshot } from './snapshot.ts'
+import { endLine, headerLine, lineOf } from './transfer/jsonl.ts'
+import { createProgress } from './transfer/progress.ts'
+
+/**
+ * Runs work on a snapshot of a database.
+ *
+ * @param work calls `shown` with the number of entries that it has read
+ */
+export async function withSnapshot<T>(
+  target: Target,
+  work: (snapshot: Snapshot, shown: (entries: number) => void) => Promise<T>,
+): Promise<T> {
+  const snapshot = await openSnapshot(target)
+  const progress = createProgress(process.stderr)
+  try {
+    const total = process.stderr.isTTY ? await snapshot.size() : 0
+    return await work(snapshot, (entries) => progress.show(entries, total > 0 ? entries / total : undefined))
+  } finally {
+    progress.clear()
+    await snapshot.close()
+  }
+}
+
+/** Called with the number of entries so far. */
+type Shown = (entries: number) => void
+
+/** What an export in JSON Lines has. */
+export const EXPORTED: ReadonlySet<EntryType> = new Set([
+  'namespace',
+  'counter',
+  'counterHistory',
+  'sequence',
+  'sequenceGroup',
+  'reservation',
+])
+
+const CSV_TYPES: ReadonlySet<EntryType> = new Set(['counter', 'sequenceGroup'])
+
+/** A snapshot as JSON Lines. */
+export async function* jsonlTexts(
+  snapshot: Snapshot,
+  types: ReadonlySet<EntryType>,
+  shown: Shown,
+): AsyncGenerator<string> {
+  let lines = 0
+  yield headerLine(version, snapshot.at)
+  for await (const entry of snapshot.entries(types)) {
+    yield lineOf(entry)
+    shown(++lines)
+  }
+  yield endLine(lines)
+}
+
+/** A snapshot as CSV. `escapes`: no spreadsheet takes a name for a formula. */
+export async function* csvTexts(snapshot: Snapshot, escapes: boolean, shown: Shown): AsyncGenerator<string> {
+  const csv = openCsv(escapes)
+  let entries = 0
+  yield csv.header
+  for await (const entry of snapshot.entries(CSV_TYPES)) {
+    yield csv.lineOf(entry)
+    shown(++entries)
+  }
+}
+
+/** Length of the texts that are written at once, in characters. */
+const CHUNK = 2 ** 16
+
+/**
+ * Writes texts to a new file, which appears when it is complete and on the disk; or to a device or a pipe.
+ *
+ * @throws {Error} if a file or a link to one is there
+ */
+export async function writeFile(path: string, texts: AsyncIterable<string>, mode = 0o666): Promise<void> {
+  const source = Readable.from(chunksOf(texts))
+  const target = await stat(path).catch(() => undefined)
+  if (target && !target.isFile()) return pipeline(source, createWriteStream(path))
+  await assertFree(path)
+  const temporary = `${path}.${process.pid}.tmp`
+  try {
+    await pipeline(source, createWriteStream(temporary, { flags: 'wx', mode }))
+    await synchronise(temporary)
+    await assertFree(path)
+    await rename(temporary, path)
+    await synchronise(dirname(path))
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+}
+
+/** A link that leads nowhere is not free, either. */
+async function assertFree(path: string): Promise<void> {
+  const present = await lstat(path).catch(() => undefined)
+  if (present)
+    throw new Error(
+      `${path} ${present.isSymbolicLink() ? 'is a symbolic link' : 'exists'}; give the name of a new file.`,
+    )
+}
+
+async function synchronise(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  await handle.sync().finally(() => handle.close())
+}
+
+/** Writes texts to the standard output. False: its reader has ended early, such as `head`. */
+export async function writeToStdout(texts: AsyncIterable<string>): Promise<boolean> {
+  try {
+    await pipeline(Readable.from(chunksOf(texts)), process.stdout, { end: false })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return false
+    throw error
+  }
+}
+
+/** Joins texts to such as are worth writing. */
+async function* chunksOf(texts: AsyncIterable<string>): AsyncGenerator<string> {
+  let chunk = ''
+  for await (const text of texts) {
+    chunk += text
+    if (chunk.length < CHUNK) continue
+    yield chunk
+    chunk = ''
+  }
+  if (chunk !== '') yield chunk
+}

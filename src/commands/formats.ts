@@ -1,0 +1,180 @@
+import { parse } from 'csv-parse/sync'
+import { stringify } from 'csv-stringify/sync'
+import type { Entry, Placed } from '../rules/entries.ts'
+import { nameFault, textFault } from '../rules/names.ts'
+import type { LineFault, TextLine } from './transfer/lines.ts'
+
+/** The columns that an export writes. An import needs `name` and `value`. */
+const COLUMNS = ['type', 'namespace', 'name', 'group', 'period', 'value'] as const
+
+type Column = (typeof COLUMNS)[number]
+
+/** The columns whose cells callers choose. */
+const TEXTS: readonly Column[] = ['namespace', 'name', 'group']
+
+/** Before the name of a column: its cells are escaped for spreadsheets. */
+const ESCAPED = "'"
+
+/** What a spreadsheet takes for the beginning of a formula, and the mark itself. */
+const FORMULA = /^(?=[=+\-@＝＋－＠'])/
+
+/**
+ * A text that no spreadsheet takes for a formula: with an apostrophe before it, as OWASP advises (CSV Injection). One also
+ * follows each semicolon, at which spreadsheets of many countries begin a new cell.
+ */
+function escaped(text: string): string {
+  return text.replace(FORMULA, "'").replaceAll(';', ";'")
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(";'", ';').replace(/^'/, '')
+}
+
+/** How an export is written as CSV. `escapes`: for spreadsheets; the names of such columns say so. */
+export function openCsv(escapes: boolean) {
+  const textOf = escapes ? escaped : (text: string) => text
+  return {
+    // Without a byte order mark, Excel takes UTF-8 for something else.
+    header: escapes
+      ? `\ufeff${csvLine(COLUMNS.map((column) => (TEXTS.includes(column) ? ESCAPED + column : column)))}`
+      : csvLine(COLUMNS),
+
+    /** The line of an entry: of a counter its value, of a sequence group the last number of its latest period. */
+    lineOf(entry: Entry): string {
+      if (entry.type === 'counter')
+        return csvLine(['counter', textOf(entry.namespace), textOf(entry.name), '', '', entry.value])
+      if (entry.type !== 'sequenceGroup') return ''
+      const { period = 0, lastValue } = entry.latest ?? {}
+      if (lastValue == null) return ''
+      const key = [entry.namespace, entry.sequence, entry.group].map(textOf)
+      return csvLine([entry.type, ...key, period, lastValue])
+    },
+  }
+}
+
+/**
+ * The entries of a CSV file, whose first line names its columns.
+ *
+ * @throws {Error} if that line is wrong: no other one can be read then
+ */
+export async function* csvEntries(
+  lines: AsyncIterable<TextLine | LineFault>,
+  namespace: string,
+): AsyncGenerator<Placed | LineFault> {
+  let entryIn: ((row: string) => Entry) | undefined
+  let isEmpty = true
+  for await (const part of lines) {
+    const { line } = part
+    if (!('fault' in part) && part.text.trim() === '') continue
+    try {
+      if ('fault' in part) throw new Error(part.fault)
+      const row = part.text.replace(/\r$/, '')
+      if (!entryIn) {
+        entryIn = readerOf(row, namespace)
+        continue
+      }
+      isEmpty = false
+      yield { line, entry: entryIn(row) }
+    } catch (error) {
+      const fault = (error as Error).message
+      if (!entryIn) throw new Error(`Line ${line}: ${fault}.`, { cause: error })
+      yield { line, fault }
+    }
+  }
+  if (!entryIn) throw new Error('The file is empty; its first line must name its columns.')
+  if (isEmpty) throw new Error('The file has no line after the one that names its columns.')
+}
+
+/** Reads rows below a header. */
+function readerOf(header: string, namespace: string): (row: string) => Entry {
+  // Spreadsheets also write semicolons or tabs. No name of a column contains one.
+  const separator = /[,;\t]/.exec(header)?.[0] ?? ','
+  const columns = columnsIn(cellsIn(header, separator))
+  return (row) => {
+    const cells = cellsIn(row, separator)
+    if (cells.length !== columns.length)
+      throw new Error(`${cells.length} cells, but ${columns.length} columns`)
+    const fields = columns.map(({ column, isEscaped }, index) => {
+      const cell = cells[index] ?? ''
+      return [column, isEscaped ? unescaped(cell) : cell]
+    })
+    return entryOfFields({ namespace, ...Object.fromEntries(fields) })
+  }
+}
+
+/** @throws {Error} saying which field is wrong */
+function entryOfFields(fields: { [C in Column]?: string }): Entry {
+  const { type = 'counter', namespace = '', name = '', group = '', period = '', value = '' } = fields
+  for (const [column, text, faultOf] of [
+    ['namespace', namespace, nameFault],
+    ['name', name, nameFault],
+    ['group', group, textFault],
+  ] as const) {
+    const fault = faultOf(text)
+    if (fault) throw new Error(`${column} ${fault.message}`)
+  }
+  const number = integerIn(value, 'value')
+  if (type === 'counter') {
+    if (group !== '' || period !== '') throw new Error('a counter has no group and no period')
+    return { type, namespace, name, value: number, history: [] }
+  }
+  if (type !== 'sequenceGroup') throw new Error('type must be counter or sequenceGroup')
+  const key = period === '' ? 0 : integerIn(period, 'period')
+  if (key < 0 || key >= 2 ** 32) throw new Error('period must be one of an export')
+  return {
+    type,
+    namespace,
+    sequence: name,
+    group,
+    latest: { period: key, isCurrent: true },
+    periods: [{ period: key, lastValue: number, nextValue: null, generation: 0 }],
+  }
+}
+
+function columnsIn(cells: readonly string[]) {
+  const columns = cells.map((cell) => {
+    const name = cell.trim().toLowerCase()
+    const isEscaped = TEXTS.some((column) => name === ESCAPED + column)
+    const column = COLUMNS.find((column) => column === (isEscaped ? name.slice(ESCAPED.length) : name))
+    if (!column) throw new Error(`unknown column "${name}"; supported: ${COLUMNS.join(', ')}`)
+    return { column, isEscaped }
+  })
+  const names = columns.map(({ column }) => column)
+  for (const needed of ['name', 'value'] as const)
+    if (!names.includes(needed)) throw new Error(`the column ${needed} is missing`)
+  const repeated = names.find((column, index) => names.indexOf(column) !== index)
+  if (repeated) throw new Error(`the column ${repeated} occurs twice`)
+  return columns
+}
+
+function integerIn(text: string, column: string): number {
+  const number = /^\s*[+-]?\d+\s*$/.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(number)) return number + 0
+  throw new Error(`${column} must be an integer from -(2^53-1) to 2^53-1; it is "${text.slice(0, 40)}"`)
+}
+
+/** Also quotes cells with spaces at an end, which some programs remove. */
+function csvLine(cells: readonly (string | number)[]): string {
+  return stringify([cells], { record_delimiter: 'windows', quoted_match: /^\s|\s$|\r/ })
+}
+
+/** Maximum length of a row, in characters: many times that of the longest names. */
+const MAX_ROW = 2 ** 16
+
+/**
+ * The cells of a row as RFC 4180 has them, except that none contains a line break, as no name does: so whatever is wrong
+ * with a row is known within its line. Of a whole file, the parser would name the last line for a quote that isn't closed.
+ *
+ * @throws {Error} saying what is wrong with it
+ */
+function cellsIn(row: string, delimiter: string): string[] {
+  if (row.length > MAX_ROW) throw new Error(`it is longer than ${MAX_ROW} characters`)
+  if (row.includes('\r')) throw new Error('it contains a CR; lines must end with LF or CR LF')
+  // The parser would take ten times as long: 12 s for a million rows.
+  if (!row.includes('"')) return row.split(delimiter)
+  try {
+    return parse(row, { delimiter })[0] ?? []
+  } catch (cause) {
+    throw new Error('a quote is not closed, is not doubled, or does not enclose the whole cell', { cause })
+  }
+}

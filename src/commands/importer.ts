@@ -1,0 +1,237 @@
+import { periodsText } from '../commit/periodStatements.ts'
+import type { Retention } from '../core/counters/definition.ts'
+import { readKeys } from '../mysql/access/apiKeys.ts'
+import type { Target } from '../mysql/connections/target.ts'
+import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
+import { openHosts } from '../mysql/hosts.ts'
+import { bytes, digest, instant, integer, list, orNull } from '../mysql/literals.ts'
+import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
+import { connectionOptions, openConnection } from '../mysql/settings.ts'
+import { select } from '../mysql/sql.ts'
+import { retentionOf } from '../repository/namespaces.ts'
+import type { ApiKeyEntry, Entry, EntryType, IdempotencyKeyEntry, NamespaceEntry } from '../rules/entries.ts'
+import { isTooLarge, NthError } from '../rules/errors.ts'
+import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
+import {
+  ChangedMeanwhileError,
+  type ImportContext,
+  locking,
+  type NamespaceRow,
+  write,
+} from './importContext.ts'
+import { importCounters } from './importCounters.ts'
+import { importReservations } from './importReservations.ts'
+import { importGroups, importSequences } from './importSequences.ts'
+
+const CONNECT_TIMEOUT_MS = 10_000
+/** Time limit of a batch, with its retries after conflicts and lost connections. */
+const TIME_LIMIT_MS = 120_000
+/** How often a batch may find that another session has changed what it has read. */
+const MAX_CHANGED_MEANWHILE = 100
+/** After so long, a batch that only meets conflicts is divided. */
+const DIVIDE_AFTER_MS = 2000
+
+/**
+ * Applies entries while others count, each batch in one transaction that takes its locks in the order of the flushes.
+ * An entry that was applied before changes nothing: so a batch may run twice, and an import may be repeated.
+ */
+export function openImporter(target: Target, options: Options & { isDryRun: boolean }) {
+  const database = openDatabase(openHosts([target]), {
+    timeLimitMs: TIME_LIMIT_MS,
+    maxPending: 10,
+    isForChanges: true,
+  })
+
+  async function attempt(connection: Connection, entries: readonly Entry[]): Promise<Result[]> {
+    const [first] = entries
+    if (!first) return []
+    for (let failures = 0; ; failures++) {
+      try {
+        return await inTransaction(connection, async () => {
+          const [row] = await select<{ now: Date }>(connection, 'select utc_timestamp(3) as now')
+          if (!row) throw new Error('The database returned no time')
+          // All entries of a batch are of one kind.
+          return IMPORTERS[first.type]({ ...options, connection, now: row.now }, entries as readonly never[])
+        })
+      } catch (error) {
+        // Another session has created, deleted or redefined one of them at the same time: it is found now.
+        const isFound = error instanceof ChangedMeanwhileError || hasErrorNumber(error, ER.DUP_ENTRY)
+        if (!isFound || failures === MAX_CHANGED_MEANWHILE) throw error
+      }
+    }
+  }
+
+  /**
+   * On a cluster, each change at another node aborts a transaction that holds the same row. One with a counter that is
+   * changed all the time gets through only if it is short. What is too large for one statement is divided as well.
+   */
+  async function apply(entries: readonly Entry[]): Promise<Result[]> {
+    const work = (connection: Connection) => attempt(connection, entries)
+    if (entries.length <= 1) return database.withRetry(work)
+    try {
+      return await database.withRetry(work, performance.now() + DIVIDE_AFTER_MS)
+    } catch (error) {
+      if (!(error instanceof NthError)) throw error
+      if (!isTooLarge(error) && failureOf(error.cause) !== 'conflict') return database.withRetry(work)
+      const half = Math.ceil(entries.length / 2)
+      return [...(await apply(entries.slice(0, half))), ...(await apply(entries.slice(half)))]
+    }
+  }
+
+  return {
+    /** Applies entries of one kind, each of other names. Returns a result for each. */
+    apply,
+    close: database.close,
+  }
+}
+
+const IMPORTERS: Record<EntryType, (context: ImportContext, entries: readonly never[]) => Promise<Result[]>> =
+  {
+    namespace: importNamespaces,
+    counter: importCounters,
+    counterHistory: importCounters,
+    sequence: importSequences,
+    sequenceGroup: importGroups,
+    sequenceGroupPeriods: importGroups,
+    reservation: importReservations,
+    apiKey: importApiKeys,
+    idempotencyKey: importIdempotencyKeys,
+  }
+
+async function importNamespaces(
+  context: ImportContext,
+  entries: readonly NamespaceEntry[],
+): Promise<Result[]> {
+  const rows = await select<NamespaceRow>(
+    context.connection,
+    `select id, name, time_zone, periods
+       from namespace force index (namespace_name)
+      where name in (${list(entries, ({ name }) => bytes(name))})
+      order by name ${locking(context)}`,
+  )
+  const found = new Map(rows.map((row) => [row.name.toString(), row]))
+  const results = new Map<NamespaceEntry, Result>()
+  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1)))
+    results.set(entry, await importNamespace(context, entry, found.get(entry.name)))
+  return entries.map((entry) => results.get(entry) ?? { outcome: 'unchanged' })
+}
+
+async function importNamespace(
+  context: ImportContext,
+  entry: NamespaceEntry,
+  row: NamespaceRow | undefined,
+): Promise<Result> {
+  const set = retentionSet(entry)
+  if (!row) {
+    await write(context, `insert into namespace set name = ${bytes(entry.name)}, ${set}`)
+    return { outcome: 'created' }
+  }
+  if (retentionSet(retentionOf(row.time_zone, row.periods)) === set) return { outcome: 'unchanged' }
+  if (!context.overwrite) return { outcome: 'unchanged', note: OTHER_DEFINITION }
+  await write(context, `update namespace set ${set} where id = ${integer(row.id)}`)
+  return { outcome: 'lowered' }
+}
+
+function retentionSet({ timeZone, periods }: Retention): string {
+  return `time_zone = ${bytes(timeZone)}, periods = ${bytes(periodsText(periods))}`
+}
+
+/** Creates missing keys, with the same id where it is free, and revokes those that were revoked. */
+async function importApiKeys(context: ImportContext, entries: readonly ApiKeyEntry[]): Promise<Result[]> {
+  const { connection } = context
+  const hashes = entries.map(({ hash }) => hash)
+  const present = new Map((await readKeys(connection, hashes)).map((key) => [key.hash, key]))
+  const taken = await select<{ id: number }>(
+    connection,
+    `select id from api_key where id in (${list(entries, ({ id }) => integer(id))})`,
+  )
+  const ids = new Set(taken.map(({ id }) => id))
+  const results: Result[] = []
+  for (const entry of entries) {
+    const { id, hash, revokedAt } = entry
+    const key = present.get(hash)
+    if (!key) {
+      await write(context, insertKey(entry, !ids.has(id)))
+      ids.add(id)
+      results.push({ outcome: 'created' })
+    } else if (revokedAt && !key.revokedAt) {
+      await write(
+        context,
+        `update api_key
+   set revoked_at = ${instant(revokedAt)}
+ where hash = ${digest(hash)} and revoked_at is null`,
+      )
+      results.push({ outcome: 'raised' })
+    } else results.push({ outcome: 'unchanged' })
+  }
+  return results
+}
+
+/** The id is part of a caller's identity, to which idempotency keys belong. */
+function insertKey(entry: ApiKeyEntry, keepsId: boolean): string {
+  const json = (value: unknown) => bytes(JSON.stringify(value))
+  return `insert into api_key
+   set id = ${keepsId ? integer(entry.id) : 'null'},
+       hash = ${digest(entry.hash)},
+       prefix = ${bytes(entry.prefix)},
+       label = ${bytes(entry.label)},
+       grants = ${json(entry.grants)},
+       origins = ${orNull(entry.origins, json)},
+       per_minute = ${orNull(entry.perMinute, integer)},
+       created_at = ${instant(entry.createdAt)},
+       expires_at = ${orNull(entry.expiresAt, instant)},
+       revoked_at = ${orNull(entry.revokedAt, instant)},
+       last_used_at = ${orNull(entry.lastUsedAt, instant)}`
+}
+
+/** Creates missing keys, in the order in which flushes claim them. */
+async function importIdempotencyKeys(
+  context: ImportContext,
+  entries: readonly IdempotencyKeyEntry[],
+): Promise<Result[]> {
+  const rows = await select<{ hash: Buffer }>(
+    context.connection,
+    `select hash from idempotency_key where hash in (${list(entries, ({ hash }) => digest(hash))})`,
+  )
+  const present = new Set(rows.map(({ hash }) => hash.toString('hex')))
+  const missing = entries
+    .filter(({ hash }) => !present.has(hash))
+    .toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
+  if (missing.length > 0) {
+    const values = list(missing, ({ hash, fingerprint, results, appliedAt, claimedAt }) => {
+      const times = `${instant(appliedAt)}, ${instant(claimedAt)}`
+      return `(${digest(hash)}, ${digest(fingerprint)}, ${bytes(JSON.stringify(results))}, ${times})`
+    })
+    await write(
+      context,
+      `insert into idempotency_key (hash, fingerprint, results, applied_at, claimed_at) values ${values}`,
+    )
+  }
+  return entries.map(({ hash }) => ({ outcome: present.has(hash) ? 'unchanged' : 'created' }))
+}
+
+/** What a restore must know of its database. */
+export interface Preconditions {
+  /** Sessions of others that the user may see: without the right PROCESS its own, on a cluster those of one node. */
+  otherSessions: number
+  /** Whether it has no counter, sequence, API key or idempotency key. */
+  isEmpty: boolean
+}
+
+export async function readPreconditions(target: Target): Promise<Preconditions> {
+  const connection = await openConnection(connectionOptions(target, CONNECT_TIMEOUT_MS))
+  try {
+    const [row] = await select<{ sessions: number; has_rows: number }>(
+      connection,
+      `select (select count(*)
+                 from information_schema.processlist
+                where db = database() and id <> connection_id()) as sessions,
+              exists (select 1 from counter) or exists (select 1 from sequence)
+                or exists (select 1 from api_key) or exists (select 1 from idempotency_key) as has_rows`,
+    )
+    if (!row) throw new Error('The database returned no row')
+    return { otherSessions: Number(row.sessions), isEmpty: Number(row.has_rows) === 0 }
+  } finally {
+    await connection.end()
+  }
+}

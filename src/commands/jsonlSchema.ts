@@ -1,0 +1,298 @@
+import { z } from 'zod'
+import { originFault } from '../core/access/apiKey.ts'
+import { MAX_KEEP_DAYS, MAX_SLOTS } from '../core/counters/definition.ts'
+import { PERIODS, timeZoneNamed } from '../rules/calendar.ts'
+import type { Entry, StoredPeriodTotal } from '../rules/entries.ts'
+import { type Fault, nameFault, textFault } from '../rules/names.ts'
+import { type Grant, grantFault, MAX_GRANTS, SCOPES } from '../rules/rights.ts'
+
+function text(faultOf: (text: string) => Fault | undefined) {
+  return z.string().superRefine((written, context) => {
+    const fault = faultOf(written)
+    if (fault) context.addIssue(fault.message)
+  })
+}
+
+/** Parts of the lines of an export. */
+const name = text(nameFault)
+const textOrEmpty = text(textFault)
+const integer = z.int()
+const integerOrNull = z.int().nullable()
+const flag = z.boolean()
+const period = z.enum(PERIODS)
+const between = (min: number, max: number) => z.int().min(min).max(max)
+
+/** An integer of 32 bits without a sign, as periods and generations are stored. */
+const unsigned = between(0, 2 ** 32 - 1)
+
+const hexadecimal = (digits: number) =>
+  z.string().regex(new RegExp(`^[0-9a-f]{${digits}}$`), `must be ${digits} hexadecimal digits`)
+const sha256 = hexadecimal(64)
+
+/** The text of a number. It has its format, and the name of its sequence group. */
+const formatted = z
+  .string()
+  .max(4000)
+  .refine((written) => written.isWellFormed(), 'must be well-formed Unicode')
+
+/** A later time is a mistake, as of a wrong unit. */
+const instant = instantBefore(9000)
+
+/** API keys of 0.2.0 could expire at any time that a database stores. */
+const expiry = instantBefore(10_000)
+
+function instantBefore(year: number) {
+  return z.string().transform((written, context) => {
+    const at = timeIn(written)
+    if (at >= 0 && at < Date.UTC(year, 0)) return new Date(at)
+    context.addIssue(`must be a time from 1970 to ${year - 1}, such as 2026-11-20T23:02:00.000Z`)
+    return z.NEVER
+  })
+}
+
+const TIME = /^\d{4}-\d\d-(\d\d)T\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/
+
+/** In milliseconds since 1970; NaN: it is none. `Date.parse` alone also takes local times, and 30 February for 2 March. */
+function timeIn(written: string): number {
+  const day = TIME.exec(written)?.[1]
+  const at = day === undefined ? Number.NaN : Date.parse(written)
+  return new Date(at).getUTCDate() === Number(day) ? at : Number.NaN
+}
+
+/** A time as seconds since 1970. */
+const startSecond = z.string().transform((written, context) => {
+  const second = timeIn(written) / 1000
+  if (Number.isInteger(second) && second >= 0 && second < 2 ** 32) return second
+  context.addIssue('must be the start of a period, such as 2026-11-20T23:00:00Z')
+  return z.NEVER
+})
+
+/** A list whose items have different keys: of two with the same one, the last would silently count. */
+function distinct<Item extends z.ZodType>(item: Item, keyOf: (parsed: z.output<Item>) => unknown) {
+  return z
+    .array(item)
+    .refine(
+      (items) => items.length < 2 || new Set(items.map(keyOf)).size === items.length,
+      'repeats a period',
+    )
+}
+
+const MAX_TOTAL = 2n ** 63n
+
+/** An integer of 64 bits; beyond the safe range as a string. */
+const total = z.union([z.int(), z.string().regex(/^-?\d{1,19}$/)]).transform((written, context) => {
+  const value = BigInt(written)
+  if (value > -MAX_TOTAL && value < MAX_TOTAL) return value
+  context.addIssue('must be an integer of 64 bits')
+  return z.NEVER
+})
+
+/** What was added in each period. */
+const history = z
+  .partialRecord(
+    z.enum(PERIODS),
+    distinct(z.tuple([startSecond, total]), ([start]) => start),
+  )
+  .transform((listed): StoredPeriodTotal[] =>
+    PERIODS.flatMap((period) => (listed[period] ?? []).map(([start, value]) => ({ period, start, value }))),
+  )
+
+/** Checking the name of a zone takes longer than all else in a line. */
+const knownZones = new Set<string>()
+
+const timeZone = z.string().refine((written) => {
+  if (knownZones.has(written)) return true
+  const isZone = timeZoneNamed(written) === written
+  if (isZone && knownZones.size < 1000) knownZones.add(written)
+  return isZone
+}, 'must be the name of an IANA time zone, such as Europe/Berlin')
+
+const trackedPeriods = distinct(
+  z.strictObject({
+    period,
+    keepDays: between(1, MAX_KEEP_DAYS).nullable(),
+    since: instant.nullable().transform((at) => at?.getTime() ?? null),
+  }),
+  ({ period }) => period,
+).transform((tracked) => tracked.toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period)))
+
+const counterDefinition = z
+  .strictObject({
+    minValue: integerOrNull,
+    maxValue: integerOrNull,
+    overflow: z.enum(['REJECT', 'SATURATE']),
+    slots: between(1, MAX_SLOTS),
+    timeZone,
+    periods: trackedPeriods,
+  })
+  .refine(
+    ({ minValue, maxValue }) =>
+      (minValue ?? Number.NEGATIVE_INFINITY) <= (maxValue ?? Number.POSITIVE_INFINITY),
+    'minValue must not exceed maxValue',
+  )
+  .refine(
+    ({ minValue, maxValue, slots }) => slots === 1 || (minValue === null && maxValue === null),
+    'a counter with slots cannot have bounds',
+  )
+  .transform(({ minValue, maxValue, overflow, ...rest }) => {
+    const isBounded = minValue !== null || maxValue !== null || overflow === 'SATURATE'
+    return { ...rest, bounds: isBounded ? { minValue, maxValue, overflow } : undefined }
+  })
+
+const sequenceDefinition = z.strictObject({
+  startValue: integer,
+  step: integer,
+  minValue: integerOrNull,
+  maxValue: integerOrNull,
+  cycle: flag,
+  format: textOrEmpty.nullable(),
+  restartEvery: period.nullable(),
+  allowRepeats: flag,
+  timeZone,
+  gapless: flag,
+})
+
+const pastFormat = z.strictObject({
+  format: textOrEmpty.nullable(),
+  restartEvery: period.nullable(),
+  isDescending: flag,
+  isSigned: flag,
+  groups: z.strictObject({ isNamed: flag, isUnnamed: flag }),
+  isMixed: flag,
+})
+
+const key = { namespace: name, name }
+const groupKey = { namespace: name, sequence: name, group: textOrEmpty }
+const periods = distinct(
+  z.strictObject({
+    period: unsigned,
+    lastValue: integerOrNull,
+    nextValue: integerOrNull,
+    generation: unsigned,
+    createdAt: instant.nullable(),
+    updatedAt: instant.nullable(),
+  }),
+  ({ period }) => period,
+)
+
+const grant = z
+  .strictObject({
+    scopes: z.array(z.enum(SCOPES)),
+    namespace: z.string().nullable(),
+    names: z.array(z.string()).nullable(),
+    prefix: z.string(),
+    maxDelta: integer,
+    maxCount: integer,
+  })
+  .superRefine((parsed: Grant, context) => {
+    const fault = grantFault(parsed)
+    if (fault) context.addIssue({ code: 'custom', path: fault.path, message: fault.message })
+  })
+
+const apiKeyLine = z.strictObject({
+  type: z.literal('apiKey'),
+  // Later ones must have room for theirs.
+  id: between(1, 2 ** 40),
+  hash: sha256,
+  prefix: z.string().regex(/^[\x21-\x7e]{1,16}$/, 'must be 1 to 16 ASCII characters'),
+  label: name,
+  grants: z.array(grant).min(1).max(MAX_GRANTS),
+  origins: z.array(text(originFault)).nullable(),
+  perMinute: between(1, 2 ** 32 - 1).nullable(),
+  createdAt: instant,
+  expiresAt: expiry.nullable(),
+  revokedAt: instant.nullable(),
+  lastUsedAt: instant.nullable(),
+})
+
+/** Results as `idempotencyKeys.ts` stores them: of a counter a list, of a sequence an object. */
+const result = z.union([
+  z.tuple([integer, integer, integerOrNull]).rest(z.partialRecord(z.enum(PERIODS), integer)),
+  z.looseObject({ kind: z.enum(['numbers', 'restart', 'reservation']) }),
+])
+
+const idempotencyKeyLine = z.strictObject({
+  type: z.literal('idempotencyKey'),
+  hash: sha256,
+  fingerprint: sha256,
+  appliedAt: instant,
+  claimedAt: instant,
+  results: z.array(result),
+})
+
+const line = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('namespace'), name, timeZone, periods: trackedPeriods }),
+  z.strictObject({
+    type: z.literal('counter'),
+    ...key,
+    value: integer,
+    definition: counterDefinition.optional(),
+    createdAt: instant.optional(),
+    updatedAt: instant.nullable().optional(),
+    history: history.default([]),
+  }),
+  z.strictObject({ type: z.literal('counterHistory'), ...key, timeZone, history }),
+  z.strictObject({
+    type: z.literal('sequence'),
+    ...key,
+    definition: sequenceDefinition,
+    isDefined: flag,
+    formatHistory: z.array(pastFormat),
+    createdAt: instant,
+  }),
+  z.strictObject({
+    type: z.literal('sequenceGroup'),
+    ...groupKey,
+    latest: z
+      .strictObject({
+        period: unsigned,
+        // That of `periods` is imported.
+        lastValue: integerOrNull.optional(),
+        format: textOrEmpty.nullable(),
+        timeZone,
+        isCurrent: flag,
+      })
+      .nullable(),
+    periods,
+  }),
+  z.strictObject({ type: z.literal('sequenceGroupPeriods'), ...groupKey, periods }),
+  z.strictObject({
+    type: z.literal('reservation'),
+    ...groupKey,
+    token: hexadecimal(32),
+    period: unsigned,
+    generation: unsigned,
+    value: integer,
+    formatted,
+    state: z.enum(['RESERVED', 'CONFIRMED', 'RELEASED', 'EXPIRED']),
+    isFree: flag,
+    expiresAt: instant,
+    closedAt: instant.nullable(),
+  }),
+  apiKeyLine,
+  idempotencyKeyLine,
+  z.strictObject({ type: z.literal('end'), lines: z.int() }),
+])
+
+export const header = z.strictObject({
+  type: z.literal('nth'),
+  formatVersion: z.int(),
+  version: z.string().optional(),
+  at: instant,
+})
+
+/**
+ * What a line has: an entry, or if it is the last one, the number of lines between the first and itself.
+ *
+ * @throws {Error} saying what is wrong with it
+ */
+export function entryIn(fields: unknown): Entry | { type: 'end'; lines: number } {
+  const { data, error } = line.safeParse(fields)
+  if (data) return data
+  const [issue] = error?.issues ?? []
+  const isUnknown = issue?.code === 'invalid_union' && issue.path[0] === 'type'
+  if (isUnknown) throw new Error('it has no known type')
+  const path = issue?.path.join('.') || 'it'
+  if (issue?.code !== 'unrecognized_keys') throw new Error(`${path}: ${issue?.message}`)
+  throw new Error(`${path} has an unknown member ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}`)
+}

@@ -1,0 +1,269 @@
+import type { Request } from '../core/groupCommit/request.ts'
+import type { SequenceOperation } from '../core/sequences/state.ts'
+import { periodKeyOf } from '../rules/calendar.ts'
+import type { CounterOperation } from '../rules/counter.ts'
+import type { Claim } from '../rules/idempotency.ts'
+import type { RunningPeriod, RunningPeriods } from '../rules/periods.ts'
+import type { CounterRow, SequenceGroupRow } from '../rules/rows.ts'
+import type { Call } from './call.ts'
+
+/** What one attempt of a flush does: its calls in order of arrival, and their operations by row. */
+export interface Batch {
+  readonly calls: readonly Call[]
+  /** In the order in which all processes lock their rows. */
+  readonly counters: readonly CounterWork[]
+  /** `inLockOrder`. */
+  readonly sequenceGroups: readonly SequenceGroupWork[]
+  /** One for each idempotency key. */
+  readonly claims: readonly Claim[]
+  readonly at: Date
+  readonly precautions: Precautions
+}
+
+/** The operations of a batch on one row, in order of arrival. */
+interface RowWork<Row, Operation> {
+  readonly row: Row
+  readonly operations: readonly Operation[]
+  /** Whether a caller wants the revision after its operation. */
+  readonly wantsRevision: boolean
+  /** Whether a caller wants the totals of the running periods. */
+  readonly wantsPeriodValues: boolean
+}
+
+export interface CounterWork extends RowWork<CounterRow, CounterOperation> {
+  readonly path: CounterPath
+  /** The tracked periods that contain the instant of the flush: the same array for all counters with the same. */
+  readonly running: readonly RunningPeriod[]
+}
+
+export interface SequenceGroupWork extends RowWork<SequenceGroupRow, SequenceOperation> {
+  readonly path: SequenceGroupPath
+  /** Key of its current period. */
+  readonly periodKey: number
+}
+
+/**
+ * Coalesced: all operations are additions. One statement adds their sum, and raises the revision; it changes nothing
+ * unless the row has the running periods.
+ */
+type CoalescedCounter = { readonly kind: 'coalesced'; readonly sum: number; readonly raise: number }
+
+export type CounterPath =
+  | CoalescedCounter
+  /**
+   * Locked: the row is read under lock, the operations are applied to it one by one, and it is written. `slot`: the one
+   * that is changed, or all of them.
+   */
+  | { readonly kind: 'locked'; readonly slot: number | 'all' }
+
+export type SequenceGroupPath =
+  /** All operations issue numbers: one statement may advance the last number by the sum, unless it reaches the end. */
+  { readonly kind: 'coalesced'; readonly sum: number } | { readonly kind: 'locked' }
+
+/** Work on a counter that takes the coalesced path. */
+export type CoalescedWork = CounterWork & { readonly path: CoalescedCounter }
+
+export function isCoalesced(work: CounterWork): work is CoalescedWork {
+  return work.path.kind === 'coalesced'
+}
+
+/** What the attempts of one flush have shown that its next attempt must heed. */
+export interface Precautions {
+  /** Keys of rows whose operations may be refused: they take the locked path. */
+  readonly lockedPath: Set<string>
+  /** A row is locked by another session: all locks are tried first, and none is waited for. */
+  triesLocks: boolean
+  /** The quarantined key of the calls: its lock is tried before all others. */
+  readonly quarantined: string | undefined
+  /** COMMIT may be sent with the additions, before they are known to have been possible. */
+  mayCommitAtOnce: boolean
+  /** Number of attempts after which the flush paused. */
+  failures: number
+}
+
+export function openPrecautions(quarantined?: string): Precautions {
+  const isQuarantined = quarantined !== undefined
+  return {
+    lockedPath: new Set(),
+    triesLocks: isQuarantined,
+    quarantined,
+    mayCommitAtOnce: !isQuarantined,
+    failures: 0,
+  }
+}
+
+/** Maximum sum of the absolute values of additions that are made without reading the totals that they change. */
+export const SMALL_SUM = 2 ** 42
+
+/** Maximum rows and keys of a transaction, unless a single call touches more. */
+const MAX_TOUCHED = 1000
+/** Maximum results that a transaction stores under idempotency keys: about a megabyte of text. */
+const MAX_STORED = 10_000
+
+/** The first waiting calls, as many as fit into one flush. */
+export function firstOf(waiting: Iterable<Call>): Call[] {
+  const calls: Call[] = []
+  const touched = new Set<string>()
+  const redefined = new Set<string>()
+  let stored = 0
+  for (const call of waiting) {
+    const { operations, request } = call
+    // Calls after a definition or deletion change another row. Those operations are alone on theirs.
+    if (redefined.size > 0 && operations.some(({ row }) => redefined.has(row.key))) break
+    const isRedefining = operations.some(isForDefinition)
+    if (isRedefining && operations.some(({ row }) => touched.has(row.key))) break
+    for (const { row } of operations) touched.add(row.key)
+    if (request.claim) {
+      touched.add(request.claim.key)
+      stored += operations.length
+    }
+    if (calls.length > 0 && (touched.size > MAX_TOUCHED || stored > MAX_STORED)) break
+    calls.push(call)
+    if (isRedefining) for (const { row } of operations) redefined.add(row.key)
+  }
+  return calls
+}
+
+/** Whether it changes or deletes the definition of a counter. */
+function isForDefinition({ operation }: { operation: CounterOperation | SequenceOperation }): boolean {
+  return operation.kind === 'define' || operation.kind === 'delete'
+}
+
+export interface BatchOptions {
+  runningPeriods: RunningPeriods
+  /** A random number from 0 to below 1. */
+  random: () => number
+}
+
+/** Groups the operations of calls by row, and chooses the path of each row. */
+export function batchOf(
+  calls: readonly Call[],
+  precautions: Precautions,
+  at: Date,
+  options: BatchOptions,
+): Batch {
+  const counters = new Map<string, Touching<CounterRow, CounterOperation>>()
+  const sequenceGroups = new Map<string, Touching<SequenceGroupRow, SequenceOperation>>()
+  const claims = new Map<string, Claim>()
+  const carts: Call[] = []
+  for (const call of calls) {
+    const { request, operations } = call
+    if (request.claim) claims.set(request.claim.key, request.claim)
+    if (request.mode === 'all') carts.push(call)
+    for (const each of operations) {
+      if (each.kind === 'counter') include(counters, each.row, each.operation, request)
+      else include(sequenceGroups, each.row, each.operation, request)
+    }
+  }
+  const counterWork: CounterWork[] = []
+  for (const touching of counters.values())
+    counterWork.push(workOnCounter(touching, precautions, at, options))
+  if (counterWork.length > 1) counterWork.sort((a, b) => a.row.id - b.row.id)
+  const sequenceGroupWork: SequenceGroupWork[] = []
+  for (const touching of sequenceGroups.values())
+    sequenceGroupWork.push(workOnSequenceGroup(touching, precautions, at))
+  if (sequenceGroupWork.length > 1) sequenceGroupWork.sort(inLockOrder)
+  return {
+    calls,
+    counters: carts.length === 0 ? counterWork : withSharedLocks(carts, counterWork),
+    sequenceGroups: sequenceGroupWork,
+    claims: [...claims.values()],
+    at,
+    precautions,
+  }
+}
+
+/** What the calls of a batch ask of a row, before its path is chosen. */
+interface Touching<Row, Operation> extends RowWork<Row, Operation> {
+  readonly operations: Operation[]
+  wantsRevision: boolean
+  wantsPeriodValues: boolean
+  hasClaim: boolean
+}
+
+function include<Row extends { key: string }, Operation>(
+  rows: Map<string, Touching<Row, Operation>>,
+  row: Row,
+  operation: Operation,
+  { claim, withRevision, wantsPeriodValues }: Request,
+): void {
+  let touching = rows.get(row.key)
+  if (!touching) {
+    touching = { row, operations: [], hasClaim: false, wantsRevision: false, wantsPeriodValues: false }
+    rows.set(row.key, touching)
+  }
+  touching.operations.push(operation)
+  if (claim) touching.hasClaim = true
+  if (withRevision) touching.wantsRevision = true
+  if (wantsPeriodValues) touching.wantsPeriodValues = true
+}
+
+function workOnCounter(
+  touching: Touching<CounterRow, CounterOperation>,
+  precautions: Precautions,
+  at: Date,
+  { runningPeriods, random }: BatchOptions,
+): CounterWork {
+  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
+  const { slots, bounds } = row.definition
+  let sum = 0
+  let raise = 0
+  let volume = 0
+  for (const operation of operations) {
+    const delta = operation.kind === 'add' ? operation.delta : Number.POSITIVE_INFINITY
+    sum += delta
+    volume += Math.abs(delta)
+    if (delta !== 0) raise += 1
+  }
+  // The locked path also reads the totals, which a large addition may overflow.
+  const isSmall = volume <= SMALL_SUM
+  const mayRefuse = bounds !== undefined || precautions.lockedPath.has(row.key)
+  let path: CounterPath = LOCKED
+  // One slot alone doesn't show whether the sum has room for more.
+  if (slots > 1) path = { kind: 'locked', slot: isSmall && !mayRefuse ? Math.floor(random() * slots) : 'all' }
+  else if (isSmall && !mayRefuse && !hasClaim) path = { kind: 'coalesced', sum, raise }
+  const running = runningPeriods(row.definition, at.getTime())
+  return { row, operations, path, wantsRevision, running, wantsPeriodValues }
+}
+
+/** The locked path of a counter without slots. */
+const LOCKED: CounterPath = { kind: 'locked', slot: 0 }
+
+export function onLockedPath(work: CounterWork): CounterWork {
+  return isCoalesced(work) ? { ...work, path: LOCKED } : work
+}
+
+function workOnSequenceGroup(
+  touching: Touching<SequenceGroupRow, SequenceOperation>,
+  precautions: Precautions,
+  at: Date,
+): SequenceGroupWork {
+  const { row, operations, hasClaim, wantsRevision, wantsPeriodValues } = touching
+  const { restartEvery, timeZone, step } = row.definition
+  let sum = hasClaim || precautions.lockedPath.has(row.key) ? Number.NaN : 0
+  for (const operation of operations) sum += operation.kind === 'next' ? operation.count * step : Number.NaN
+  const path: SequenceGroupPath = Number.isSafeInteger(sum) ? { kind: 'coalesced', sum } : { kind: 'locked' }
+  const periodKey = periodKeyOf(restartEvery, timeZone, at)
+  return { row, operations, path, wantsRevision, wantsPeriodValues, periodKey }
+}
+
+/** If one row of an all-or-nothing call may refuse, its other rows take the locked path as well. */
+function withSharedLocks(carts: readonly Call[], counters: readonly CounterWork[]): CounterWork[] {
+  const works = new Map(counters.map((work) => [work.row.key, work]))
+  for (const { operations } of carts) {
+    const touched = operations.flatMap(({ row }) => works.get(row.key) ?? [])
+    if (touched.every(isCoalesced)) continue
+    for (const work of touched) works.set(work.row.key, onLockedPath(work))
+  }
+  return [...works.values()]
+}
+
+/** Whether the work on a counter may change or delete its definition. */
+export function mayRedefine({ operations }: CounterWork): boolean {
+  return operations.some((operation) => isForDefinition({ operation }))
+}
+
+/** Lock order of the rows of sequence groups: by period, then by id. */
+export function inLockOrder(a: SequenceGroupWork, b: SequenceGroupWork): number {
+  return a.periodKey - b.periodKey || a.row.id - b.row.id
+}

@@ -1,0 +1,216 @@
+import type { Applied, Request, RowOperation } from '../core/groupCommit/request.ts'
+import { refusalMeasure, waitMeasure } from '../operations/measures.ts'
+import { assertInvariant, NthError, unavailable } from '../rules/errors.ts'
+
+/**
+ * Where a call is.
+ *
+ *   resolving   its rows are looked up, or created
+ *   waiting     its rows are resolved; a writer will take it from its queue
+ *   flushing    it is part of a flush whose COMMIT was not sent
+ *   committing  COMMIT may have been sent: it can't be reported as not applied
+ *   answered    its caller has the result or an error
+ */
+type CallState =
+  | { readonly name: 'resolving' | 'flushing' | 'committing' | 'answered' }
+  | { readonly name: 'waiting'; readonly queue: Set<Call> }
+
+const RESOLVING: CallState = { name: 'resolving' }
+const FLUSHING: CallState = { name: 'flushing' }
+const COMMITTING: CallState = { name: 'committing' }
+const ANSWERED: CallState = { name: 'answered' }
+
+/** A request, from arrival to answer. Only its methods change its state. */
+export class Call {
+  readonly request: Request
+  /** On the clock of `performance.now()`, in milliseconds. */
+  readonly deadline: number
+  /** Settles when it is answered. */
+  readonly answer: Promise<Applied>
+  /** Its operations and their rows; empty while they are resolved for the first time. */
+  operations: readonly RowOperation[] = []
+  /** The latest reason why it has not been applied yet. */
+  obstacle: unknown
+  /** How often its rows were resolved to keys under which the writer had found nothing. */
+  fruitless = 0
+  #state = RESOLVING
+  #resolve: (applied: Applied) => void = () => undefined
+  #reject: (error: Error) => void = () => undefined
+  readonly #arrivedAt: number
+  readonly #onAnswered: (call: Call) => void
+
+  constructor(request: Request, arrivedAt: number, deadline: number, onAnswered: (call: Call) => void) {
+    this.request = request
+    this.deadline = deadline
+    this.#arrivedAt = arrivedAt
+    this.#onAnswered = onAnswered
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  get isAnswered(): boolean {
+    return this.#state === ANSWERED
+  }
+
+  get isCommitting(): boolean {
+    return this.#state === COMMITTING
+  }
+
+  /** flushing → resolving: one of its rows is gone, or was read from another database. */
+  resolveAgain(): void {
+    this.#enter(RESOLVING)
+  }
+
+  /** resolving, waiting, flushing → waiting: last in a queue. Any other transition removes it from there. */
+  waitIn(queue: Set<Call>): void {
+    if (!this.#enter({ name: 'waiting', queue })) return
+    queue.add(this)
+  }
+
+  /** waiting, flushing → flushing. */
+  flush(): void {
+    const { name } = this.#state
+    assertInvariant(name === 'waiting' || name === 'flushing', 'a call that is flushed has waited')
+    this.#enter(FLUSHING)
+  }
+
+  /** flushing → committing: COMMIT is sent now. */
+  commit(): void {
+    assertInvariant(this.#state === FLUSHING, 'a call that is committed is in a flush, and not answered')
+    this.#enter(COMMITTING)
+  }
+
+  /** committing → flushing: COMMIT had no effect. */
+  rollBack(): void {
+    if (this.#state === COMMITTING) this.#enter(FLUSHING)
+  }
+
+  /** Any state → answered. Later answers are ignored. */
+  settle(answer: Applied | Error): void {
+    if (!this.#enter(ANSWERED)) return
+    this.#onAnswered(this)
+    if (waitMeasure.hasSubscribers) waitMeasure.publish(performance.now() - this.#arrivedAt)
+    if (answer instanceof Error) this.#reject(answer)
+    else this.#resolve(answer)
+  }
+
+  /** The key of its claim, if any, and those of its rows. */
+  get keys(): string[] {
+    const { claim } = this.request
+    const keys = claim ? [claim.key] : []
+    for (const { row } of this.operations) keys.push(row.key)
+    return keys
+  }
+
+  touches(key: string): boolean {
+    return this.operations.some(({ row }) => row.key === key) || this.request.claim?.key === key
+  }
+
+  /** Returns false for a call that is answered, which it stays. */
+  #enter(state: CallState): boolean {
+    const before = this.#state
+    if (before === ANSWERED) return false
+    if (before.name === 'waiting') before.queue.delete(this)
+    this.#state = state
+    return true
+  }
+}
+
+/** The error of a call that may have been applied. With an idempotency key it is safe to retry. */
+export function doubtful({ request }: Call, reason: string, cause: unknown): NthError {
+  const [advice, details] = request.claim
+    ? [' Send it again with the same idempotency key.', { retryable: true as const }]
+    : ['', {}]
+  return new NthError('OUTCOME_UNKNOWN', `${reason}: it may have counted.${advice}`, details, { cause })
+}
+
+/** All calls without an answer, with their limit and their deadlines. */
+export type PendingCalls = ReturnType<typeof openPendingCalls>
+
+export interface PendingCallsOptions {
+  /** Default timeout of a call, in milliseconds. */
+  timeoutMs: number
+  /** Maximum number of waiting operations. A call is admitted whole while there are fewer. */
+  maxPending: number
+}
+
+export function openPendingCalls({ timeoutMs, maxPending }: PendingCallsOptions) {
+  // In order of arrival, which for the default timeout is the order of deadlines. Others have a timer of their own.
+  const pending = new Set<Call>()
+  let operations = 0
+  let timer: NodeJS.Timeout | undefined
+
+  function remove(call: Call): void {
+    pending.delete(call)
+    operations -= call.request.operations.length
+  }
+
+  /** Has one timer for the oldest call. */
+  function watch(): void {
+    const [oldest] = pending
+    if (!oldest) return
+    timer = afterSockets(oldest.deadline - performance.now(), () => {
+      timer = undefined
+      const now = performance.now()
+      for (const call of pending) {
+        if (call.deadline > now) break
+        call.settle(expired(call))
+      }
+      watch()
+    })
+  }
+
+  function expired(call: Call): NthError {
+    const { isCommitting, obstacle } = call
+    const within = `within ${timeoutMs / 1000} seconds`
+    if (isCommitting) return doubtful(call, `The database did not confirm this change ${within}`, obstacle)
+    return unavailable(`The database could not make this change ${within}; nothing was done.`, obstacle)
+  }
+
+  return {
+    /** @throws {NthError} UNAVAILABLE if as many operations wait as may */
+    assertRoom(): void {
+      if (operations < maxPending) return
+      refusalMeasure.publish('pending changes')
+      throw unavailable(`More than ${maxPending} changes wait for the database; this one was not done.`)
+    },
+
+    /** How many operations wait. */
+    get operations() {
+      return operations
+    },
+
+    /** Creates a call. At its deadline it is answered with UNAVAILABLE, or OUTCOME_UNKNOWN while it is committing. */
+    admit(request: Request): Call {
+      const now = performance.now()
+      const call = new Call(request, now, request.deadline ?? now + timeoutMs, remove)
+      pending.add(call)
+      operations += request.operations.length
+      if (!timer) watch()
+      if (request.deadline !== undefined)
+        afterSockets(request.deadline - now, () => call.settle(expired(call)))
+      return call
+    },
+
+    /** Those of some calls that are not answered. Answers those whose deadline has passed: the timer may be late. */
+    unanswered(calls: readonly Call[]): readonly Call[] {
+      const now = performance.now()
+      let answered = 0
+      for (const call of calls) {
+        if (call.deadline <= now) call.settle(expired(call))
+        if (call.isAnswered) answered += 1
+      }
+      return answered === 0 ? calls : calls.filter(({ isAnswered }) => !isAnswered)
+    },
+  }
+}
+
+/**
+ * Runs work after a delay, once the sockets that are ready have been read: after a pause of the whole process they may
+ * hold the answers. Doesn't keep the process alive.
+ */
+function afterSockets(delayMs: number, work: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(work), Math.max(0, delayMs)).unref()
+}

@@ -1,0 +1,100 @@
+import type { Definition } from '../core/counters/definition.ts'
+import { closePeriods } from '../mysql/counters/historyRows.ts'
+import { NO_PERIODS, startSecond } from '../mysql/counters/periods.ts'
+import type { Marks } from '../mysql/counters/update.ts'
+import { instant, integer } from '../mysql/literals.ts'
+import { raisedRevision } from '../mysql/revisions.ts'
+import { calendarOf, HALF_MS, type Period } from '../rules/calendar.ts'
+import { historySourcesOf } from '../rules/periods.ts'
+import type { CounterRow } from '../rules/rows.ts'
+import { type CounterWork, mayRedefine } from './batch.ts'
+import { spread } from './counterUpdate.ts'
+import { definitionSet, PERIOD_CODES } from './periodStatements.ts'
+import type { FlushText } from './statements.ts'
+
+/** Locks the definitions of counters and their leaderboard rows, where work may change or delete them. */
+export function lockDefinitions(works: readonly CounterWork[], text: FlushText): void {
+  for (const work of works) {
+    if (work.path.kind === 'coalesced' || !mayRedefine(work)) continue
+    const id = integer(work.row.id)
+    text.statements.push(
+      `select id from counter force index (primary) where id = ${id} for update`,
+      `select counter_id from leaderboard force index (primary) where counter_id = ${id} for update`,
+    )
+  }
+}
+
+/** Changes the definition of a locked counter, and the version of its rows. Their periods move to the history. */
+export function redefine(row: CounterRow, definition: Definition, noted: Marks): string[] {
+  const { id, version, definition: present } = row
+  const { slots, periods } = definition
+  const isSpread = slots !== present.slots
+  return [
+    `update counter
+   set ${definitionSet(definition)},
+       version = ${integer(version + 1)}
+ where id = ${integer(id)}`,
+    ...present.periods.map(({ period }) => closePeriods(id, period)),
+    ...(isSpread ? spread(id, slots, version + 1, noted) : [renew(row, noted)]),
+    // Coarser periods first: they may be summed from finer ones, which must still be unchanged.
+    ...periods.toReversed().flatMap(({ period }) => carryOver(row, definition, period, noted.at.getTime())),
+  ]
+}
+
+/** Deletes a locked counter for good: its id is never reused. The sweep deletes its history. */
+export function remove({ id }: CounterRow): string[] {
+  return [
+    `delete from counter_value where counter_id = ${integer(id)}`,
+    `delete from counter where id = ${integer(id)}`,
+    `delete from leaderboard where counter_id = ${integer(id)}`,
+    `insert ignore into deleted_counter (id) values (${integer(id)})`,
+  ]
+}
+
+function renew({ id, version }: CounterRow, { at, first }: Marks): string {
+  return `update counter_value
+   set ${raisedRevision('slot = 0 and created_at is null', '(slot = 0)', first)},
+       created_at = coalesce(created_at, ${instant(at)}),
+       version = ${integer(version + 1)},
+       ${NO_PERIODS}
+ where counter_id = ${integer(id)}`
+}
+
+/**
+ * Rewrites the history row of a running period with its total: after a change of the time zone, from the rows whose
+ * middle lies in the period or later; and from finer periods, for what only they contain.
+ */
+function carryOver({ id, definition: present }: CounterRow, next: Definition, period: Period, at: number) {
+  const { start, end } = calendarOf(next.timeZone).bucketAt(period, at)
+  const before = calendarOf(present.timeZone).bucketAt(period, at).start
+  const kept = present.periods.find((tracked) => tracked.period === period)
+  if (kept && start === before) return []
+  const { since, code } = { since: kept?.since ?? 0, code: PERIOD_CODES[period] }
+  const earliest = kept && start !== before ? start - HALF_MS[period] : start
+  const own = `period = ${code} and start >= ${startSecond(Math.max(earliest, since))}`
+  const stretch = { period, from: start, to: kept ? since : end }
+  const finer = stretch.from < stretch.to ? historySourcesOf(present, stretch, at) : []
+  const parts = finer
+    .filter((source) => source.period !== period)
+    .map(
+      ({ period, from, to }) =>
+        `period = ${PERIOD_CODES[period]} and start >= ${startSecond(from)} and start < ${startSecond(to)}`,
+    )
+  const from = kept ? [own, ...parts] : parts
+  const sum = 'coalesce(sum(value), 0)'
+  const { MIN_SAFE_INTEGER: low, MAX_SAFE_INTEGER: high } = Number
+  return [
+    // A locking read: a plain one may miss the writes of a transaction that has just released its locks. A sum beyond
+    // the safe range fails, as null.
+    `insert into counter_history (counter_id, period, start, value)
+select ${integer(id)}, ${code}, ${startSecond(start)}, if(${sum} between ${low} and ${high}, ${sum}, null)
+  from counter_history force index (primary)
+ where counter_id = ${integer(id)} and (${from.map((part) => `(${part})`).join(' or ') || 'false'})
+   for update
+on duplicate key update value = values(value)`,
+    // Including rows left from an earlier retention of this period, maybe in another time zone.
+    `delete from counter_history
+ where counter_id = ${integer(id)} and period = ${code}
+   and start >= ${startSecond(earliest)} and start <> ${startSecond(start)}`,
+  ]
+}

@@ -1,0 +1,239 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs, CONFLICT, RETRY } from '../core/backoff.ts'
+import { type Decision, decide } from '../core/groupCommit/decide.ts'
+import type { Applied, NamedOperation } from '../core/groupCommit/request.ts'
+import type { Outcome, Writer } from '../core/groupCommit/writer.ts'
+import { flushMeasure, flushTrace, retryMeasure, traced } from '../operations/measures.ts'
+import { assertInvariant, errorOf, isTooLarge, NthError } from '../rules/errors.ts'
+import { type Batch, type BatchOptions, batchOf, openPrecautions, type Precautions } from './batch.ts'
+import { type Call, doubtful, type PendingCalls } from './call.ts'
+
+export interface FlushOptions extends Pick<BatchOptions, 'random'> {
+  now: () => Date
+  /** How long idempotency keys are valid, in milliseconds. */
+  keyTtlMs: number
+}
+
+/** Why keys are quarantined. A fault is final: its calls can only be refused. */
+export type QuarantineReason = { kind: 'locked' | 'fault' | 'broken'; cause: unknown }
+
+/** What flushes work with, and where calls go that leave a flush without an answer. */
+export interface FlushContext extends FlushOptions, BatchOptions {
+  pending: PendingCalls
+  /** The rows of these calls are gone, or were read from another database. */
+  resolveAgain(calls: readonly Call[]): void
+  /** One of the keys failed. The calls, which touch them, go to the first. */
+  quarantine(keys: readonly string[], calls: readonly Call[], reason: QuarantineReason): void
+  /** Called with the operations of each call that was committed. */
+  onApplied(operations: readonly NamedOperation[]): void
+}
+
+type AttemptOutcome =
+  | { kind: 'committed'; results: readonly (Applied | NthError)[] }
+  | Exclude<Outcome, { kind: 'committed' }>
+  | Exclude<Decision, { kind: 'decided' }>
+  /** A call was answered before COMMIT was sent. */
+  | { kind: 'expired' }
+
+const HELD = new Error('Another session holds a lock on one of its rows')
+
+/**
+ * Flushes calls until each is answered or has left. Returns whether anything was committed.
+ *
+ * @param quarantined the key of the calls, if it is quarantined
+ */
+export function flushAll(
+  writer: Writer,
+  calls: readonly Call[],
+  context: FlushContext,
+  quarantined?: string,
+): Promise<boolean> {
+  const work = () => ({ requests: calls.map(({ request }) => request) })
+  return traced(flushTrace, work, () => new Flush(writer, context, quarantined).run(calls))
+}
+
+class Flush {
+  readonly #writer: Writer
+  readonly #context: FlushContext
+  readonly #quarantined: string | undefined
+  readonly #precautions: Precautions
+  readonly #at: Date
+
+  constructor(writer: Writer, context: FlushContext, quarantined: string | undefined) {
+    this.#writer = writer
+    this.#context = context
+    this.#quarantined = quarantined
+    this.#precautions = openPrecautions(quarantined)
+    this.#at = context.now()
+  }
+
+  async run(calls: readonly Call[]): Promise<boolean> {
+    const { pending, resolveAgain, quarantine, onApplied } = this.#context
+    const precautions = this.#precautions
+    const began = performance.now()
+    for (let open = calls; ; precautions.mayCommitAtOnce = false) {
+      open = pending.unanswered(open)
+      if (open.length === 0) return false
+      const outcome = await this.#attempt(open)
+      if ('cause' in outcome) for (const call of open) call.obstacle = outcome.cause
+      switch (outcome.kind) {
+        case 'committed': {
+          let operations = 0
+          for (const [index, result] of outcome.results.entries()) {
+            const call = open[index]
+            assertInvariant(call !== undefined, 'each result belongs to a call')
+            operations += call.operations.length
+            onApplied(call.request.operations)
+            call.settle(result)
+          }
+          flushMeasure.publish({ operations, durationMs: performance.now() - began })
+          return true
+        }
+        case 'unknown': {
+          const reason = 'The connection to the database ended before it answered'
+          for (const call of open) call.settle(doubtful(call, reason, outcome.cause))
+          return false
+        }
+        case 'broken':
+        case 'fault':
+          return this.#flushApart(open, outcome)
+        case 'stale':
+          resolveAgain(open)
+          return false
+        case 'gone':
+          open = without(open, outcome.keys, resolveAgain)
+          break
+        case 'refused':
+          for (const key of outcome.keys) precautions.lockedPath.add(key)
+          break
+        case 'notLocked': {
+          const reason: QuarantineReason = { kind: 'locked', cause: HELD }
+          open = without(open, outcome.gone, resolveAgain)
+          for (const key of outcome.locked)
+            open = without(open, [key], (leaving) => quarantine([key], leaving, reason))
+          break
+        }
+        case 'locked':
+          if (precautions.triesLocks) {
+            // Which one is locked is not known, so each call is tried alone. Each goes before those that wait already.
+            for (const call of open.toReversed()) quarantine(this.#triedKey(call), [call], outcome)
+            return false
+          }
+          precautions.triesLocks = true
+          break
+        case 'full':
+          refuseDefinitions(open)
+          break
+        case 'conflict':
+          await this.#pause(CONFLICT)
+          break
+        case 'lost':
+          await this.#pause(RETRY)
+      }
+      retryMeasure.publish(undefined)
+    }
+  }
+
+  /**
+   * Makes one attempt: reads, decides, writes and commits. For a distant database, in one trip: commits, as nothing has
+   * to be decided, and then finds the results. A call that was answered as not applied must never be committed, so COMMIT
+   * is sent in the tick in which all callers were seen waiting.
+   */
+  async #attempt(calls: readonly Call[]): Promise<AttemptOutcome> {
+    const { pending, keyTtlMs } = this.#context
+    for (const call of calls) call.flush()
+    let batch: Batch
+    try {
+      batch = batchOf(calls, this.#precautions, this.#at, this.#context)
+    } catch (cause) {
+      return { kind: 'broken', cause }
+    }
+    const transaction = await this.#writer.begin(batch)
+    if (transaction.kind !== 'transaction') return transaction
+    const reading = transaction.fitsOneTrip ? undefined : await transaction.read()
+    if (reading && reading.kind !== 'read') return reading
+    let decision: Decision | { kind: 'expired' } | undefined
+    try {
+      if (reading) decision = decide(batch, reading, keyTtlMs)
+      if (decision?.kind === 'decided') transaction.write(decision.writes)
+      if (pending.unanswered(calls).length < calls.length) decision = { kind: 'expired' }
+      if (!decision || decision.kind === 'decided') for (const call of calls) call.commit()
+    } catch (cause) {
+      for (const call of calls) call.rollBack()
+      await transaction.rollBack()
+      return { kind: 'broken', cause }
+    }
+    if (decision && decision.kind !== 'decided') {
+      await transaction.rollBack()
+      return decision
+    }
+    const committing = transaction.commit()
+    const { isCommitSent } = transaction
+    const outcome = await committing
+    assertInvariant(isCommitSent, 'COMMIT is sent as soon as all callers were seen waiting')
+    if (outcome.kind === 'committed') {
+      const decided = outcome.reading ? decide(batch, outcome.reading, keyTtlMs) : decision
+      assertInvariant(decided?.kind === 'decided', 'what was committed was decided')
+      return { kind: 'committed', results: decided.results }
+    }
+    if (outcome.kind !== 'unknown') for (const call of calls) call.rollBack()
+    return outcome
+  }
+
+  async #pause(backoff: typeof RETRY): Promise<void> {
+    this.#precautions.failures += 1
+    await pause(this.#context.random() * backoffMs(backoff, this.#precautions.failures))
+  }
+
+  #triedKey({ keys: [key = ''] }: Call): string[] {
+    return [this.#quarantined ?? key]
+  }
+
+  /**
+   * Bisects calls that are too large for one flush, or of which one causes an error. Quarantines the keys of that one, as
+   * they would delay others. A call that causes an exception of our own fails.
+   */
+  async #flushApart(calls: readonly Call[], { kind, cause }: QuarantineReason): Promise<boolean> {
+    const { quarantine } = this.#context
+    const [call, ...others] = calls
+    if (call && kind === 'fault' && new Set(calls.map(({ keys }) => keys.join())).size === 1) {
+      quarantine(call.keys, calls, { kind, cause })
+      return false
+    }
+    if (call && others.length === 0) {
+      call.settle(errorOf(cause))
+      if (isTooLarge(cause)) return false
+      // The definition that was cached may be the cause.
+      for (const named of call.request.operations) named.rows.forget(named.name)
+      if (call.operations.length === 1) quarantine(call.keys.slice(-1), [], { kind, cause })
+      return false
+    }
+    const half = Math.ceil(calls.length / 2)
+    const flushPart = (part: readonly Call[]) =>
+      flushAll(this.#writer, part, this.#context, this.#quarantined)
+    const first = await flushPart(calls.slice(0, half))
+    const second = await flushPart(calls.slice(half))
+    return first || second
+  }
+}
+
+/** Passes on the calls that touch one of some keys. Returns the others. */
+function without(
+  open: readonly Call[],
+  keys: readonly string[],
+  passOn: (leaving: Call[]) => void,
+): readonly Call[] {
+  const isLeaving = (call: Call) => keys.some((key) => call.touches(key))
+  const staying = open.filter((call) => !isLeaving(call))
+  passOn(open.filter(isLeaving))
+  return staying
+}
+
+/** Refuses definitions, of which one would make the total of a running period too large. */
+function refuseDefinitions(calls: readonly Call[]): void {
+  const message = 'The total of a current period would leave the safe integer range; nothing was changed.'
+  for (const call of calls) {
+    const isDefining = call.operations.some(({ operation }) => operation.kind === 'define')
+    if (isDefining) call.settle(new NthError('OUT_OF_RANGE', message))
+  }
+}

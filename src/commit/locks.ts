@@ -1,0 +1,72 @@
+import type { NotApplied } from '../core/groupCommit/writer.ts'
+import { groupBy } from '../mysql/groupBy.ts'
+import { digest, integer } from '../mysql/literals.ts'
+import { rowsOf } from '../mysql/session.ts'
+import type { Batch, CounterWork, SequenceGroupWork } from './batch.ts'
+import { slotOf } from './counterUpdate.ts'
+import { inOrder } from './keyStatements.ts'
+import { type FlushText, idsOf, type Reader } from './statements.ts'
+
+/** MySQL and MariaDB have different syntax for this lock; each executes only its own of these comments. */
+const SHARED_NOWAIT = '/*M!100600 lock in share mode nowait */ /*!80001 for share nowait */'
+
+/**
+ * Locks the rows of a flush that no other session has locked, in the order in which the flush touches them. Counters are
+ * known to exist, so locked ones are skipped: those are returned, and so are those that are gone. It fails at the first
+ * locked claim or sequence group, as those may also be missing, and a reservation must not skip a number; and at the
+ * quarantined row, before it locks any other.
+ */
+export function tryLocks(
+  { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
+  text: FlushText,
+): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
+  const suspect = counters.find(({ row }) => row.key === quarantined)
+  if (suspect) text.add(lockOne('counter_value', rowsIn(suspect)))
+  for (const { hash } of inOrder(claims)) text.add(lockOne('idempotency_key', `hash = ${digest(hash)}`))
+  const single = counters.filter(({ row }) => row.definition.slots === 1)
+  const slotted = counters.filter(({ row }) => row.definition.slots > 1)
+  const wanted = [...(single.length > 0 ? [rowsOfAll(single)] : []), ...slotted.map(rowsIn)]
+  const lockedAt = wanted.map((rows) => text.add(`${SELECT}${rows}\n   for update skip locked`))
+  const presentAt = counters.length > 0 ? text.add(`${SELECT}${rowsOfAll(counters)}`) : -1
+  for (const work of sequenceGroups) text.statements.push(...lockSequenceGroup(work))
+  return (answers) => {
+    const rows = lockedAt.flatMap((index) => rowsOf(answers[index]))
+    const locked = groupBy(rows, ({ counter_id }): number => counter_id)
+    const missing = counters.filter((work) => {
+      const { id, definition } = work.row
+      return (locked.get(id)?.length ?? 0) < (slotOf(work) === undefined ? definition.slots : 1)
+    })
+    if (missing.length === 0) return undefined
+    const versions = new Map(rowsOf(answers[presentAt]).map((row) => [row.counter_id, row.version]))
+    const keysOf = (areThere: boolean) =>
+      missing.flatMap(({ row }) => ((versions.get(row.id) === row.version) === areThere ? [row.key] : []))
+    return { kind: 'notLocked', locked: keysOf(true), gone: keysOf(false) }
+  }
+}
+
+const SELECT = `select counter_id, version
+  from counter_value force index (primary)
+ where `
+
+function rowsOfAll(counters: readonly CounterWork[]): string {
+  return `counter_id in (${idsOf(counters)}) and slot = 0`
+}
+
+/** The slots of a counter that its operations change. */
+function rowsIn(work: CounterWork): string {
+  const slot = slotOf(work)
+  return `counter_id = ${integer(work.row.id)}${slot === undefined ? '' : ` and slot = ${integer(slot)}`}`
+}
+
+function lockSequenceGroup({ row: { id, sequenceId }, periodKey }: SequenceGroupWork): string[] {
+  const isPosition = `group_id = ${integer(id)} and period_key = ${integer(periodKey)}`
+  return [
+    lockOne('sequence', `id = ${integer(sequenceId)}`, SHARED_NOWAIT),
+    lockOne('sequence_group', `id = ${integer(id)}`),
+    lockOne('sequence_value', isPosition),
+  ]
+}
+
+function lockOne(table: string, which: string, how = 'for update nowait'): string {
+  return `select 1 from ${table} force index (primary) where ${which} ${how}`
+}

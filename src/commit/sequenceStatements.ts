@@ -1,0 +1,308 @@
+import type { Writes } from '../core/groupCommit/writer.ts'
+import { EMPTY_POSITION, type SequenceGroupReading } from '../core/sequences/state.ts'
+import { groupBy } from '../mysql/groupBy.ts'
+import { bytes, instant, integer, list, orNull } from '../mysql/literals.ts'
+import { raisedRevision } from '../mysql/revisions.ts'
+import { storePositions } from '../mysql/sequences/columns.ts'
+import { firstRow, rowsOf } from '../mysql/session.ts'
+import type { SequenceGroupRow } from '../rules/rows.ts'
+import type { Position } from '../rules/sequenceDefinition.ts'
+import { inLockOrder, type SequenceGroupWork as Work } from './batch.ts'
+import {
+  closeReservation,
+  inOrder,
+  insertReservations,
+  type ReservationRow,
+  readFree,
+  readTokens,
+  reservationIn,
+  takeFree,
+} from './reservations.ts'
+import { byId, type Clock, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'
+
+/** Maximum sequence groups for which one statement each is faster than locking all, then changing all. */
+const NARROW = 8
+
+type Readings = readonly (readonly [Work, SequenceGroupReading])[]
+
+/**
+ * Locks sequence groups, which are in lock order, and reads their state. Locks in this order: their sequences, shared, so
+ * that the definitions don't change; the rows of gapless sequence groups, as their reservations of past periods may be
+ * closed as well; and the rows of the current periods. Rows of one kind are locked in one order.
+ */
+export function lockSequenceGroups(works: readonly Work[], text: FlushText): Reader<Readings> {
+  const opened = text.isGalera ? works.filter((work) => !isOpen(work)) : []
+  if (opened.length > 0) text.add(noteUse(opened))
+  const lockedAt = text.add(lockSequences(works))
+  const isAdvancing = works.length <= NARROW && works.every(mayAdvance)
+  const readPositions = isAdvancing ? advance(works, text) : lockPositions(works, text)
+  return (answers, clock) => {
+    const sequences = byId<LockedSequence>(answers[lockedAt])
+    return readPositions(answers, clock).flatMap(([work, reading]) => {
+      const sequence = sequences.get(work.row.sequenceId)
+      if (sequence?.version !== work.row.version) return []
+      // The number of its sequence's definitions is part of the revision.
+      const revision = reading.revision === undefined ? undefined : reading.revision + sequence.definitions
+      return [[work, { ...reading, revision }] as const]
+    })
+  }
+}
+
+/** Whether this process has issued numbers in the current period of a sequence group. */
+function isOpen({ row, periodKey }: Work): boolean {
+  return row.issuedIn === periodKey
+}
+
+/**
+ * On a cluster a shared lock only holds on one node. So a change of the definition also writes the rows in which
+ * numbers are issued; where this process has not used such a row yet, this update makes the two conflict.
+ */
+function noteUse(works: readonly Work[]): string {
+  return `update sequence force index (primary)
+   set uses = uses + 1
+ where id in (${sequenceIdsOf(works)})`
+}
+
+type LockedSequence = Record<'id' | 'version' | 'definitions', number>
+
+/** Locks the sequences, and reads how often they were defined. */
+function lockSequences(works: readonly Work[]): string {
+  return `select id, version, definitions
+  from sequence force index (primary)
+ where id in (${sequenceIdsOf(works)})
+ order by id
+  lock in share mode`
+}
+
+/** Whether one addition can issue the numbers, as far as known: the row exists, with this definition. */
+export function mayAdvance(work: Work): boolean {
+  return isOpen(work) && work.path.kind === 'coalesced' && !work.row.definition.gapless
+}
+
+/** Advances each sequence group with one statement, and raises its revision. */
+function advance(works: readonly Work[], text: FlushText): Reader<Readings> {
+  const advanced = works.map((work) => ({
+    work,
+    index: text.add(advanceReturningOld(work, text.at)),
+  }))
+  text.add(raiseRevisions(works.map(({ row, operations }) => ({ row, raise: operations.length }))))
+  const wanted = works.filter(({ wantsRevision }) => wantsRevision)
+  const readAt = wanted.length > 0 ? text.add(readRevisions(wanted)) : -1
+  return (answers) => {
+    const raised = byId<RevisionRow>(answers[readAt])
+    return advanced.flatMap(({ work, index }) => {
+      const { row, operations } = work
+      const { affectedRows, insertId } = resultOf(answers[index])
+      // Without `insertId`, a trigger hid the number.
+      if (affectedRows === 0 || insertId === 0) return []
+      const after = raised.get(row.id)
+      const revision = after && Number(after.revision) - operations.length
+      return [[work, { ...EMPTY_POSITION, last: Number(insertId), isAdvanced: true, revision }] as const]
+    })
+  }
+}
+
+/**
+ * Adds all numbers taken to a row, and returns the last number before in the answer: MySQL Cookbook, "single-row sequence
+ * generators". Not where a restart has set its next number; nor if the last one is 0, which the answer doesn't show. A
+ * row that is not advanced counts as gone: it is resolved again, and takes the locked path. Less work for the server than to lock, read and write it.
+ * (With 20 callers of two sequence groups, a flush took 0.50 ms rather than 0.59 on a machine of two cores.)
+ */
+function advanceReturningOld({ row, path, periodKey }: Work, at: Date): string {
+  const sum = path.kind === 'coalesced' ? path.sum : 0
+  return `update sequence_value
+   set updated_at = ${instant(at)},
+       value = cast(last_insert_id(value) as signed) + ${integer(sum)}
+ where group_id = ${integer(row.id)} and period_key = ${integer(periodKey)} and identity = ${integer(row.identity)}
+   and value <> 0 and next_value is null`
+}
+
+/** Locks all rows of sequence groups, and reads them. */
+function lockPositions(works: readonly Work[], text: FlushText): Reader<Readings> {
+  const gapless = works.filter(({ row }) => row.definition.gapless).toSorted((a, b) => a.row.id - b.row.id)
+  if (gapless.length > 0) text.add(lockGapless(gapless))
+  const periods = [...groupBy(works, ({ periodKey }) => periodKey).values()]
+  const readPeriods = periods.map((group) => lockPeriod(group, text))
+  // So that no lock wait comes after COMMIT is sent.
+  const revisedAt = text.add(`${readRevisions(works)}\n   for update`)
+  const readGapless = gapless.map((work) => [work, readReservations(work, text)] as const)
+  return (answers, clock) => {
+    const revised = byId<RevisionRow>(answers[revisedAt])
+    const reserved = new Map(readGapless.map(([work, readReserved]) => [work, readReserved(answers, clock)]))
+    const located = readPeriods.flatMap((readPeriod) => readPeriod(answers, clock))
+    return located.map(([work, { last, next, generation }]) => {
+      const revision = work.wantsRevision ? revisionIn(revised.get(work.row.id), clock) : undefined
+      const position = { ...EMPTY_POSITION, last, next, generation, ...reserved.get(work), revision }
+      return [work, position] as const
+    })
+  }
+}
+
+function lockGapless(works: readonly Work[]): string {
+  return `select id
+  from sequence_group force index (primary)
+ where id in (${idsOf(works)})
+ order by id
+   for update`
+}
+
+type PositionRow = Position & Record<'id' | 'identity' | 'generation', number>
+
+/**
+ * Locks rows of one period. Creates missing ones: the insert also locks the existing ones, so that the lock order is
+ * always the same.
+ */
+function lockPeriod(
+  works: readonly [Work, ...Work[]],
+  text: FlushText,
+): Reader<readonly (readonly [Work, PositionRow])[]> {
+  const periodKey = integer(works[0].periodKey)
+  const create = `insert into sequence_value (group_id, period_key, identity)
+select id, ${periodKey}, identity
+  from sequence_group force index (primary)
+ where id in (${idsOf(works)})
+ order by id
+    on duplicate key update definitions = sequence_value.definitions`
+  if (!works.every(isOpen)) text.add(create)
+  const lockedAt = text.add(
+    `select group_id as id, identity, value as last, next_value as next, generation
+  from sequence_value force index (primary)
+ where group_id in (${idsOf(works)}) and period_key = ${periodKey}
+ order by group_id
+   for update`,
+  )
+  return (answers) => {
+    const rows = byId<PositionRow>(answers[lockedAt])
+    return works.flatMap((work) => {
+      const position = rows.get(work.row.id)
+      return position?.identity === work.row.identity ? [[work, position] as const] : []
+    })
+  }
+}
+
+function readReservations(
+  work: Work,
+  text: FlushText,
+): Reader<Pick<SequenceGroupReading, 'now' | 'free' | 'reservations'>> {
+  const { row, operations, periodKey } = work
+  const { id, definition } = row
+  const count = operations.filter(({ kind }) => kind === 'reserve').length
+  const tokens = operations.flatMap((each) =>
+    each.kind === 'confirm' || each.kind === 'release' ? [each.token] : [],
+  )
+  const clockAt = text.add('select utc_timestamp(3) as now')
+  const free = count > 0 ? readFree({ id, periodKey, definition }, count) : []
+  const freeAt = free.map((statement) => text.add(statement))
+  const tokensAt = tokens.length > 0 ? text.add(readTokens(tokens)) : -1
+  return (answers) => {
+    const numbers = freeAt.flatMap((index) => rowsOf<{ value: number }>(answers[index]))
+    return {
+      now: firstRow<{ now: Date }>(answers[clockAt])?.now.getTime() ?? 0,
+      free: inOrder(
+        numbers.map(({ value }) => value),
+        definition,
+      ),
+      // One may be of a deleted sequence that had the same name.
+      reservations: rowsOf<ReservationRow>(answers[tokensAt])
+        .filter(({ group_id }) => group_id === id)
+        .map(reservationIn),
+    }
+  }
+}
+
+type RevisionRow = Record<'id' | 'is_used', number> & { revision: string | number }
+
+function readRevisions(works: readonly Work[]): string {
+  return `select id, revision, is_used
+  from sequence_group force index (primary)
+ where id in (${idsOf(works)})
+ order by id`
+}
+
+function revisionIn(row: RevisionRow | undefined, { first }: Clock): number | undefined {
+  if (!row) return undefined
+  return row.is_used === 1 ? Number(row.revision) : first
+}
+
+function sequenceIdsOf(works: readonly Work[]): string {
+  return list([...new Set(works.map(({ row }) => row.sequenceId))], integer)
+}
+
+type WrittenSequenceGroup = Writes['sequenceGroups'][number]
+
+/** The statements that write sequence groups. `first`: initial revision, if known. */
+export function writeSequenceGroups(
+  sequenceGroups: readonly WrittenSequenceGroup[],
+  first: number | undefined,
+  at: Date,
+): string[] {
+  const written = sequenceGroups.toSorted((a, b) => inLockOrder(a.work, b.work))
+  const moved = written.filter(({ write }) => write.isMoved)
+  return [
+    ...(moved.length > 0 ? [writePositions(moved, at)] : []),
+    raiseRevisions(
+      written.map(({ work: { row }, write: { raised } }) => ({ row, raise: raised })),
+      first,
+    ),
+    ...written.flatMap((each) => {
+      const { work, write } = each
+      const isLatest = !write.isIssued || isOpen(work)
+      return [...(isLatest ? [] : [noteLatest(each)]), ...reservationWrites(each)]
+    }),
+  ]
+}
+
+/** Caches for sequence groups what the next flush need not write again. */
+export function noteIssued(sequenceGroups: readonly WrittenSequenceGroup[]): void {
+  for (const { work, write } of sequenceGroups) if (write.isIssued) work.row.issuedIn = work.periodKey
+}
+
+/** After their numbers of the current period are locked or changed. `first`: that of an unused one, if known. */
+function raiseRevisions(raised: readonly { row: SequenceGroupRow; raise: number }[], first?: number): string {
+  const [{ raise = 0 } = {}] = raised
+  const isSame = raised.every((each) => each.raise === raise)
+  const cases = raised.map((each) => `when ${integer(each.row.id)} then ${integer(each.raise)}`)
+  const by = isSame ? integer(raise) : `case id ${cases.join(' ')} end`
+  return `update sequence_group force index (primary)
+   set ${raisedRevision('not is_used', by, first)},
+       is_used = true
+ where id in (${idsOf(raised)})`
+}
+
+function writePositions(moved: readonly WrittenSequenceGroup[], at: Date): string {
+  return storePositions(
+    moved.map(({ work, write: { last, next, generation, isIssued } }) => ({
+      groupId: work.row.id,
+      period: work.periodKey,
+      last,
+      next,
+      generation,
+      createdAt: at,
+      updatedAt: isIssued ? at : null,
+    })),
+  )
+}
+
+/** If this process's clock is behind another's, the later period stays the latest. */
+function noteLatest({ work: { row, periodKey }, write: { definition } }: WrittenSequenceGroup): string {
+  const [id, version, latest] = [row.id, row.version, periodKey].map(integer)
+  return `update sequence_group
+   set latest_period_key = if(version = ${version}, greatest(latest_period_key, ${latest}), ${latest}),
+       version = ${version},
+       format = ${orNull(definition.format, bytes)},
+       time_zone = ${bytes(definition.timeZone)}
+ where id = ${id}`
+}
+
+function reservationWrites({ work: { row, periodKey }, write }: WrittenSequenceGroup): string[] {
+  const { taken, reserved, closed } = write
+  const { id, definition } = row
+  return [
+    ...[...groupBy(taken, ({ generation }) => generation)].map(([generation, some]) => {
+      const values = some.map(({ value }) => value)
+      return takeFree({ id, periodKey, definition }, generation, values)
+    }),
+    ...(reserved.size > 0 ? [insertReservations(id, [...reserved])] : []),
+    ...[...closed].map(closeReservation),
+  ]
+}

@@ -1,0 +1,297 @@
+import type {
+  CounterReading,
+  NotApplied,
+  Outcome,
+  Reading,
+  Transaction,
+  Writer,
+  Writes,
+} from '../core/groupCommit/writer.ts'
+import type { Notices } from '../core/notices.ts'
+import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysql/errors.ts'
+import { addInOneTrip, type OneTrip, oneTripOf, readKept } from '../mysql/flush/oneTrip.ts'
+import { afterSwitchover } from '../mysql/health.ts'
+import type { Hosts } from '../mysql/hosts.ts'
+import { FailedStatement, type ReconnectingSessionOptions } from '../mysql/session.ts'
+import { isTooLarge } from '../rules/errors.ts'
+import type { CounterRow } from '../rules/rows.ts'
+import { type Batch, type CounterWork, isCoalesced, mayRedefine } from './batch.ts'
+import { lockDefinitions } from './counterDefinition.ts'
+import { changeCounters, readAgain, writeCounters, writeHistory } from './counterStatements.ts'
+import {
+  begin,
+  end,
+  type Fenced,
+  hasBegun,
+  hasLeftGroup,
+  keptIn,
+  openFencedConnection,
+  RAISE_INDEX,
+  ROLLED_BACK,
+  rollBack,
+} from './fence.ts'
+import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
+import { tryLocks } from './locks.ts'
+import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
+import { type Clock, FlushText, NO_CLOCK, readClock } from './statements.ts'
+
+interface WriterOptions extends ReconnectingSessionOptions {
+  /** Called with the rows that a flush changed, or may have changed. */
+  onChanged: (rows: readonly CounterRow[]) => void
+  notices: Notices
+}
+
+interface WriterContext extends WriterOptions {
+  readonly connection: ReturnType<typeof openFencedConnection>
+  readonly reportWriting: ReturnType<typeof afterSwitchover>
+}
+
+/** Another session holds the lock. MySQL has an error of its own for NOWAIT. */
+const LOCKED = [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_NOWAIT]
+
+/** Opens a connection that flushes. */
+export function openWriter(hosts: Hosts, options: WriterOptions): Writer {
+  const connection = openFencedConnection(hosts, options)
+  const reportWriting = afterSwitchover(options.health.writing)
+  const context: WriterContext = { ...options, connection, reportWriting }
+  return {
+    async begin(batch) {
+      let fenced: Fenced
+      try {
+        fenced = await connection.open()
+      } catch (cause) {
+        if (isUnwritable(causeOf(cause))) reportWriting(false, causeOf(cause))
+        return { kind: 'lost', cause }
+      }
+      const { incarnation } = options.failover
+      for (const { row } of batch.counters) if (row.incarnation !== incarnation) return { kind: 'stale' }
+      for (const { row } of batch.sequenceGroups)
+        if (row.incarnation !== incarnation) return { kind: 'stale' }
+      try {
+        return new FlushTransaction(context, fenced, batch)
+      } catch (cause) {
+        return { kind: 'broken', cause }
+      }
+    },
+    close: connection.close,
+  }
+}
+
+/**
+ * The transaction of a flush, in two round trips: first all statements that lock, change and read; then, once the
+ * operations are applied to what was read, the writes that result from them, and COMMIT.
+ *
+ * Only the answers OK and "deadlock" decide the outcome of a COMMIT. After any other, the fence is read on a new
+ * connection. A connection lost before COMMIT was sent means that nothing was applied: nobody else can send it.
+ */
+class FlushTransaction implements Transaction {
+  readonly kind = 'transaction'
+  readonly #context: WriterContext
+  readonly #fenced: Fenced
+  readonly #batch: Batch
+  /** The counters, where one trip is enough and worth it. */
+  readonly #oneTrip: OneTrip | undefined
+  #hasBegun = false
+  #clock: Clock = NO_CLOCK
+  #prepared: readonly string[] = []
+  #writes: Writes | undefined
+  #isCommitSent = false
+  /** What a committed transaction kept with its fence. */
+  #kept: string | undefined
+
+  constructor(context: WriterContext, fenced: Fenced, batch: Batch) {
+    const { at, precautions, claims, counters, sequenceGroups } = batch
+    const { isFar } = fenced.session
+    this.#context = context
+    this.#fenced = fenced
+    this.#batch = batch
+    const mayFit = isFar && precautions.mayCommitAtOnce && claims.length === 0 && sequenceGroups.length === 0
+    this.#oneTrip = mayFit ? oneTripOf(counters) : undefined
+    if (this.#oneTrip) this.#prepared = addInOneTrip(fenced, this.#oneTrip, at)
+  }
+
+  get fitsOneTrip(): boolean {
+    return this.#oneTrip !== undefined
+  }
+
+  get isCommitSent(): boolean {
+    return this.#isCommitSent
+  }
+
+  read(): Promise<Reading | NotApplied> {
+    return this.#lockAndRead().catch((error) => this.#failed(error))
+  }
+
+  /**
+   * Every process touches keys and rows in this one order, so that flushes don't deadlock. After COMMIT is sent, an error
+   * would leave the outcome unknown.
+   */
+  async #lockAndRead(): Promise<Reading | NotApplied> {
+    const { claims, counters, sequenceGroups, precautions } = this.#batch
+    const { session } = this.#fenced
+    let text = this.#openText(begin(this.#fenced))
+    if (precautions.triesLocks) {
+      const readLocks = tryLocks(this.#batch, text)
+      const answers = await session.send(text.statements)
+      if (!hasBegun(answers)) return this.#lose()
+      this.#hasBegun = true
+      text = this.#openText()
+      const obstacle = readLocks(answers, NO_CLOCK)
+      if (obstacle) await rollBack(session)
+      if (obstacle) return obstacle
+    }
+    const readKeys = claims.length > 0 ? claimKeys(claims, text) : undefined
+    const needsClock =
+      counters.some((work) => !isCoalesced(work) && (work.wantsRevision || work.row.definition.slots > 1)) ||
+      sequenceGroups.some((work) => work.wantsRevision && !mayAdvance(work))
+    const clockIn = needsClock ? readClock(text) : undefined
+    const readCounters = counters.length > 0 ? changeCounters(counters, text) : undefined
+    const readGroups = sequenceGroups.length > 0 ? lockSequenceGroups(sequenceGroups, text) : undefined
+    lockDefinitions(counters, text)
+    const answers = await session.send(text.statements)
+    if (!this.#hasBegun && !hasBegun(answers)) return this.#lose()
+    this.#hasBegun = true
+    if (clockIn) this.#clock = clockIn(answers)
+    const earlier = readKeys ? readKeys(answers, this.#clock) : []
+    if (!earlier) {
+      await rollBack(session)
+      return { kind: 'lost', cause: new Error('An idempotency key is neither claimed nor found') }
+    }
+    const changes = readCounters ? readCounters(answers, this.#clock) : []
+    const readings = new Map<CounterWork, CounterReading>()
+    for (const { work, reading } of changes) if (reading) readings.set(work, reading)
+    const unclear = changes.filter(({ isUnclear }) => isUnclear)
+    if (unclear.length > 0) {
+      for (const [work, reading] of await this.#readAgain(unclear)) readings.set(work, reading)
+    }
+    const groups = new Map(readGroups?.(answers, this.#clock))
+    return { kind: 'read', counters: readings, sequenceGroups: groups, earlier }
+  }
+
+  #openText(statements: readonly string[] = []): FlushText {
+    const text = new FlushText(this.#batch.at, this.#fenced.session.isGalera)
+    text.statements.push(...statements)
+    return text
+  }
+
+  async #readAgain(unclear: Parameters<typeof readAgain>[0]) {
+    const text = this.#openText()
+    const clockIn = readClock(text)
+    const readCounters = readAgain(unclear, text)
+    const answers = await this.#fenced.session.send(text.statements)
+    const { first } = this.#clock
+    const clock = clockIn(answers)
+    this.#clock = { now: clock.now, first: first ?? clock.first }
+    return readCounters(answers, this.#clock)
+  }
+
+  write(writes: Writes): void {
+    this.#writes = writes
+    const { counters, sequenceGroups, toStore, toRelease } = writes
+    const { at } = this.#batch
+    const { first } = this.#clock
+    const prepared: string[] = []
+    if (counters.length > 0) prepared.push(...writeCounters(counters, first, at))
+    if (sequenceGroups.length > 0) prepared.push(...writeSequenceGroups(sequenceGroups, first, at))
+    if (counters.length > 0) prepared.push(...writeHistory(counters))
+    if (toStore.length > 0) prepared.push(storeResults(toStore))
+    for (const claim of toRelease) prepared.push(releaseKey(claim))
+    this.#prepared = prepared
+  }
+
+  async commit(): Promise<Outcome> {
+    const outcome = await this.#commit()
+    this.#note(outcome)
+    if (outcome.kind !== 'committed' || !this.#oneTrip) return outcome
+    return { kind: 'committed', reading: readKept(this.#oneTrip, this.#kept ?? '') }
+  }
+
+  rollBack(): Promise<void> {
+    return rollBack(this.#fenced.session)
+  }
+
+  /** Sends what is prepared, and COMMIT. */
+  async #commit(): Promise<Outcome> {
+    const { connection, health, reportWriting } = this.#context
+    const { session } = this.#fenced
+    const prepared = this.#prepared
+    try {
+      const sending = session.send([...prepared, ...end(this.#fenced)])
+      this.#isCommitSent = true
+      const answers = await sending
+      if (this.#oneTrip) this.#kept = keptIn(answers.slice(0, prepared.length))
+    } catch (error) {
+      // After a statement that failed, the server runs no other. A text that is too large was not sent.
+      const isBeforeCommit = error instanceof FailedStatement && error.index < prepared.length
+      if (isBeforeCommit || isTooLarge(error)) return this.#failed(error)
+      const cause = causeOf(error)
+      if (hasErrorNumber(cause, ...ROLLED_BACK)) {
+        // The next START TRANSACTION would commit what may still be open.
+        await rollBack(session)
+        if (hasLeftGroup(session, cause)) session.drop()
+        return { kind: 'conflict', cause }
+      }
+      session.drop()
+      if (isUnwritable(cause)) reportWriting(false, cause)
+      else health.unanswered()
+      const last = await connection.lastCommit(this.#fenced, this.#batch.calls)
+      if (!last) return { kind: 'unknown', cause }
+      if (!last.isCommitted) return { kind: 'lost', cause }
+      this.#kept = last.kept
+      reportWriting(true)
+      return { kind: 'committed' }
+    }
+    connection.committed(this.#fenced.fence)
+    reportWriting(true)
+    return { kind: 'committed' }
+  }
+
+  /** Notes what was committed, or may have been. */
+  #note({ kind }: Outcome): void {
+    if (kind !== 'committed' && kind !== 'unknown') return
+    const rows = this.#batch.counters.map(({ row }) => row)
+    for (const row of rows) row.changedAt = this.#batch.at.getTime()
+    try {
+      this.#context.onChanged(rows)
+      if (kind === 'committed') noteIssued(this.#writes?.sequenceGroups ?? [])
+    } catch (error) {
+      // Committed results are returned whatever happens here.
+      this.#context.notices.fault(error)
+    }
+  }
+
+  /** The fence is not as this writer left it. It is read in a new session. */
+  #lose(): NotApplied {
+    this.#fenced.session.drop()
+    return { kind: 'stale' }
+  }
+
+  /** The outcome of an error before COMMIT: nothing was applied. */
+  async #failed(error: unknown): Promise<NotApplied> {
+    const { session } = this.#fenced
+    const { health, reportWriting } = this.#context
+    if (!(error instanceof FailedStatement) && !isOwnFault(error)) {
+      session.drop()
+      health.unanswered()
+      return { kind: 'lost', cause: error }
+    }
+    await rollBack(session)
+    if (!(error instanceof FailedStatement)) return { kind: 'broken', cause: error }
+    const { cause, index } = error
+    // From `keep`.
+    if (hasErrorNumber(cause, ER.SUBQUERY_NO_1_ROW)) return { kind: 'unfit' }
+    // NULL means a sum that is too large. Without a definition, it comes from a trigger.
+    if (hasErrorNumber(cause, ER.BAD_NULL_ERROR) && this.#batch.counters.some(mayRedefine))
+      return { kind: 'full', cause }
+    // Not a locked row: this writer's own, or a node that did not catch up with its cluster in time.
+    if (!this.#hasBegun && index === RAISE_INDEX) return { kind: 'lost', cause }
+    if (hasErrorNumber(cause, ...LOCKED)) return { kind: 'locked', cause }
+    const failure = failureOf(cause)
+    if (failure === 'refused') reportWriting(false, cause)
+    return { kind: failure === 'refused' ? 'lost' : failure, cause }
+  }
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof FailedStatement ? error.cause : error
+}

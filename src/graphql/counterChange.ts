@@ -1,0 +1,238 @@
+import type { GraphQLResolveInfo } from 'graphql'
+import {
+  type CallOptions,
+  type CounterChange,
+  MAX_CHANGES,
+  type ResetSummary,
+} from '../core/counters/counters.ts'
+import type { CounterKey } from '../core/counters/state.ts'
+import { claimFor, idempotencyKey, isRevisionSelected, type KeyedArguments } from './arguments/idempotency.ts'
+import { nameArgument, textArgument } from './arguments/names.ts'
+import * as checks from './arguments.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import { Counter, type CounterSource, counterArguments, countersNamespace, Overflow } from './counter.ts'
+import { period, TrackedPeriodInput, withZone } from './counters/period.ts'
+import { on, onName, PREFIXED, toAdd } from './rights.ts'
+import { countSelected, sumBelow } from './selections.ts'
+import { chargeList, room } from './valueBudget.ts'
+
+/** A change and, in `incrementMany`, the last change of the same call to the same counter. */
+interface ChangeSource extends CounterChange {
+  last?: CounterChange | undefined
+}
+
+export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
+  description: 'Result of a change to a counter.',
+  fields: (t) => ({
+    value: t.expose('value', {
+      type: 'SafeInt',
+      description:
+        'The value after this call: you are buyer number `value`. Unique if the counter is exact and only counts up.',
+    }),
+    previousValue: t.expose('previousValue', { type: 'SafeInt', description: 'The value before this call.' }),
+    appliedDelta: t.expose('appliedDelta', {
+      type: 'SafeInt',
+      nullable: true,
+      description: 'What was actually added; null for reset and delete.',
+    }),
+    valueIn: t.field({
+      type: 'SafeInt',
+      nullable: true,
+      description:
+        "Total of the current period, including this call: the 12th this month. Null: this period isn't tracked, or the counter was deleted.",
+      args: { period },
+      resolve: ({ valuesIn }, { period }) => valuesIn?.[period] ?? null,
+    }),
+    at: t.expose('at', { type: 'DateTime', description: 'When it was applied; determines the period.' }),
+    replayed: t.exposeBoolean('isReplayed', {
+      description: 'Whether this is the result of an earlier call with the same key.',
+    }),
+    counter: t.field({
+      type: Counter,
+      nullable: true,
+      extensions: { right: on('READ', 'its name', ({ parent }) => parent.key) },
+      description:
+        "The counter after this call, for client caches. Its `value` differs from the change's own if `incrementMany` changes the counter again, or if the call is replayed: then it is read now. Null only with an error of its own; the change was applied.",
+      resolve: (change, _, { nth }) =>
+        change.isReplayed ? nth.counters.read(change.key) : counterAfter(change.last ?? change),
+    }),
+  }),
+})
+
+const ResetSummaryRef = builder.objectRef<ResetSummary>('ResetSummary').implement({
+  description: 'Result of resetAll.',
+  fields: (t) => ({
+    resetCount: t.exposeInt('resetCount', { description: 'Number of counters set.' }),
+    refusedCount: t.exposeInt('refusedCount', {
+      description: 'Number of counters left unchanged because `to` is outside their bounds.',
+    }),
+  }),
+})
+
+function counterAfter({ key, value, at, definition, revision, isDeletion }: CounterChange): CounterSource {
+  if (isDeletion) return { ...key, value, definition, revision, createdAt: null, updatedAt: null }
+  return { ...key, value, definition, revision, updatedAt: at }
+}
+
+/** A cache may keep any of several states of a counter in one response, so each change has the last one. */
+function withLast(changes: readonly CounterChange[]): ChangeSource[] {
+  const last = new Map<string, CounterChange>()
+  for (const change of changes) last.set(change.key.name, change)
+  if (last.size === changes.length) return [...changes]
+  return changes.map((change) => ({ ...change, last: last.get(change.key.name) }))
+}
+
+const countValueIn = countSelected('valueIn')
+
+/** The options of a change, from its arguments and selection. */
+function changeOptions(args: KeyedArguments, context: Context, info: GraphQLResolveInfo): CallOptions {
+  return {
+    claim: claimFor(args, context, info),
+    withRevision: isRevisionSelected(info),
+    wantsPeriodValues: sumBelow(countValueIn, info) > 0,
+  }
+}
+
+const CounterDelta = builder.inputType('CounterDeltaInput', {
+  description: 'An addition to a counter.',
+  fields: (t) => ({
+    name: t.string({ required: true, description: 'Name of the counter.' }),
+    delta: t.field({ type: 'SafeInt', required: true, defaultValue: 1, description: 'How much to add.' }),
+  }),
+})
+
+const { name, namespace } = counterArguments
+
+const { to } = builder.args((t) => ({
+  to: t.field({ type: 'SafeInt', required: true, defaultValue: 0, description: 'The value to set.' }),
+}))
+
+builder.mutationFields((t) => ({
+  increment: t.field({
+    type: CounterChangeRef,
+    extensions: { right: toAdd('the name', ({ name }) => [{ name, delta: 1 }]) },
+    description: 'Adds 1 and returns your number.',
+    args: { name, namespace, idempotencyKey },
+    resolve: (_, args, context, info) =>
+      context.nth.counters.incrementBy(keyIn(args), 1, changeOptions(args, context, info)),
+  }),
+  incrementBy: t.field({
+    type: CounterChangeRef,
+    extensions: {
+      right: toAdd('the name and the delta; beyond `maxDelta`, or below 1, WRITE', (args) => [args]),
+    },
+    description: 'Adds any number, including negative ones and 0.',
+    args: {
+      name,
+      delta: t.arg({ type: 'SafeInt', required: true, description: 'How much to add.' }),
+      namespace,
+      idempotencyKey,
+    },
+    resolve: (_, args, context, info) =>
+      context.nth.counters.incrementBy(keyIn(args), args.delta, changeOptions(args, context, info)),
+  }),
+  incrementMany: t.field({
+    type: [CounterChangeRef],
+    extensions: { right: toAdd('each name and delta, as in `incrementBy`', ({ changes }) => changes, true) },
+    description: 'Applies 1 to 1 000 changes, all or none; returns them in the given order.',
+    args: {
+      changes: t.arg({
+        type: [CounterDelta],
+        required: true,
+        description: '1 to 1 000 additions; the same counter may occur several times.',
+        extensions: { maxItems: MAX_CHANGES, check: checks.changes },
+      }),
+      namespace: countersNamespace,
+      idempotencyKey,
+    },
+    resolve: async (_, args, context, info) => {
+      const { namespace, changes } = args
+      // Before anything is applied: a request beyond its budget must change nothing.
+      const idLengths = changes.map(({ name }) => namespace.length + name.length)
+      const values = chargeList(context, changes.length, info, idLengths)
+      const options = changeOptions(args, context, info)
+      const done = await context.nth.counters.incrementMany(namespace, changes, options)
+      await room(context, values)
+      return withLast(done)
+    },
+  }),
+  reset: t.field({
+    type: CounterChangeRef,
+    extensions: { right: onName('WRITE') },
+    description: 'Sets the value, which must be within the bounds; history is unchanged.',
+    args: { name, to, namespace, idempotencyKey },
+    resolve: (_, args, context, info) =>
+      context.nth.counters.reset(keyIn(args), args.to, changeOptions(args, context, info)),
+  }),
+  resetAll: t.field({
+    type: ResetSummaryRef,
+    extensions: {
+      right: on('WRITE', PREFIXED, ({ args: { namespace, prefix } }) => ({ namespace, prefix })),
+    },
+    description: 'Sets every counter of a namespace, in batches, not atomically; a repeat sets them again.',
+    args: {
+      namespace: nameArgument('Namespace of the counters.'),
+      prefix: textArgument('Only counters whose names start with this.'),
+      to,
+    },
+    resolve: (_, { namespace, prefix, to }, { nth }) => nth.counters.resetAll(namespace, prefix, to),
+  }),
+}))
+
+export function keyIn({ namespace, name }: CounterKey): CounterKey {
+  return { namespace, name }
+}
+
+const CounterDefinition = builder.inputType('CounterDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  extensions: { check: checks.definition },
+  fields: (t) => ({
+    minValue: t.field({ type: 'SafeInt', description: 'Lowest allowed value. Default: none.' }),
+    maxValue: t.field({ type: 'SafeInt', description: 'Highest allowed value. Default: none.' }),
+    overflow: t.field({ type: Overflow, description: 'What happens at a bound. Default: REJECT.' }),
+    slots: t.int({
+      description:
+        'Rows that the value is split across, 1 to 1024. Default: 1, exact. Above 1: numbers not unique, and no bounds.',
+    }),
+    timeZone: t.string({
+      description:
+        "IANA time zone of its periods. Default: the namespace's. Existing totals count in the new zone's period that contains their midpoint.",
+    }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description: "All periods whose totals it keeps; [] for none. Default: the namespace's.",
+    }),
+  }),
+})
+
+builder.mutationFields((t) => ({
+  defineCounter: t.field({
+    type: Counter,
+    extensions: { right: onName('DEFINE') },
+    description: 'Creates a counter or changes its definition, never its value.',
+    args: {
+      name: counterArguments.name,
+      definition: t.arg({
+        type: CounterDefinition,
+        required: true,
+        description: 'The changes; bounds must include the current value.',
+      }),
+      namespace: counterArguments.namespace,
+    },
+    async resolve(_, args, { nth }, info): Promise<CounterSource> {
+      const change = withZone(args.definition)
+      const options = { withRevision: isRevisionSelected(info) }
+      const { key, value, definition, revision } = await nth.counters.define(keyIn(args), change, options)
+      return { ...key, value, definition, revision }
+    },
+  }),
+  deleteCounter: t.field({
+    type: CounterChangeRef,
+    extensions: { right: onName('WRITE') },
+    description: 'Deletes value, definition and history; the name reads 0 again.',
+    args: counterArguments,
+    resolve: (_, key, { nth }, info) => nth.counters.delete(key, { withRevision: isRevisionSelected(info) }),
+  }),
+}))

@@ -1,0 +1,207 @@
+import { namespacesOf } from '../core/access/caller.ts'
+import type { Retention } from '../core/counters/definition.ts'
+import type { LeaderboardEntry, Page } from '../core/counters/state.ts'
+import type { Nth } from '../core/nth.ts'
+import { namespaceArgument } from './arguments/names.ts'
+import * as checks from './arguments.ts'
+import { builder } from './builder.ts'
+import { connectionOf, listedByName, pageByName, prefix } from './connection.ts'
+import { Counter, type CounterSource } from './counter.ts'
+import { retained, TrackedPeriodInput, TrackedPeriodRef, withZone } from './counters/period.ts'
+import { type LeaderboardPosition, leaderboardCursors } from './lists.ts'
+import { inNamespace, none, on, onAnyName, PREFIXED } from './rights.ts'
+import { Sequence } from './sequence.ts'
+
+/** A namespace. Its retention is read on demand if it isn't known. */
+interface NamespaceSource {
+  name: string
+  retention?: Retention
+}
+
+/** Adds ranks, counted from the cursor. Pages listed from the end have them only with a `before` cursor. */
+function withRanks(
+  counters: readonly LeaderboardEntry[],
+  { after, before, fromEnd }: Page<LeaderboardPosition>,
+) {
+  const start = fromEnd ? before?.rank : after ? after.rank : 0
+  const step = fromEnd ? -1 : 1
+  return counters.map(({ sortKey, listedValue, ...counter }, index) => {
+    const rank = start === undefined ? 0 : start + step * (index + 1)
+    // More counters may precede it now than when the cursor was created.
+    const position = { ...sortKey, rank: rank > 0 ? rank : undefined }
+    return { ...counter, listed: { value: listedValue, position } }
+  })
+}
+
+const CounterOrder = builder.enumType('CounterOrder', {
+  description: 'Order of counters.',
+  values: {
+    NAME_ASC: { description: 'By name, in code point order: `B` comes before `a`.' },
+    VALUE_DESC: { description: 'Highest value first. About a second behind.' },
+    VALUE_ASC: { description: 'Lowest value first. About a second behind.' },
+    UPDATED_AT_DESC: { description: 'Last changed first, then those never changed. About a second behind.' },
+  },
+})
+
+const Namespace = builder.objectRef<NamespaceSource>('Namespace')
+
+builder.node(Namespace, {
+  description: 'A scope for names, with defaults for new counters and sequences.',
+  id: { resolve: ({ name }) => name },
+  loadWithoutCache: (name) => ({ name }),
+  fields: (t) => ({
+    name: t.exposeString('name', { description: 'Name, exactly as written.' }),
+    timeZone: t.string({
+      ...retained('timeZone', 'IANA time zone of new counters and sequences.', retentionOf),
+      extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
+    }),
+    periods: t.field({
+      type: [TrackedPeriodRef],
+      ...retained('periods', 'Periods whose totals new counters keep.', retentionOf),
+      extensions: { right: inNamespace('READ', ({ parent }) => parent.name, 'DEFINE') },
+    }),
+    counters: t.connection(
+      {
+        type: Counter,
+        nullable: true,
+        description:
+          'Counters that were written or defined: a list or a leaderboard. `prefix` requires order by name.',
+        args: {
+          prefix,
+          orderBy: t.arg({
+            type: CounterOrder,
+            required: true,
+            defaultValue: 'NAME_ASC',
+            description: 'Order of the list.',
+          }),
+        },
+        extensions: {
+          check: checks.counterPage,
+          right: on('READ', PREFIXED, ({ parent, args: { prefix, orderBy } }) => ({
+            namespace: parent.name,
+            prefix: orderBy === 'NAME_ASC' ? prefix : '',
+          })),
+        },
+        resolve({ name }, { orderBy, ...args }, context, info) {
+          const { counters } = context.nth
+          if (orderBy === 'NAME_ASC')
+            return pageByName<CounterSource>(args, context, info, (page) => counters.list(name, page))
+          const cursors = leaderboardCursors[orderBy]
+          const list = async (page: Page<LeaderboardPosition>) =>
+            withRanks(await counters.listLeaderboard(name, { order: orderBy, ...page }), page)
+          return connectionOf(args, context, info, cursors, list, ({ listed }) => listed.position)
+        },
+      },
+      { name: 'CounterConnection', description: 'A page of counters.' },
+      {
+        name: 'CounterEdge',
+        description: 'A counter in a list.',
+        fields: (t) => ({
+          rank: t.int({
+            nullable: true,
+            description:
+              'Position in this order, starting at 1, counted from the cursor. Null: order by name, or unknown.',
+            resolve: ({ node }) => node.listed?.position.rank ?? null,
+          }),
+          value: t.field({
+            type: 'SafeInt',
+            description: 'Value in the list; may be a second older than `node.value`.',
+            resolve: ({ node }) => node.listed?.value ?? node.value,
+          }),
+        }),
+      },
+    ),
+    sequences: t.connection(
+      {
+        ...listedByName,
+        type: Sequence,
+        extensions: {
+          ...listedByName.extensions,
+          right: on('READ', PREFIXED, ({ parent, args }) => ({
+            namespace: parent.name,
+            prefix: args.prefix,
+          })),
+        },
+        description: 'Sequences that were used or defined, by name.',
+        resolve: ({ name }, args, context, info) =>
+          pageByName(args, context, info, (page) => context.nth.sequences.list(name, page)),
+      },
+      { name: 'SequenceConnection', description: 'A page of sequences.' },
+      { name: 'SequenceEdge', description: 'A sequence in a list.' },
+    ),
+  }),
+})
+
+for (const type of [Counter, Sequence]) {
+  builder.objectField(type, 'namespace', (t) =>
+    t.field({
+      type: Namespace,
+      nullable: true,
+      extensions: { right: none(`reached with its ${type === Counter ? 'counter' : 'sequence'}`) },
+      description: 'Its namespace.',
+      resolve: ({ namespace }) => ({ name: namespace }),
+    }),
+  )
+}
+
+const namespaceName = namespaceArgument('Name of the namespace.')
+
+builder.queryFields((t) => ({
+  namespace: t.field({
+    type: Namespace,
+    extensions: { right: inNamespace('READ', ({ args }) => args.name) },
+    description: 'Returns a namespace: its defaults, counters and sequences.',
+    args: { name: namespaceName },
+    resolve: (_, { name }) => ({ name }),
+  }),
+  namespaces: t.connection(
+    {
+      ...listedByName,
+      type: Namespace,
+      extensions: {
+        ...listedByName.extensions,
+        right: onAnyName('any name; it lists the namespaces of the grants'),
+      },
+      description: 'Namespaces that contain a counter or a sequence, by name.',
+      resolve(_, args, context, info) {
+        const only = namespacesOf(context.caller, 'READ')
+        return pageByName(args, context, info, (page) => context.nth.namespaces.list(page, only))
+      },
+    },
+    { name: 'NamespaceConnection', description: 'A page of namespaces.' },
+    { name: 'NamespaceEdge', description: 'A namespace in a list.' },
+  ),
+}))
+
+const NamespaceDefinition = builder.inputType('NamespaceDefinitionInput', {
+  description: 'Omitted: unchanged. Null: reset to the default.',
+  extensions: { check: checks.namespaceDefinition },
+  fields: (t) => ({
+    timeZone: t.string({ description: 'IANA time zone of new counters and sequences. Default: UTC.' }),
+    periods: t.field({
+      type: [TrackedPeriodInput],
+      extensions: { maxItems: checks.MAX_PERIODS },
+      description:
+        'All periods whose totals new counters keep; [] for none. Default: HOUR for 90 days, DAY and MONTH forever.',
+    }),
+  }),
+})
+
+builder.mutationField('defineNamespace', (t) =>
+  t.field({
+    type: Namespace,
+    extensions: {
+      right: on('DEFINE', 'all names of the namespace', ({ args }) => ({ namespace: args.name, prefix: '' })),
+    },
+    description: 'Sets the defaults for new counters and sequences in a namespace.',
+    args: {
+      name: namespaceName,
+      definition: t.arg({ type: NamespaceDefinition, required: true, description: 'The changes.' }),
+    },
+    resolve: (_, { name, definition }, { nth }) => nth.namespaces.define(name, withZone(definition)),
+  }),
+)
+
+async function retentionOf({ name, retention }: NamespaceSource, { namespaces }: Nth): Promise<Retention> {
+  return retention ?? (await namespaces.read(name)).retention
+}

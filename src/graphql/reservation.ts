@@ -1,0 +1,86 @@
+import type { Reservation } from '../core/sequences/state.ts'
+import { claimFor, idempotencyKey } from './arguments/idempotency.ts'
+import { decodeId } from './arguments/ids.ts'
+import * as checks from './arguments.ts'
+import { builder } from './builder.ts'
+import { onItsSequence, onName, onReservation } from './rights.ts'
+import { group, SequenceGroup, sequenceArguments } from './sequence.ts'
+import { sequenceGroupKey } from './sequenceNumbers.ts'
+
+export const ReservationRef = builder.objectRef<Reservation>('Reservation')
+
+const ReservationStateRef = builder.enumType('ReservationState', {
+  description: 'State of a reservation.',
+  values: {
+    RESERVED: { description: 'Open: it can be confirmed or released.' },
+    CONFIRMED: { description: 'Its number is final.' },
+    RELEASED: { description: 'Its number was released.' },
+    EXPIRED: { description: 'Not confirmed in time: its number was released.' },
+  },
+})
+
+builder.node(ReservationRef, {
+  description: 'A number held until it is confirmed, released, or expires.',
+  id: { resolve: ({ token }) => token, description: 'Random, not guessable.' },
+  loadManyWithoutCache: (tokens, { nth }) => nth.sequences.reservations(tokens.map((token) => ({ token }))),
+  fields: (t) => ({
+    value: t.expose('value', { type: 'SafeInt', description: 'The number.' }),
+    formatted: t.exposeString('formatted', { description: 'The number, formatted.' }),
+    state: t.expose('state', { type: ReservationStateRef, description: 'Its state.' }),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'Confirm it before this time.' }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      extensions: { right: onItsSequence() },
+      description: 'Sequence group of the number, for client caches. Null: the sequence was deleted.',
+      resolve: ({ token }, _, { nth }) => nth.sequences.sequenceGroupOfReservation(token),
+    }),
+  }),
+})
+
+const { name, namespace } = sequenceArguments
+
+const idOfReservation = builder.args((t) => ({
+  id: t.id({
+    required: true,
+    description: 'ID of the reservation.',
+    extensions: { check: checks.reservationId },
+  }),
+}))
+
+builder.mutationFields((t) => ({
+  reserveInSequence: t.field({
+    type: ReservationRef,
+    extensions: { right: onName('NUMBER') },
+    description:
+      'Reserves the first free number of a gapless sequence. With a key, a repeat returns the first reservation in its current state.',
+    args: {
+      name,
+      group,
+      ttlSeconds: t.arg.int({
+        required: true,
+        defaultValue: 300,
+        description: 'How long to hold it, 1 to 86 400 seconds.',
+        extensions: { check: checks.ttlSeconds },
+      }),
+      namespace,
+      idempotencyKey,
+    },
+    resolve: (_, args, context, info) =>
+      context.nth.sequences.reserve(sequenceGroupKey(args), args.ttlSeconds, claimFor(args, context, info)),
+  }),
+  confirmReservation: t.field({
+    type: ReservationRef,
+    extensions: { right: onReservation() },
+    description: 'Makes the number final; a repeat returns the same result.',
+    args: idOfReservation,
+    resolve: (_, { id }, { nth }) => nth.sequences.confirm(decodeId(id).id),
+  }),
+  releaseReservation: t.field({
+    type: ReservationRef,
+    extensions: { right: onReservation() },
+    description: 'Releases the number; a repeat returns the same result.',
+    args: idOfReservation,
+    resolve: (_, { id }, { nth }) => nth.sequences.release(decodeId(id).id),
+  }),
+}))

@@ -1,0 +1,248 @@
+import { type GraphQLResolveInfo, getNamedType } from 'graphql'
+import {
+  type Caller,
+  isAllowed,
+  isAllowedOnAll,
+  maxCountFor,
+  maxDeltaFor,
+  refusal,
+} from '../core/access/caller.ts'
+import type { CounterDelta } from '../core/counters/counters.ts'
+import { noSuchReservation } from '../core/sequences/state.ts'
+import { joinNames, splitNames } from '../rules/names.ts'
+import type { GrantTarget, Scope } from '../rules/rights.ts'
+import { decodeId, idFault } from './arguments/ids.ts'
+import * as checks from './arguments.ts'
+import type { Context } from './context.ts'
+import { createMeasure, sumBelow } from './selections.ts'
+
+/**
+ * The right that a field requires, as its extension `right`: all fields of operations have one, and those below them that
+ * lead to something else. `enforce.ts` wraps their resolvers. A test requires that no field lacks one, and another that
+ * `docs/security.md` shows them.
+ */
+export interface Right {
+  /** Undefined: none of its own, as its object was reached with a right. */
+  scope: Scope | undefined
+  /** What the right must cover, for the documentation. */
+  covers: string
+  /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
+  check(context: Context, call: Call): Verdict | Promise<Verdict>
+  /** For fields that return a list of what an argument lists: checks an element. */
+  elements?: {
+    argument: string
+    /** The check of the argument, which its resolver makes as well. */
+    faultOf: typeof checks.names | typeof checks.ids
+    check(context: Context, args: Arguments, element: string): Verdict | Promise<Verdict>
+  }
+}
+
+/** Missing: to this caller, it doesn't exist. */
+export type Verdict = 'missing' | undefined
+
+/** A call of a field. */
+interface Call {
+  parent: Arguments
+  args: Arguments
+  info: GraphQLResolveInfo
+}
+
+/** Each right knows the arguments and the parent of its field. */
+// biome-ignore lint/suspicious/noExplicitAny: those of a field have types of their own
+type Arguments = any
+
+export function none(covers: string): Right {
+  return { scope: undefined, covers, check: () => undefined }
+}
+
+export function admin(): Right {
+  return { scope: 'ADMIN', covers: 'everything', check: ({ caller }) => assertAllowed(caller, 'ADMIN') }
+}
+
+/** A right on some name, whichever it is. */
+export function onAnyName(covers: string): Right {
+  return { scope: 'READ', covers, check: ({ caller }) => assertAllowed(caller, 'READ') }
+}
+
+/** A right on the name in the arguments. A state in the result also requires READ, before anything is changed. */
+export function onName(scope: Scope): Right {
+  return {
+    scope,
+    covers: 'the name',
+    check({ caller, idempotencyKey }, { args: { namespace, name, ...args }, info }) {
+      assertAllowed(caller, scope, { namespace, name })
+      const hasKey = idempotencyKey !== undefined || args.idempotencyKey != null
+      if (scope !== 'READ' && selectsState(info, hasKey)) assertAllowed(caller, 'READ', { namespace, name })
+    },
+  }
+}
+
+export function onNames(): Right {
+  return {
+    scope: 'READ',
+    covers: 'each name',
+    check: () => undefined,
+    elements: {
+      argument: 'names',
+      faultOf: checks.names,
+      check: ({ caller }, { namespace }, name) => assertAllowed(caller, 'READ', { namespace, name }),
+    },
+  }
+}
+
+export function onIds(faultOf: typeof checks.ids): Right {
+  return {
+    scope: 'READ',
+    covers: 'the names in each id',
+    check: () => undefined,
+    elements: { argument: 'ids', faultOf, check: (context, _, id) => checkId(context, id) },
+  }
+}
+
+/** A right on what a call is about: a name, or all names that start with a prefix. */
+export function on(scope: Scope, covers: string, targetOf: (call: Call) => GrantTarget): Right {
+  return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf(call)) }
+}
+
+export const PREFIXED = 'all names with the prefix; without one, all of the namespace'
+
+/** A right on any name in a namespace, or another one on it. */
+export function inNamespace(scope: Scope, namespaceOf: (call: Call) => string, other?: Scope): Right {
+  return {
+    scope,
+    covers: `any name in the namespace${other ? `; or ${other}` : ''}`,
+    check({ caller }, call) {
+      const target = { namespace: namespaceOf(call) }
+      if (!other || !isAllowed(caller, other, target)) assertAllowed(caller, scope, target)
+    },
+  }
+}
+
+/** A right to read what an argument `id` identifies. */
+export function onId(): Right {
+  return {
+    scope: 'READ',
+    covers: 'the names in the id; for a reservation, its sequence',
+    check: (context, { args }) => checkId(context, args.id),
+  }
+}
+
+/** A right to add to counters. */
+export function toAdd(
+  covers: string,
+  changesOf: (args: Arguments) => readonly CounterDelta[],
+  isMany = false,
+): Right {
+  return {
+    scope: 'ADD',
+    covers,
+    check: (context, { args }) => spendDeltas(context, args.namespace, changesOf(args), isMany),
+  }
+}
+
+export function toNumber(): Right {
+  return {
+    scope: 'NUMBER',
+    covers: 'the name and `count`',
+    check({ caller }, { args: { namespace, name, count } }) {
+      const limit = maxCountFor(caller, { namespace, name })
+      if (limit === 0 || count > limit) throw refusal(caller, 'NUMBER', limit > 0 ? { limit } : {})
+    },
+  }
+}
+
+/** A right to read the sequence of a reservation that was reached otherwise. */
+export function onItsSequence(): Right {
+  return {
+    scope: 'READ',
+    covers: 'the name of its sequence',
+    async check(context, { parent }) {
+      assertAllowed(context.caller, 'READ')
+      if (!(await ownsReservation(context, 'READ', parent.token))) throw refusal(context.caller, 'READ')
+    },
+  }
+}
+
+export function onReservation(): Right {
+  return {
+    scope: 'NUMBER',
+    covers: 'the name of its sequence; otherwise NOT_FOUND',
+    async check(context, { args: { id } }) {
+      assertAllowed(context.caller, 'NUMBER')
+      // The resolver rejects an invalid one.
+      const token = idFault(id) ? '' : decodeId(id).id
+      if (token && !(await ownsReservation(context, 'NUMBER', token))) throw noSuchReservation()
+    },
+  }
+}
+
+function assertAllowed(caller: Caller, scope: Scope, target?: GrantTarget): undefined {
+  if (!isAllowed(caller, scope, target)) throw refusal(caller, scope)
+}
+
+/** Checks additions against what the caller may add to each counter in the whole request, and counts them. */
+function spendDeltas(
+  context: Context,
+  namespace: string,
+  changes: readonly CounterDelta[],
+  isMany = false,
+): undefined {
+  const { caller } = context
+  const added = new Map(context.added)
+  for (const [index, { name, delta }] of changes.entries()) {
+    const limit = maxDeltaFor(caller, { namespace, name })
+    const key = joinNames(namespace, name)
+    const total = (added.get(key) ?? 0) + delta
+    const isWithin = delta >= 1 ? total <= limit : limit === Number.POSITIVE_INFINITY
+    if (!isWithin) {
+      const details = { ...(limit > 0 && { limit }), ...(isMany && { index }) }
+      throw refusal(caller, limit > 0 && delta < 1 ? 'WRITE' : 'ADD', details)
+    }
+    if (limit < Number.POSITIVE_INFINITY) added.set(key, total)
+  }
+  context.added = added
+}
+
+/** Checks the right to read what an id identifies. */
+function checkId(context: Context, id: string): Verdict | Promise<Verdict> {
+  const { caller } = context
+  // The resolver rejects an invalid one.
+  if (idFault(id)) return assertAllowed(caller, 'READ')
+  const { typename, id: names } = decodeId(id)
+  if (typename === 'ApiKey') return assertAllowed(caller, 'ADMIN')
+  if (typename === 'Reservation') {
+    assertAllowed(caller, 'READ')
+    return ownsReservation(context, 'READ', names).then((owns) => (owns ? undefined : 'missing'))
+  }
+  const [namespace = '', name] = splitNames(names)
+  return assertAllowed(caller, 'READ', name === undefined ? { namespace } : { namespace, name })
+}
+
+/** Whether a caller, who has a scope, has it on the sequence of a reservation. One that doesn't exist is anyone's. */
+async function ownsReservation({ caller, nth }: Context, scope: Scope, token: string): Promise<boolean> {
+  if (isAllowedOnAll(caller, scope)) return true
+  const group = await nth.sequences.sequenceGroupOfReservation(token)
+  return !group || isAllowed(caller, scope, { namespace: group.namespace, name: group.sequence })
+}
+
+/** Fields with the state of what a mutation returns; the others are its definition, or what the mutation set. */
+const selectsStateOf: Record<string, (info: GraphQLResolveInfo) => boolean> = {
+  Counter: selectsAny('value', 'valueIn', 'history', 'revision', 'createdAt', 'updatedAt'),
+  Sequence: selectsAny('group', 'groups', 'createdAt'),
+  SequenceGroup: selectsAny('sequence', 'lastValue', 'lastFormatted', 'revision', 'updatedAt'),
+}
+
+/** What a mutation set; a repeat with the same key returns the present state instead. */
+const selectsWhatWasSet = selectsAny('nextValue', 'nextFormatted')
+
+function selectsState(info: GraphQLResolveInfo, hasKey: boolean): boolean {
+  const selects = selectsStateOf[getNamedType(info.returnType).name]?.(info) ?? false
+  return selects || (hasKey && selectsWhatWasSet(info))
+}
+
+function selectsAny(...names: string[]) {
+  const count = createMeasure((sum, field, below) =>
+    field ? sum + Number(names.includes(field.name.value)) : sum + below,
+  )
+  return (info: GraphQLResolveInfo) => sumBelow(count, info) > 0
+}

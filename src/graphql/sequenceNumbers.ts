@@ -1,0 +1,130 @@
+import type { SequenceGroupKey, SequenceKey } from '../core/sequences/store.ts'
+import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../core/sequences/store.ts'
+import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
+import { callOptions, idempotencyKey } from './arguments/idempotency.ts'
+import * as checks from './arguments.ts'
+import { builder } from './builder.ts'
+import type { Context } from './context.ts'
+import { on, onName, toNumber } from './rights.ts'
+import { costOfText, countSelected, sumBelow } from './selections.ts'
+import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
+import { charge, room } from './valueBudget.ts'
+
+/** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
+const VALUES_OF_A_TEXT = 4
+
+const SequenceNumbersRef = builder.objectRef<SequenceNumbers>('SequenceNumbers').implement({
+  description: 'Numbers issued by one call.',
+  fields: (t) => ({
+    value: t.field(issued('value', 'Your number; the first one of a block.')),
+    formatted: t.string({
+      description: 'Your number, formatted: MYBOARD-1.',
+      resolve: (numbers) => writerFor(numbers)(numbers.issued.value),
+    }),
+    count: t.int({ description: 'How many numbers were issued.', resolve: ({ issued }) => issued.count }),
+    step: t.field(issued('step', 'Difference between consecutive numbers.')),
+    lastValue: t.field(issued('lastValue', 'Last number of the block.')),
+    values: t.field({
+      type: ['SafeInt'],
+      nullable: true,
+      description: 'All numbers; null above 2 000: count from `value` by `step`.',
+      resolve: listed,
+    }),
+    formattedValues: t.stringList({
+      nullable: true,
+      description: 'All numbers, formatted; null above 2 000.',
+      resolve: async (numbers, args, context) =>
+        (await listed(numbers, args, context))?.map(writerFor(numbers)) ?? null,
+    }),
+    at: t.expose('at', {
+      type: 'DateTime',
+      description: 'When they were issued; determines the date in the format.',
+    }),
+    replayed: t.exposeBoolean('isReplayed', {
+      description: 'Whether this is the result of an earlier call with the same key.',
+    }),
+    group: t.field({
+      type: SequenceGroup,
+      nullable: true,
+      extensions: {
+        right: on('READ', 'the name of its sequence', ({ parent: { key } }) => ({
+          namespace: key.namespace,
+          name: key.sequence,
+        })),
+      },
+      description:
+        'The sequence group after this call, for client caches; if replayed, as it is now. Null only with an error of its own.',
+      resolve: (numbers, _, { nth }): SequenceGroupSource | Promise<SequenceGroupSource> =>
+        numbers.isReplayed ? nth.sequences.readSequenceGroup(numbers.key) : sequenceGroupAfter(numbers),
+    }),
+  }),
+})
+
+function issued(name: 'value' | 'step' | 'lastValue', description: string) {
+  const resolve = (numbers: SequenceNumbers) => numbers.issued[name]
+  return { type: 'SafeInt', description, resolve } as const
+}
+
+async function listed({ issued }: SequenceNumbers, _: unknown, context: Context): Promise<number[] | null> {
+  if (issued.count > MAX_LISTED) return null
+  await room(context, issued.count)
+  return numbersOf(issued)
+}
+
+const { name, namespace } = sequenceArguments
+
+const countValues = countSelected('values')
+const countFormattedValues = countSelected('formattedValues')
+
+builder.mutationFields((t) => ({
+  nextInSequence: t.field({
+    type: SequenceNumbersRef,
+    extensions: { right: toNumber() },
+    description: 'Issues the next number, or a block of up to 1 000 000 (2 000 if it cycles).',
+    args: {
+      name,
+      group,
+      count: t.arg.int({
+        required: true,
+        defaultValue: 1,
+        description: `How many numbers to issue, 1 to ${MAX_BLOCK}; all or none.`,
+        extensions: { check: checks.count },
+      }),
+      namespace,
+      idempotencyKey,
+    },
+    resolve(_, args, context, info) {
+      const texts = sumBelow(countFormattedValues, info) * (VALUES_OF_A_TEXT + costOfText(args.group.length))
+      // Before anything is issued: numbers that can't be listed would be lost.
+      if (args.count <= MAX_LISTED) charge(context, args.count * (sumBelow(countValues, info) + texts))
+      return context.nth.sequences.next(sequenceGroupKey(args), args.count, callOptions(args, context, info))
+    },
+  }),
+  restartSequence: t.field({
+    type: SequenceGroup,
+    extensions: { right: onName('WRITE') },
+    description:
+      'Sets the next number of a sequence group, to continue numbers from elsewhere or to reissue some. With `restartEvery`, in the current period.',
+    args: {
+      name,
+      group,
+      nextValue: t.arg({ type: 'SafeInt', description: 'The next number. Default: `startValue`.' }),
+      namespace,
+      idempotencyKey,
+    },
+    async resolve(_, args, context, info): Promise<SequenceGroupSource> {
+      const { key, nextValue, nextFormatted, revision, isReplayed } = await context.nth.sequences.restart(
+        sequenceGroupKey(args),
+        args.nextValue,
+        callOptions(args, context, info),
+      )
+      if (isReplayed) return key
+      const next = { ...key, nextValue, nextFormatted }
+      return revision === undefined ? next : { ...next, revision }
+    },
+  }),
+}))
+
+export function sequenceGroupKey(args: SequenceKey & { group: string }): SequenceGroupKey {
+  return { namespace: args.namespace, sequence: args.name, group: args.group }
+}

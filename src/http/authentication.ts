@@ -1,0 +1,182 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { LRUCache } from 'lru-cache'
+import type { ApiKey } from '../core/access/apiKey.ts'
+import { anonymous, type Caller, UNRESTRICTED } from '../core/access/caller.ts'
+import type { ApiKeys } from '../repository/apiKeys.ts'
+import { NthError } from '../rules/errors.ts'
+import { EVERYTHING, grantOf } from '../rules/rights.ts'
+import { type Credential, type Identified, invalidCredential } from './access/credentials.ts'
+import { type AccessSettings, isUnprotected } from './access/settings.ts'
+import type { Clients } from './clients.ts'
+import { HttpError } from './connections/httpError.ts'
+import type { Tokens } from './credentials.ts'
+import type { Origins } from './origins.ts'
+
+/** Who sent a request, and how many changes they may make. */
+export interface Access {
+  caller: Caller
+  /** As in the context of GraphQL. */
+  takeChanges: ((count: number) => number) | undefined
+}
+
+export type Authenticate = (
+  request: IncomingMessage,
+  credential: Credential | undefined,
+) => Access | Promise<Access>
+
+/** What callers without credentials are, and may do. */
+export function callerWithoutCredentials(settings: AccessSettings, onLoopback: boolean): Caller {
+  if (isUnprotected(settings)) return onLoopback ? UNRESTRICTED : anonymous([])
+  return anonymous(settings.anonymous ? [grantOf(...settings.anonymous)] : [])
+}
+
+interface AuthenticationOptions {
+  settings: AccessSettings
+  apiKeys: Pick<ApiKeys, 'find'>
+  tokens: Tokens | undefined
+  /** Whether the server is reachable from this machine only. */
+  onLoopback: boolean
+  origins: Origins
+  clients: Clients
+}
+
+/** Headers that a proxy adds. */
+const FORWARDED = /^(forwarded|x-forwarded-.*|x-real-ip|via)$/
+
+/**
+ * Creates the function that establishes who sent a request. Synchronous unless it reads a key. It throws an HttpError for
+ * credentials that are wrong (401), or used by a page that may not (403), and if they can't be read (503): then nothing of
+ * the request is executed.
+ */
+export function createAuthentication({
+  settings,
+  apiKeys,
+  tokens,
+  onLoopback,
+  origins,
+  clients,
+}: AuthenticationOptions): Authenticate {
+  const { adminKey, anonymousPerMinute, browserPerMinute } = settings
+  const adminHash = adminKey === undefined ? undefined : Buffer.from(hash('sha256', adminKey))
+  const nobody = callerWithoutCredentials(settings, onLoopback)
+  const isOpen = nobody === UNRESTRICTED
+  const limits = new RateLimits()
+
+  function access(request: IncomingMessage, caller: Caller, perMinute: number | null | undefined): Access {
+    if (perMinute == null) return { caller, takeChanges: undefined }
+    const bucket = () => `${caller.identity}\n${clients.of(request).name}`
+    return { caller, takeChanges: (count) => limits.take(bucket(), perMinute, count) }
+  }
+
+  function accessOf(request: IncomingMessage, { isInAddress }: Credential, found: Identified): Access {
+    const { caller, origins: ownOrigins, perMinute } = found
+    if (isInAddress && ownOrigins === null) {
+      const message = 'These credentials must be sent in the header Authorization: addresses are logged.'
+      throw new HttpError(403, 'FORBIDDEN', message)
+    }
+    const fault = origins.pageFault(request, ownOrigins)
+    if (fault) throw fault
+    return access(request, caller, perMinute ?? (ownOrigins ? browserPerMinute : undefined))
+  }
+
+  function identify(text: string): Identified | Promise<Identified> {
+    const hashed = hash('sha256', text)
+    // Hashes have the same length, whatever was sent.
+    if (adminHash && timingSafeEqual(Buffer.from(hashed), adminHash)) return ADMINISTRATOR
+    if (!text.startsWith('nth_')) {
+      if (!tokens) throw invalidCredential()
+      return tokens.verify(text).catch(asHttpError)
+    }
+    const key = apiKeys.find(text, hashed)
+    return key instanceof Promise ? key.then(identified, asHttpError) : identified(key)
+  }
+
+  return (request, credential) => {
+    if (!credential) {
+      const { origin } = request.headers
+      // Also where a browser has sent no preflight, or kept the answer to one for a request with credentials.
+      if (origin !== undefined && !origins.isAllowed(origin) && !origins.isOwnPage(origin, request))
+        throw foreignPage(origin)
+      if (isOpen && isForwarded(request)) throw behindProxy()
+      return access(request, nobody, anonymousPerMinute)
+    }
+    const found = identify(credential.text)
+    if (!(found instanceof Promise)) return accessOf(request, credential, found)
+    return found.then((identified) => accessOf(request, credential, identified))
+  }
+}
+
+const ADMINISTRATOR: Identified = {
+  caller: { kind: 'ADMIN', identity: 'admin', grants: [EVERYTHING] },
+  origins: null,
+  perMinute: null,
+}
+
+/** The callers with keys in memory. */
+const callers = new WeakMap<ApiKey, Identified>()
+
+function identified(key: ApiKey | undefined): Identified {
+  if (!key) throw invalidCredential()
+  const found = callers.get(key)
+  if (found) return found
+  const { id, grants, origins, perMinute, expiresAt } = key
+  const made: Identified = {
+    caller: { kind: 'KEY', identity: `key ${id}`, grants, key, expiresAt },
+    origins,
+    perMinute,
+  }
+  callers.set(key, made)
+  return made
+}
+
+/** A failure to read credentials, before anything was executed. */
+function asHttpError(error: unknown): never {
+  if (!(error instanceof NthError) || error instanceof HttpError) throw error
+  throw new HttpError(error.code === 'UNAVAILABLE' ? 503 : 500, error.code, error.message, error.details)
+}
+
+function isForwarded({ headers }: IncomingMessage): boolean {
+  for (const name in headers) if (FORWARDED.test(name)) return true
+  return false
+}
+
+function foreignPage(origin: string): HttpError {
+  const message = `Pages of ${origin} may not call without credentials. To allow it, add it to NTH_ALLOWED_ORIGINS.`
+  return new HttpError(403, 'FORBIDDEN', message)
+}
+
+function behindProxy(): HttpError {
+  const message =
+    'This server is open to everyone on its machine, and the request came through a proxy. Set NTH_ADMIN_KEY, and create keys for callers; or set NTH_ANONYMOUS to what callers without a key may do.'
+  return new HttpError(403, 'FORBIDDEN', message)
+}
+
+interface Bucket {
+  tokens: number
+  /** When it had so many, on the clock of `performance.now()`, in milliseconds. */
+  at: number
+}
+
+const MINUTE_MS = 60_000
+/** Clients that are remembered; of more, those that have been idle longest have their full rate again. */
+const MAX_BUCKETS = 100_000
+
+/**
+ * Token buckets: each holds the changes of a minute, and is refilled evenly. More than a bucket holds is allowed when it
+ * is full, and then owed.
+ */
+class RateLimits {
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_BUCKETS })
+
+  /** Takes some from a bucket. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
+  take(name: string, perMinute: number, count: number): number {
+    const now = performance.now()
+    const { tokens, at } = this.#buckets.get(name) ?? { tokens: perMinute, at: now }
+    const filled = Math.min(perMinute, tokens + ((now - at) * perMinute) / MINUTE_MS)
+    const missing = Math.min(count, perMinute) - filled
+    if (missing > 0) return Math.ceil((missing * MINUTE_MS) / perMinute)
+    this.#buckets.set(name, { tokens: filled - count, at: now })
+    return 0
+  }
+}

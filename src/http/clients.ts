@@ -1,0 +1,143 @@
+import type { IncomingMessage } from 'node:http'
+import { BlockList, isIPv4, isIPv6, type Socket } from 'node:net'
+import { LRUCache } from 'lru-cache'
+import { refusalMeasure } from '../operations/measures.ts'
+import { HttpError } from './connections/httpError.ts'
+
+const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
+const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
+/** As some proxies send addresses: with a port, and those of IPv6 in brackets. */
+const WITH_PORT = /^(?:\[(.*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/
+
+/** Networks, which are CIDR blocks such as `10.0.0.0/8` or single addresses. */
+export function networksOf(blocks: readonly string[]): BlockList {
+  const networks = new BlockList()
+  for (const block of blocks) {
+    const [address = '', bits] = block.split('/')
+    if (isIPv4(address)) networks.addSubnet(address, Number(bits ?? 32), 'ipv4')
+    else networks.addSubnet(address, Number(bits ?? 128), 'ipv6')
+  }
+  return networks
+}
+
+/** Whether an address is in one of some networks. */
+function isWithin(networks: BlockList, address: string): boolean {
+  const plain = withoutMapping(address)
+  return networks.check(plain, isIPv4(plain) ? 'ipv4' : 'ipv6')
+}
+
+/**
+ * The address of a client: that of the connection or, if it is a trusted proxy's, the last one in `X-Forwarded-For` that
+ * isn't. What stands before it was sent by the client, and may be invented.
+ */
+export function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {
+  let address = socket.remoteAddress ?? ''
+  const forwarded = headers['x-forwarded-for']
+  const hops = (Array.isArray(forwarded) ? forwarded.join(',') : (forwarded ?? '')).split(',')
+  while (hops.length > 0 && isWithin(trusted, address)) {
+    const sent = (hops.pop() ?? '').trim()
+    const [, ipv6, ipv4] = WITH_PORT.exec(sent) ?? []
+    const hop = ipv6 ?? ipv4 ?? sent
+    // What isn't an address can't be followed.
+    if (!isIPv4(hop) && !isIPv6(hop)) break
+    address = hop
+  }
+  return address
+}
+
+/** What counts as one client: an address, or a network of IPv6. */
+interface Client {
+  name: string
+  /** A trusted proxy or this machine, on which a proxy may run: behind it may be many. */
+  isExempt: boolean
+}
+
+/** Maximum remembered clients, and the length of what identifies them, in characters. */
+const MAX_CACHED = 10_000
+const MAX_CACHED_LENGTH = 200
+
+const RETRY_AFTER_MS = 1000
+
+/** The clients of a server, of which each has limits. */
+export class Clients {
+  readonly #hasProxies: boolean
+  readonly #trusted: BlockList
+  readonly #exempt: BlockList
+  readonly #cached = new LRUCache<string, Client>({ max: MAX_CACHED })
+  readonly #maxConnections: number
+  readonly #connections = new Map<string, number>()
+
+  /** @param maxConnections of each at once */
+  constructor(trustedProxies: readonly string[], maxConnections: number) {
+    this.#hasProxies = trustedProxies.length > 0
+    this.#trusted = networksOf(trustedProxies)
+    this.#exempt = networksOf([...trustedProxies, '127.0.0.0/8', '::1'])
+    this.#maxConnections = maxConnections
+  }
+
+  /** The client that sent a request. */
+  of(request: IncomingMessage): Client {
+    const { remoteAddress = '' } = request.socket
+    const forwarded = this.#hasProxies ? request.headers['x-forwarded-for'] : undefined
+    const text = forwarded === undefined ? remoteAddress : `${remoteAddress} ${forwarded}`
+    const cached = this.#cached.get(text)
+    if (cached) return cached
+    const client = this.#at(clientAddress(request, this.#trusted))
+    if (text.length <= MAX_CACHED_LENGTH) this.#cached.set(text, client)
+    return client
+  }
+
+  /** The name of the client that sent a request; undefined: it has no limits. */
+  limited(request: IncomingMessage): string | undefined {
+    const { name, isExempt } = this.of(request)
+    return isExempt ? undefined : name
+  }
+
+  /** Counts a new connection until it is closed; returns an error if its client has one too many. */
+  refuse(socket: Pick<Socket, 'remoteAddress' | 'once'>): HttpError | undefined {
+    const { name, isExempt } = this.#at(socket.remoteAddress ?? '')
+    if (isExempt) return undefined
+    const count = (this.#connections.get(name) ?? 0) + 1
+    if (count > this.#maxConnections) {
+      refusalMeasure.publish('connections')
+      return tooManyConnections(this.#maxConnections)
+    }
+    this.#connections.set(name, count)
+    socket.once('close', () => {
+      const left = (this.#connections.get(name) ?? 1) - 1
+      if (left > 0) this.#connections.set(name, left)
+      else this.#connections.delete(name)
+    })
+    return undefined
+  }
+
+  #at(address: string): Client {
+    return { name: clientOf(address), isExempt: isWithin(this.#exempt, address) }
+  }
+}
+
+function tooManyConnections(limit: number): HttpError {
+  const message = `An address may have at most ${limit} connections; close one, or use it for several requests.`
+  return new HttpError(429, 'RATE_LIMITED', message, { limit, retryAfterMs: RETRY_AFTER_MS })
+}
+
+/** What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, which a client has to itself. */
+export function clientOf(address: string): string {
+  const plain = withoutMapping(address)
+  if (!isIPv6(plain)) return plain
+  const [head = '', tail] = (plain.split('%')[0] ?? '').toLowerCase().split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const last = tail ? tail.split(':').length : 0
+  if (tail !== undefined) while (groups.length + last < 8) groups.push('0')
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
+}
+
+function withoutMapping(address: string): string {
+  const [, high, low] = IPV4_IN_HEXADECIMAL.exec(address) ?? []
+  if (high === undefined || low === undefined) return IPV4_IN_IPV6.exec(address)?.[1] ?? address
+  const parts = [high, low].map((part) => Number.parseInt(part, 16))
+  return parts.flatMap((part) => [part >> 8, part & 255]).join('.')
+}

@@ -1,0 +1,152 @@
+import {
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type FetchImplementation,
+  type JWTPayload,
+  jwtVerify,
+} from 'jose'
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
+import { originFault } from '../core/access/apiKey.ts'
+import type { Caller } from '../core/access/caller.ts'
+import { unavailable } from '../rules/errors.ts'
+import { grantFault, MAX_GRANTS, SCOPES } from '../rules/rights.ts'
+import { type Identified, invalidCredential } from './access/credentials.ts'
+import type { TokenSettings } from './access/settings.ts'
+
+const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
+/** How far the clocks of issuer and server may differ, in milliseconds. */
+export const LEEWAY_MS = 30_000
+/** How often the issuer's keys are fetched again, in milliseconds. */
+const REFRESH_MS = 600_000
+/** How long no other fetch is tried after one that failed, in milliseconds. */
+const RETRY_MS = 10_000
+/** How long a verified token is remembered, in milliseconds: as long as a key that the issuer has withdrawn still holds. */
+const REMEMBERED_MS = 60_000
+const MAX_REMEMBERED = 10_000
+const MAX_LENGTH = 8_000
+/** Maximum length of an issuer's answer: a thousand keys. */
+const MAX_ANSWER_BYTES = 1_000_000
+/** The last one that a Date can hold. */
+const LAST_INSTANT = 8.64e15
+
+const grant = z
+  .strictObject({
+    scopes: z.array(z.enum(SCOPES).exclude(['ADMIN'])),
+    namespace: z.string().nullable().default(null),
+    names: z.array(z.string()).nullable().default(null),
+    prefix: z.string().default(''),
+    maxDelta: z.int().default(1),
+    maxCount: z.int().default(1),
+  })
+  .refine((value) => !grantFault(value))
+
+/** The claim `nth`. Unknown members are refused: one that limits a right must not be ignored. */
+const claim = z.strictObject({
+  grants: z.array(grant).min(1).max(MAX_GRANTS),
+  origins: z
+    .array(z.string().refine((origin) => !originFault(origin)))
+    .min(1)
+    .max(100)
+    .nullable()
+    .default(null),
+  perMinute: z.int().min(1).nullable().default(null),
+})
+
+export type Tokens = ReturnType<typeof createTokens>
+
+/** Verifies JSON Web Tokens of one issuer (RFC 7519), by its published keys (RFC 7517). */
+export function createTokens({ issuer, audience, jwksUrl }: TokenSettings) {
+  // Keys in memory hold while the issuer doesn't answer; they are fetched again here, and for an unknown `kid`.
+  const keys = createRemoteJWKSet(new URL(jwksUrl), {
+    cacheMaxAge: Number.POSITIVE_INFINITY,
+    [customFetch]: patientFetch(),
+  })
+  const remembered = new LRUCache<string, Identified & { expiresAtMs: number }>({
+    max: MAX_REMEMBERED,
+    ttl: REMEMBERED_MS,
+  })
+  let refreshedAt = performance.now()
+
+  function refreshKeys(): void {
+    if (performance.now() - refreshedAt < REFRESH_MS) return
+    refreshedAt = performance.now()
+    keys.reload().catch(() => undefined)
+  }
+
+  return {
+    /**
+     * Returns the caller of a token.
+     *
+     * @throws {HttpError} 401 if it isn't valid
+     * @throws {NthError} UNAVAILABLE if the issuer's keys are needed and can't be fetched
+     */
+    async verify(text: string): Promise<Identified> {
+      const known = remembered.get(text)
+      if (known && Date.now() < known.expiresAtMs) return known
+      if (text.length > MAX_LENGTH) throw invalidCredential()
+      refreshKeys()
+      const { payload } = await jwtVerify(text, keys, {
+        issuer,
+        audience,
+        algorithms: ALGORITHMS,
+        clockTolerance: LEEWAY_MS / 1000,
+        requiredClaims: ['exp', 'sub'],
+      }).catch((error) => {
+        // Other errors than the library's own are of the keys.
+        throw error instanceof errors.JOSEError
+          ? invalidCredential()
+          : unavailable("The token issuer's keys can't be fetched.", error)
+      })
+      const found = identifiedBy(payload)
+      remembered.set(text, found)
+      return found
+    },
+  }
+}
+
+/**
+ * A fetch that isn't tried again for a while after it has failed: forged tokens must not cause one each. Any answer but a
+ * set of keys is a failure.
+ */
+function patientFetch(): FetchImplementation {
+  let failedAt = Number.NEGATIVE_INFINITY
+  return async (...request) => {
+    if (performance.now() - failedAt < RETRY_MS) throw new Error("The issuer didn't answer a moment ago")
+    try {
+      const response = await fetch(...request)
+      if (!response.ok) throw new Error(`Status ${response.status}`)
+      const keys = JSON.parse(await textOf(response))
+      // Throws unless it is a set of keys.
+      createLocalJWKSet(keys)
+      return Response.json(keys)
+    } catch (cause) {
+      failedAt = performance.now()
+      throw new Error("The issuer's keys can't be fetched", { cause })
+    }
+  }
+}
+
+async function textOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of body ?? []) {
+    length += chunk.length
+    // Ends the connection.
+    if (length > MAX_ANSWER_BYTES) throw new Error(`More than ${MAX_ANSWER_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function identifiedBy({ iss, sub, exp = 0, nth }: JWTPayload) {
+  const parsed = claim.safeParse(nth)
+  // The library checks only that there is a subject: in the JSON it may have any type.
+  if (!parsed.success || typeof sub !== 'string' || sub === '') throw invalidCredential()
+  const { grants, origins, perMinute } = parsed.data
+  const expiresAt = new Date(Math.min(exp * 1000, LAST_INSTANT))
+  const caller: Caller = { kind: 'TOKEN', identity: `token ${iss}\n${sub}`, grants, expiresAt }
+  return { caller, origins, perMinute, expiresAtMs: expiresAt.getTime() + LEEWAY_MS }
+}

@@ -1,0 +1,101 @@
+import type { IncomingMessage } from 'node:http'
+import type { GraphQLParams } from 'graphql-yoga'
+import { roundedNumber } from '../rules/jsonNumbers.ts'
+import { HttpError } from './connections/httpError.ts'
+import { EVENT_STREAM } from './live/stream.ts'
+
+const JSON_TYPE = 'application/json'
+const RESPONSE_TYPE = 'application/graphql-response+json'
+/** Types of responses in JSON. */
+export type JsonType = typeof JSON_TYPE | typeof RESPONSE_TYPE
+
+/** Ranges of the header Accept, and the type that is returned to each. */
+const RESPONSE_TYPES = new Map<string, JsonType>([
+  [JSON_TYPE, JSON_TYPE],
+  [RESPONSE_TYPE, RESPONSE_TYPE],
+  ['application/*', JSON_TYPE],
+  ['*/*', JSON_TYPE],
+])
+
+/** Types of a body of JSON. */
+const BODY_TYPES = [JSON_TYPE, 'application/graphql+json']
+
+const NAMES = ['query', 'operationName', 'variables', 'extensions']
+
+/** Maximum characters of a number in a message. */
+const MAX_SHOWN = 50
+
+/** The type of a response to a client that accepts JSON, or events alone; undefined if it accepts neither. */
+export function typeFor(accept: string | undefined): JsonType | undefined {
+  if (!accept) return JSON_TYPE
+  for (const range of accept.split(',')) {
+    const type = RESPONSE_TYPES.get(mediaType(range))
+    if (type) return type
+  }
+  return accept.includes(EVENT_STREAM) ? RESPONSE_TYPE : undefined
+}
+
+/** Whether a client accepts events, in which subscriptions are answered. */
+export function acceptsEvents(accept: string | undefined): boolean {
+  return accept === undefined || accept === '*/*' || accept.includes(EVENT_STREAM)
+}
+
+function mediaType(header: string): string {
+  const end = header.indexOf(';')
+  return (end === -1 ? header : header.slice(0, end)).trim().toLowerCase()
+}
+
+/** The parameters in a body. Returns an error if it is of another type than JSON or GraphQL, or isn't an object of JSON. */
+export function paramsInBody({ headers }: IncomingMessage, body: string): GraphQLParams | HttpError {
+  const rounded = roundedNumber(body)
+  if (rounded !== undefined) return roundingError(rounded)
+  const type = mediaType(headers['content-type'] ?? '')
+  if (type === 'application/graphql') return { query: body }
+  if (!BODY_TYPES.includes(type)) {
+    // Browsers send forms to any origin without a preflight, so any page could write.
+    const message = 'Send the request as application/json, with a body such as {"query": "…"}.'
+    return new HttpError(415, 'BAD_REQUEST', message)
+  }
+  try {
+    const value: unknown = JSON.parse(body)
+    if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value
+    return new HttpError(400, 'BAD_REQUEST', 'The body must be one object such as {"query": "…"}.')
+  } catch (error) {
+    // The message may go on with the whole body.
+    const [reason] = (error as SyntaxError).message.split(', "')
+    return new HttpError(400, 'BAD_REQUEST', `The request is not valid JSON: ${reason}.`)
+  }
+}
+
+/** The parameters in the address of a request. */
+export function paramsInAddress({ url = '' }: IncomingMessage): GraphQLParams | HttpError {
+  const given = new URLSearchParams(url.replace(/^[^?]*/, ''))
+  const params: Record<string, unknown> = {}
+  for (const name of NAMES) {
+    const text = given.get(name)
+    if (!text) continue
+    try {
+      params[name] = name === 'variables' || name === 'extensions' ? JSON.parse(text) : text
+    } catch {
+      return new HttpError(400, 'BAD_REQUEST', `The parameter ${name} is not valid JSON.`)
+    }
+  }
+  const rounded = roundedNumber(given.get('variables') ?? '')
+  return rounded === undefined ? params : roundingError(rounded)
+}
+
+/** The error for a number that would silently become another one. */
+function roundingError(number: string): HttpError {
+  const shown = number.length > MAX_SHOWN ? `${number.slice(0, MAX_SHOWN)}…` : number
+  const message = `The number ${shown} is not an integer, and would be rounded to ${Number(number)}.`
+  return new HttpError(400, 'BAD_USER_INPUT', message)
+}
+
+/** Whether Yoga accepts the names and types of parameters. */
+export function areValid(params: GraphQLParams): boolean {
+  for (const name in params) if (!NAMES.includes(name)) return false
+  const { variables = null, extensions = null } = params
+  // Also those of null.
+  const areObjects = typeof variables === 'object' && typeof extensions === 'object'
+  return areObjects && !Array.isArray(variables) && !Array.isArray(extensions)
+}

@@ -1,0 +1,76 @@
+import type { IncomingMessage } from 'node:http'
+import { type ExecutionArgs, type ExecutionResult, getOperationAST, valueFromASTUntyped } from 'graphql'
+import type { Plugin } from 'graphql-yoga'
+import { fragmentsOf, responseName, rootFields } from '../graphql/selections.ts'
+import { keyFault } from '../rules/idempotency.ts'
+import type { Access } from './authentication.ts'
+import { requestError } from './errors.ts'
+import type { RequestNote } from './graphql/requestNote.ts'
+
+const HEADER = 'idempotency-key'
+const ARGUMENT = 'idempotencyKey'
+
+/** A quoted string of a structured field; parameters after it are ignored. */
+const QUOTED = /^"((?:[^"\\]|\\["\\])*)"\s*(?:;.*)?$/
+
+/** What Yoga's context, and that of compiled operations, is created from. */
+export interface ServerContext extends Access {
+  req: IncomingMessage
+  note: RequestNote
+  /** Whether the response may be a stream of events. */
+  acceptsEvents?: boolean
+  /** The result with errors of the compiled operation. */
+  compiled?: ExecutionResult
+}
+
+/** The key in a request's header, without the quotes of a structured field. */
+export function idempotencyKeyIn({ req }: ServerContext): string | undefined {
+  const text = req.headers[HEADER]
+  if (typeof text !== 'string') return undefined
+  return QUOTED.exec(text)?.[1]?.replace(/\\(.)/g, '$1') ?? text
+}
+
+/** Rejects a mutation, before it is executed, if it isn't clear what its key is for. Queries ignore the header. */
+export const idempotencyHeader: Plugin<ServerContext> = {
+  onExecute({ args }) {
+    const { schema, document, operationName, variableValues, contextValue }: ExecutionArgs = args
+    // Yoga creates it from the server's context.
+    const context = contextValue as ServerContext
+    const key = idempotencyKeyIn(context)
+    if (key === undefined) return
+    const operation = getOperationAST(document, operationName)
+    if (operation?.operation !== 'mutation') return
+    const times = context.req.headersDistinct[HEADER]?.length ?? 1
+    if (times > 1) throw rejected('The header Idempotency-Key was sent more than once.')
+    const { message: reason, ...details } = keyFault(key) ?? {}
+    if (reason !== undefined) throw rejected(`The header Idempotency-Key ${reason}.`, details)
+
+    const fields = rootFields(operation.selectionSet, fragmentsOf(document))
+    if (new Set(fields.map(responseName)).size !== 1) {
+      const advice = 'Use the argument idempotencyKey of each field.'
+      throw rejected(`The header Idempotency-Key requires an operation with one field. ${advice}`)
+    }
+    const defaults = operation.variableDefinitions?.map(
+      ({ variable, defaultValue }) =>
+        [variable.name.value, defaultValue && valueFromASTUntyped(defaultValue)] as const,
+    )
+    // As sent, not coerced.
+    const variables = { ...Object.fromEntries(defaults ?? []), ...variableValues }
+    const given = fields
+      .flatMap((field) => field.arguments ?? [])
+      .filter(({ name }) => name.value === ARGUMENT)
+    if (given.some(({ value }) => (valueFromASTUntyped(value, variables) ?? key) !== key)) {
+      throw rejected('The header Idempotency-Key and the argument idempotencyKey differ; send one of them.')
+    }
+    // A key that is ignored must not seem to make a retry safe.
+    const mutations = schema.getMutationType()?.getFields() ?? {}
+    const names = fields.map(({ name }) => name.value)
+    const keyless = names.find((name) => !mutations[name]?.args.some((arg) => arg.name === ARGUMENT))
+    if (keyless === undefined) return
+    throw rejected(`${keyless} takes no idempotency key; send it without the header Idempotency-Key.`)
+  },
+}
+
+function rejected(message: string, details?: { limit?: number }) {
+  return requestError(400, 'BAD_USER_INPUT', message, { argument: ARGUMENT, ...details })
+}

@@ -1,0 +1,191 @@
+import { type ExecutionArgs, type ExecutionResult, execute, GraphQLError, getOperationAST } from 'graphql'
+import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
+import type { Notices } from '../core/notices.ts'
+import type { Nth } from '../core/nth.ts'
+import type { Context } from '../graphql/context.ts'
+import { FieldError, reportedErrors } from '../graphql/fieldError.ts'
+import { schema } from '../graphql/schema.ts'
+import { fragmentsOf, rootFields } from '../graphql/selections.ts'
+import type { ErrorCode } from '../rules/errors.ts'
+import { executionErrors, faultIn, httpOf, maskError, requestError } from './errors.ts'
+import {
+  cachedDocuments,
+  createDocumentCache,
+  type DocumentCache,
+} from './graphql/documents/documentCache.ts'
+import { inputErrors } from './graphql/documents/inputErrors.ts'
+import { createPersistedQueries } from './graphql/documents/persistedQueries.ts'
+import type { LiveQueries } from './liveQueries.ts'
+import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './requests.ts'
+
+export interface ApiOptions {
+  nth: Nth
+  notices: Notices
+  liveQueries: LiveQueries
+}
+
+export type Api = ReturnType<typeof createApi>
+
+/** The GraphQL API: compiled operations, and Yoga for all others. Its server, with pages and limits, is not Yoga's. */
+export function createApi({ nth, notices, liveQueries }: ApiOptions) {
+  const cache = createDocumentCache(schema)
+
+  /** The context of resolvers. */
+  function createContext(server: ServerContext): Context {
+    const { caller, takeChanges } = server
+    return { nth, caller, takeChanges, idempotencyKey: idempotencyKeyIn(server) }
+  }
+
+  const yoga = createYoga<ServerContext>({
+    schema,
+    context: createContext,
+    plugins: [
+      requestNotes,
+      mutationsByPost,
+      cachedDocuments(cache),
+      executor,
+      inputErrors,
+      introspectionRight,
+      idempotencyHeader,
+      executionErrors,
+      rateLimited,
+      subscriptions(cache, liveQueries),
+    ],
+    // `cachedDocuments` has its own cache, bounded in memory.
+    parserAndValidationCache: false,
+    maskedErrors: { maskError },
+    logging: {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: notices.fault,
+      error: (error: unknown) => {
+        const fault = faultIn(error)
+        if (fault !== undefined) notices.fault(fault)
+      },
+    },
+  })
+  /**
+   * Executes the operation of a cached document as compiled code, if there are no errors: a result with errors also goes
+   * through Yoga, as the result of its executor. So plugins see every error, and every document before it is cached.
+   * Returns undefined for a request that it can't execute.
+   */
+  function executeCompiled(params: GraphQLParams, server: ServerContext) {
+    const operation = cache.compiled(params)
+    // Subscriptions are executed for each event.
+    if (!operation || operation.isSubscription) return undefined
+    const { req, note } = server
+    if (operation.isMutation && req.method !== 'POST') return undefined
+    // Whether the header is allowed depends on the document.
+    if (operation.isMutation && idempotencyKeyIn(server) !== undefined) return undefined
+    note.operation = operation.isMutation ? 'mutation' : 'query'
+    note.operationName = operation.name
+    return operation.execute(createContext(server), params.variables)
+  }
+
+  return { yoga, executeCompiled, persistedQueries: createPersistedQueries(cache) }
+}
+
+/** Executes subscriptions outside Yoga, whose own way is an execution for each client and event. */
+function subscriptions(cache: DocumentCache, liveQueries: LiveQueries): Plugin<ServerContext> {
+  return {
+    onSubscribe({ args, setSubscribeFn }) {
+      const { document, operationName, contextValue }: ExecutionArgs = args
+      // Yoga creates it from the server's context.
+      const { acceptsEvents } = contextValue as ServerContext
+      if (!acceptsEvents) {
+        const message =
+          'The result of a subscription is a stream of events: send the header Accept: text/event-stream.'
+        throw requestError(406, 'BAD_REQUEST', message)
+      }
+      const query = document.loc?.source.body
+      const compiled = cache.compiled({
+        ...(query && { query }),
+        ...(operationName && { operationName }),
+      })
+      setSubscribeFn((args: ExecutionArgs) => liveQueries.subscribe(args, compiled))
+    },
+  }
+}
+
+/** Executes operations in Yoga, unless they were executed as compiled code. */
+const executor: Plugin<ServerContext> = {
+  onExecute({ args, setExecuteFn }) {
+    const { compiled } = args.contextValue
+    // Yoga's own executor treats a result with a field named "then" as a promise.
+    setExecuteFn(compiled && 'data' in compiled ? () => unwrapped(compiled) : execute)
+  },
+}
+
+/** Compiled code wraps errors that are already located. */
+function unwrapped({ data = null, errors = [] }: ExecutionResult): ExecutionResult {
+  const unwrappedErrors = reportedErrors(errors).map((error) =>
+    error.originalError instanceof FieldError ? error.originalError : error,
+  )
+  return { errors: unwrappedErrors, data }
+}
+
+/** Notes the kind of operation. */
+const requestNotes: Plugin<ServerContext> = {
+  onExecute: ({ args }) => noteOperation(args),
+  onSubscribe: ({ args }) => noteOperation(args),
+}
+
+function noteOperation({ document, operationName, contextValue }: ExecutionArgs): void {
+  // Yoga creates it from the server's context.
+  const { note } = contextValue as ServerContext
+  const operation = getOperationAST(document, operationName)
+  if (!operation) return
+  note.operation = operation.operation
+  note.operationName = operation.name?.value
+}
+
+/** Rejects mutations by GET, which a link could send. */
+const mutationsByPost: Plugin<ServerContext> = {
+  onParse() {
+    return ({ result, context }) => {
+      if (result instanceof Error || context.req.method === 'POST') return
+      const operation = getOperationAST(result, context.params.operationName)?.operation
+      if (operation !== 'mutation') return
+      throw requestError(405, 'OPERATION_RESOLUTION_FAILURE', 'Mutations can only be sent by POST.', {
+        headers: { Allow: 'POST' },
+      })
+    }
+  },
+}
+
+/** Leaves introspection to callers who may do anything at all; the text of the schema is public. */
+const introspectionRight: Plugin = {
+  onExecute({ args }) {
+    const { document, operationName, contextValue }: ExecutionArgs = args
+    const operation = getOperationAST(document, operationName)
+    // Created by `createContext`.
+    const { caller } = contextValue as Context
+    if (!operation || caller.grants.length > 0) return
+    const fields = rootFields(operation.selectionSet, fragmentsOf(document))
+    if (!fields.some(({ name }) => name.value === '__schema' || name.value === '__type')) return
+    const message = 'Introspection requires an API key; the text of the schema is at /schema.graphql.'
+    const extensions = { code: 'UNAUTHENTICATED' satisfies ErrorCode }
+    throw new GraphQLError(message, { extensions: { ...extensions, http: httpOf(extensions) } })
+  },
+}
+
+/** Responds 429 to a request of which nothing was executed, because the caller has made too many changes. */
+const rateLimited: Plugin = {
+  onExecutionResult({ result, setResult }) {
+    // There are no subscriptions, no incremental results and no batches.
+    const { data, errors } = result as ExecutionResult
+    if (!errors || !data) return
+    const refused = errors.filter(
+      ({ path, extensions }) =>
+        path?.length === 1 && extensions?.code === ('RATE_LIMITED' satisfies ErrorCode),
+    )
+    if (refused.length === 0 || refused.length < Object.keys(data).length) return
+    const retryAfterMs = Math.min(...refused.map(({ extensions }) => Number(extensions.retryAfterMs)))
+    const http = httpOf({ code: 'RATE_LIMITED', retryAfterMs })
+    const unexecuted = refused.map(
+      ({ message, path, extensions }) =>
+        new GraphQLError(message, { path: path ?? null, extensions: { ...extensions, http } }),
+    )
+    setResult({ errors: unexecuted })
+  },
+}

@@ -1,0 +1,194 @@
+import type { Connection } from 'mysql2/promise'
+import { named, type Values, type Variable, valuesOf } from './connections/variables.ts'
+import { select } from './sql.ts'
+
+/** What a server says of itself, of its cluster, and of the connection on which it is asked. */
+export interface ServerStatus {
+  connectionId: number
+  /** Identifies the server: its own id, where it has one, and where it runs. Empty: unknown. */
+  server: string
+  /** When the server started, by its own clock, in milliseconds since 1970. NaN: unknown. */
+  startedAt: number
+  /** How long it has been running, in milliseconds. NaN: unknown. */
+  uptimeMs: number
+  /** Identifies its cluster: the state id of a Galera cluster, or the name of a replication group. Empty: none. */
+  cluster: string
+  /** Identifies the membership of the cluster, as this server sees it. */
+  view: string
+  /** How many members of the cluster work together with this server, and itself. */
+  members: number
+  /** How many members it knows of. */
+  knownMembers: number
+  isReadOnly: boolean
+  /** Whether it is a node of Galera that is behind the others, or that another node copies. */
+  isBehind: boolean
+  /** Why it must not be used. */
+  problem?: string
+  /** Its variables and its status, as far as Nth reads them. Those that it lacks are missing. */
+  values: Values
+}
+
+type ClusterStatus = Pick<
+  ServerStatus,
+  'cluster' | 'view' | 'members' | 'knownMembers' | 'isBehind' | 'problem'
+>
+
+/** A member of a replication group. */
+interface Member {
+  id: string
+  state: string
+  role: string
+}
+
+/** MySQL has `server_uuid`; MariaDB has `server_uid`, since 10.11. */
+const IDENTITY = ['server_uid', 'hostname', 'port', 'datadir', 'server_uuid']
+const READ_ONLY = ['read_only', 'super_read_only', 'innodb_read_only', 'offline_mode']
+const VARIABLES = [
+  'wsrep_on',
+  'group_replication_group_name',
+  'group_replication_consistency',
+  'max_allowed_packet',
+  // The id of the connection, and the time: a node that has left its cluster answers no select.
+  'pseudo_thread_id',
+  'timestamp',
+  ...IDENTITY,
+  ...READ_ONLY,
+]
+const STATUS = [
+  'wsrep_cluster_status',
+  'wsrep_ready',
+  'wsrep_local_state',
+  'wsrep_local_state_comment',
+  'wsrep_cluster_state_uuid',
+  'wsrep_cluster_conf_id',
+  'wsrep_cluster_size',
+  'wsrep_gcomm_uuid',
+  'Uptime',
+]
+const MEMBERS = `select member_id as id, member_state as state, member_role as role
+  from performance_schema.replication_group_members`
+
+/** States of a Galera node in which it can be used: another node copies it, or it has all that was committed. */
+const DONOR = '2'
+const SYNCED = '4'
+
+/** Sends statements one after another, and returns the rows of each. */
+type Ask = (statements: readonly string[]) => Promise<unknown[][]>
+
+/** Asks a server, with statements that it answers in any state. */
+export async function readStatus(ask: Ask): Promise<ServerStatus> {
+  const answers = await ask([
+    `show variables where ${named(VARIABLES)}`,
+    `show global status where ${named(STATUS)}`,
+  ])
+  // Here and below, the rows have the columns of the statements.
+  const values = valuesOf(answers.flat() as Variable[])
+  const uptimeMs = 1000 * Number(values.get('Uptime') || Number.NaN)
+  return {
+    connectionId: Number(values.get('pseudo_thread_id')),
+    server: serverIn(values),
+    startedAt: 1000 * Number(values.get('timestamp')) - uptimeMs,
+    uptimeMs,
+    isReadOnly: READ_ONLY.some((name) => !['OFF', '0'].includes(values.get(name) ?? 'OFF')),
+    values,
+    ...(await readCluster(values, ask)),
+  }
+}
+
+/** The same on a connection that takes one statement at a time. */
+export function readStatusOn(connection: Connection): Promise<ServerStatus> {
+  return readStatus(async (statements) => {
+    const answers: unknown[][] = []
+    for (const statement of statements) answers.push(await select(connection, statement))
+    return answers
+  })
+}
+
+function serverIn(values: Values): string {
+  const ids = IDENTITY.map((name) => values.get(name) ?? '')
+  const node = isGaleraNode(values) ? (values.get('wsrep_gcomm_uuid') ?? '') : ''
+  return ids.join('') && [...ids, node].join(' ')
+}
+
+export function isGaleraNode(values: Values): boolean {
+  return values.get('wsrep_on') === 'ON'
+}
+
+async function readCluster(values: Values, ask: Ask): Promise<ClusterStatus> {
+  if (isGaleraNode(values)) return galeraStatus(values)
+  const group = values.get('group_replication_group_name')
+  if (!group) return { cluster: '', view: '', members: 1, knownMembers: 1, isBehind: false }
+  const [members] = await ask([MEMBERS]).catch(explainMissingRight)
+  return groupStatus(group, members as Member[], values.get('server_uuid') ?? '')
+}
+
+function galeraStatus(values: Values): ClusterStatus {
+  const value = (name: string) => values.get(name) ?? ''
+  const state = value('wsrep_local_state')
+  const members = Number(value('wsrep_cluster_size'))
+  const status = {
+    cluster: value('wsrep_cluster_state_uuid'),
+    view: value('wsrep_cluster_conf_id'),
+    members,
+    knownMembers: members,
+    isBehind: state !== SYNCED,
+  }
+  if (value('wsrep_cluster_status') !== 'Primary' || value('wsrep_ready') !== 'ON')
+    return { ...status, problem: 'it has left its Galera cluster' }
+  if (state !== DONOR && state !== SYNCED)
+    return {
+      ...status,
+      problem: `it is not yet in its Galera cluster (${value('wsrep_local_state_comment')})`,
+    }
+  return status
+}
+
+function groupStatus(group: string, all: Member[], ownId: string): ClusterStatus {
+  const online = all.filter(({ state }) => state === 'ONLINE')
+  const own = all.find(({ id }) => id === ownId)
+  const view = online.map(({ id }) => id).sort()
+  const status = {
+    cluster: group,
+    view: view.join(' '),
+    members: online.length,
+    knownMembers: all.length,
+    isBehind: false,
+  }
+  if (own?.state !== 'ONLINE')
+    return { ...status, problem: `it is not in its replication group (${own?.state ?? 'OFFLINE'})` }
+  if (own.role !== 'PRIMARY') return { ...status, problem: 'it is a secondary of its replication group' }
+  return status
+}
+
+function explainMissingRight(error: Error): never {
+  const grant = 'grant select on performance_schema.replication_group_members to its user'
+  throw Object.assign(error, { message: `${error.message}; ${grant}` })
+}
+
+/** What identifies the server of a session, and the run of that server. */
+export type ServerIdentity = Pick<ServerStatus, 'server' | 'startedAt' | 'uptimeMs' | 'cluster'>
+
+/** Tolerance: servers report their uptime in whole seconds. */
+const ROUNDED_MS = 2000
+
+/** Whether two sessions appear to be on the same run of the same server. */
+export function isSameRun(one: ServerIdentity, other: ServerIdentity): boolean {
+  return isSameServer(one, other) && Math.abs(one.startedAt - other.startedAt) <= ROUNDED_MS
+}
+
+/** Whether that is certain: only then are connection ids comparable. A very short run can resemble the next. */
+export function isSurelySameRun(one: ServerIdentity, other: ServerIdentity): boolean {
+  return isSameRun(one, other) && one.uptimeMs > 2 * ROUNDED_MS
+}
+
+/**
+ * Whether a commit in one session is certain to be visible in the other: same server, or same cluster. What a member of a
+ * replication group had not sent to the others when it left, it can't commit any more.
+ */
+export function isSameDatabase(one: ServerIdentity, other: ServerIdentity): boolean {
+  return isSameServer(one, other) || (one.cluster !== '' && one.cluster === other.cluster)
+}
+
+function isSameServer(one: ServerIdentity, other: ServerIdentity): boolean {
+  return one.server !== '' && one.server === other.server
+}

@@ -1,0 +1,277 @@
+import { setMaxListeners } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Notices, SILENT } from '../core/notices.ts'
+import {
+  type Asked,
+  type ChoiceRules,
+  choose,
+  PartedClusterError,
+  problemOf,
+} from './connections/hosts/choice.ts'
+import { hostOf, type Target, type Targets } from './connections/target.ts'
+import { withTimeout } from './connections/timeout.ts'
+import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from './errors.ts'
+import { readStatusOn, type ServerStatus } from './hostStatus.ts'
+import { connectionOptions, openConnection } from './settings.ts'
+
+/** The server that was chosen, until another one is, or none. */
+export interface Host {
+  readonly target: Target
+  /** Whether connections to it must not be used any more. */
+  isLeft(): boolean
+  /**
+   * Takes what it says of itself on a new connection.
+   *
+   * @throws {UnusableDatabaseError} if it must not be used
+   */
+  check(status: ServerStatus): void
+  /**
+   * Waits for its answer. While that takes long, all servers are asked again and again: another one may have taken over.
+   *
+   * @throws {LostAnswerError} if there is none in time, or if it is left meanwhile
+   */
+  answer<T>(timeLimitMs: number, promise: Promise<T>): Promise<T>
+  /** Called when it failed: all are asked before the next connection. */
+  failed(): void
+}
+
+export interface HostsOptions {
+  /** Whether commits may be lost: by replicas that were behind, and by databases that went back in time. */
+  acceptsLostCommits?: boolean | undefined
+  notices?: Notices | undefined
+}
+
+/** What came of asking a server the last time. */
+type Answer =
+  | { kind: 'usable' }
+  | { kind: 'unusable'; problem: string }
+  /** It did not answer, or not as it should. Whether it would answer the same again: it denies access, or a right. */
+  | { kind: 'silent'; problem: string; isDenying: boolean }
+
+/** Time limit for asking a server, in milliseconds. */
+const ASK_LIMIT_MS = 1000
+/** Least time between two rounds, however many callers find that none can be used. */
+const ASK_LEAST_MS = 100
+/** How often the servers are asked again while nothing fails, and while an answer is awaited. */
+const ASK_AGAIN_MS = 5000
+const ASK_SOON_MS = 500
+/** How long, and how often, a change of a cluster is waited for that some of its members don't see yet. */
+const VIEW_CHANGE_MS = 300
+const VIEW_CHANGES = 3
+
+export function openHosts(targets: Targets, options: HostsOptions = {}): Hosts {
+  return new Hosts(targets, options)
+}
+
+/**
+ * The server that all connections of a process lead to, of those that its database has: `choice.ts` has the rules.
+ *
+ * States: one is chosen, or none. A failure on a connection to it, and every few seconds the server's own word, ends the
+ * choice; the next connection asks all servers. They are asked again and again also while nothing fails: on servers that
+ * are not a cluster, two processes that write to different ones would each continue the numbers by themselves.
+ */
+export class Hosts {
+  readonly targets: Targets
+  readonly #isOne: boolean
+  readonly #rules: ChoiceRules
+  readonly #notices: Notices
+  #chosen: Target | undefined
+  /** The one that was chosen last. */
+  #latest: Target | undefined
+  #latestView: string | undefined
+  /** Aborted when connections that were opened before must not be used any more. */
+  #use = createSignal()
+  #choosing: Promise<Target> | undefined
+  readonly #answers = new Map<Target, Answer>()
+  #askedAt = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(targets: Targets, { acceptsLostCommits = false, notices = SILENT }: HostsOptions) {
+    this.targets = targets
+    this.#isOne = targets.length === 1
+    this.#rules = { hosts: targets.length, acceptsLostCommits, cluster: undefined }
+    this.#notices = notices
+    if (this.#isOne) this.#chosen = this.#latest = targets[0]
+  }
+
+  /**
+   * The server to connect to.
+   *
+   * @throws {UnusableDatabaseError} if there is none
+   */
+  async current(): Promise<Host> {
+    const target = this.#chosen ?? (await this.choose())
+    const { signal } = this.#use
+    return {
+      target,
+      isLeft: () => signal.aborted,
+      check: (status) => {
+        const problem = problemOf(status, this.#rules)
+        if (problem)
+          throw new UnusableDatabaseError(`The database server ${hostOf(target)} can't be used: ${problem}`)
+        this.#reached(status)
+      },
+      answer: (timeLimitMs, promise) => {
+        const answered = withTimeout(timeLimitMs, promise, signal)
+        // Most servers stand alone: there is nothing to ask meanwhile.
+        if (!this.#timer) return answered
+        const repeat = setInterval(() => this.#askSoon(), ASK_SOON_MS)
+        return answered.finally(() => clearInterval(repeat))
+      },
+      failed: () => {
+        if (!this.#isOne && !signal.aborted) this.#chosen = undefined
+      },
+    }
+  }
+
+  /**
+   * Asks all servers, also if there is only one. Callers at the same time share one answer. It throws the same errors, and
+   * that of a single server that doesn't answer.
+   */
+  choose(): Promise<Target> {
+    this.#choosing ??= this.#askAndChoose()
+      .catch((error) => this.#endChoice(error))
+      .finally(() => {
+        this.#choosing = undefined
+      })
+    return this.#choosing
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #askAndChoose(): Promise<Target> {
+    for (let changes = 0; ; changes++) {
+      const usable = await this.#askAll()
+      if (usable.length === 0) throw this.#noneUsable()
+      try {
+        return this.#take(choose(usable, this.#latest, this.#rules))
+      } catch (error) {
+        if (!(error instanceof PartedClusterError) || changes === VIEW_CHANGES) throw error
+        await pause(VIEW_CHANGE_MS)
+      }
+    }
+  }
+
+  #take({ target, status }: Asked): Target {
+    this.#reached(status)
+    const isOtherView = this.#latestView !== undefined && status.view !== this.#latestView
+    // What a node of Galera was asked while its cluster found together again may stay unanswered.
+    if (target !== this.#latest || isOtherView) this.#leave()
+    this.#latestView = status.view
+    if (target !== this.#latest) this.#notices.warn(`The database server ${hostOf(target)} is used.`)
+    this.#latest = target
+    this.#chosen = target
+    return target
+  }
+
+  /** Connections that were opened before must not be used any more. */
+  #leave(): void {
+    this.#use.abort()
+    this.#use = createSignal()
+  }
+
+  #reached({ cluster }: ServerStatus): void {
+    this.#rules.cluster ??= cluster
+    if (cluster !== '' || !this.#isOne)
+      this.#timer ??= setInterval(() => this.#askAgain(), ASK_AGAIN_MS).unref()
+  }
+
+  #askAgain(): void {
+    this.choose().catch(() => undefined)
+  }
+
+  #askSoon(): void {
+    if (performance.now() - this.#askedAt >= ASK_SOON_MS) this.#askAgain()
+  }
+
+  /**
+   * Leaves the server in use if no server may be used by what they answered: one that has left its cluster may serve as
+   * before. One that is down, or busy, shows in what is sent to it.
+   */
+  #endChoice(error: unknown): never {
+    if (error instanceof UnusableDatabaseError && !(this.#latest && this.#isSilent(this.#latest))) {
+      this.#leave()
+      if (!this.#isOne) this.#chosen = undefined
+    }
+    throw error
+  }
+
+  /**
+   * Asks all servers at once, and returns those that may be used. In a cluster, one that did not answer the last time is
+   * not waited for: its members speak for it by their majority.
+   *
+   * @throws the error of the only one, if it doesn't answer
+   */
+  async #askAll(): Promise<Asked[]> {
+    await pause(Math.max(0, this.#askedAt + ASK_LEAST_MS - performance.now()))
+    this.#askedAt = performance.now()
+    const asked = this.targets.map((target) => ({
+      isAwaited: !this.#isSilent(target),
+      usable: this.#usable(target),
+    }))
+    const usableAmong = async (some: typeof asked) =>
+      (await Promise.all(some.map(({ usable }) => usable))).filter((one) => one !== undefined)
+    const usable = await usableAmong(asked.filter(({ isAwaited }) => isAwaited))
+    return usable.some(({ status }) => status.cluster !== '') ? usable : usableAmong(asked)
+  }
+
+  /** What a server says of itself, if it may be used. */
+  async #usable(target: Target): Promise<Asked | undefined> {
+    try {
+      const status = await ask(target)
+      const problem = problemOf(status, this.#rules)
+      this.#note(target, problem === undefined ? { kind: 'usable' } : { kind: 'unusable', problem })
+      return problem === undefined ? { target, status } : undefined
+    } catch (error) {
+      // With one there is nothing to choose: its own error says most.
+      if (this.#isOne) throw error
+      const isDenying = isLockout(error) || failureOf(error) === 'fault'
+      this.#note(target, { kind: 'silent', problem: reasonOf(error), isDenying })
+      return undefined
+    }
+  }
+
+  /** Notes an answer. A server that is passed over for another reason than before is reported. */
+  #note(target: Target, answer: Answer): void {
+    const isSame = problemIn(answer) === problemIn(this.#answers.get(target))
+    this.#answers.set(target, answer)
+    if (!this.#isOne && answer.kind !== 'usable' && !isSame)
+      this.#notices.warn(`The database server ${hostOf(target)} is not used: ${answer.problem}.`)
+  }
+
+  #isSilent(target: Target): boolean {
+    return this.#answers.get(target)?.kind === 'silent'
+  }
+
+  #noneUsable(): UnusableDatabaseError {
+    const answers = this.targets.map((target) => this.#answers.get(target))
+    const problems = this.targets.map((target, n) => `${hostOf(target)}: ${problemIn(answers[n])}`)
+    const isFinal = answers.every((answer) => answer?.kind === 'silent' && answer.isDenying)
+    return new UnusableDatabaseError(`No database server can be used (${problems.join('; ')})`, { isFinal })
+  }
+}
+
+function problemIn(answer: Answer | undefined): string | undefined {
+  return answer && answer.kind !== 'usable' ? answer.problem : undefined
+}
+
+/** Asks a server, whose database may not exist yet. */
+async function ask(target: Target): Promise<ServerStatus> {
+  const { database: _, ...server } = connectionOptions(target, ASK_LIMIT_MS)
+  const connection = await openConnection(server)
+  try {
+    return await withTimeout(ASK_LIMIT_MS, readStatusOn(connection))
+  } finally {
+    // In order, and not awaited: a server logs those that are only cut off.
+    withTimeout(ASK_LIMIT_MS, connection.end()).catch(() => connection.destroy())
+  }
+}
+
+function createSignal(): AbortController {
+  const controller = new AbortController()
+  // One for each answer that is awaited.
+  setMaxListeners(0, controller.signal)
+  return controller
+}

@@ -1,0 +1,336 @@
+import type { Duplex } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createPool, type Pool } from 'mysql2'
+import type { PoolConnection } from 'mysql2/promise'
+import { backoffMs, RETRY } from '../core/backoff.ts'
+import { SILENT } from '../core/notices.ts'
+import { tripMeasure } from '../operations/measures.ts'
+import { NthError, unavailable } from '../rules/errors.ts'
+import { createFailoverDetector, type FailoverDetector } from './connections/failover.ts'
+import { withTimeout } from './connections/timeout.ts'
+import {
+  failureOf,
+  isRefusal,
+  isSwitchover,
+  isUnwritable,
+  LostAnswerError,
+  leavesConnection,
+} from './errors.ts'
+import { afterSwitchover, Health } from './health.ts'
+import { readStatusOn } from './hostStatus.ts'
+import type { Host, Hosts } from './hosts.ts'
+import { integer } from './literals.ts'
+import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
+
+export type Connection = PoolConnection
+
+type Work<T> = (connection: Connection) => Promise<T>
+
+export interface DatabaseOptions {
+  /** Time limit of a piece of work, including the wait for a connection, in milliseconds. */
+  timeLimitMs: number
+  /** Maximum pieces of work that run or wait. */
+  maxPending: number
+  /** Default: one that reports nothing, as there are no writers. */
+  health?: Health
+  failover?: FailoverDetector
+  /** Whether its work changes rows. It then has fewer connections. */
+  isForChanges?: boolean
+  /** Whether its reads find all that was committed before on another node of a cluster. Default: true. */
+  isCausal?: boolean | undefined
+}
+
+/** The driver's pool, which leads to one server. */
+interface HostPool {
+  pool: Pool
+  host: Host
+}
+
+/** What is known of a connection. */
+interface Opened {
+  host: Host
+  /** One of an earlier incarnation may lead to a replaced server. */
+  incarnation: number
+  answeredAt: number
+  /** The most bytes of a statement; undefined: it doesn't have its settings yet. */
+  maxStatement: number | undefined
+}
+
+const CONNECTIONS = 10
+const CONNECTIONS_FOR_CHANGES = 2
+/** Shortest and longest time of the first attempt, if that much is left. */
+const SHORTEST_ATTEMPT_MS = 1000
+const LONGEST_FIRST_ATTEMPT_MS = 4000
+/** How long the server keeps the locks of an idle transaction, in seconds: its process may be frozen. */
+const IDLE_TRANSACTION_S = 3
+/** A connection that was idle for longer than IDLE_MS is pinged first, and must answer within PING_MS. */
+const IDLE_MS = 1000
+const PING_MS = 1000
+/** Maximum wait for the end of all connections, on closing. */
+const CLOSE_LIMIT_MS = 1000
+
+const REASONS = {
+  conflict: 'Too many concurrent changes',
+  refused: 'The database currently refuses this',
+  lost: 'The database is unreachable',
+}
+
+export function openDatabase(hosts: Hosts, options: DatabaseOptions): Database {
+  return new Database(hosts, options)
+}
+
+/** Runs work on pooled connections that are not known, or likely, to be dead, and translates its errors. */
+export class Database {
+  readonly #hosts: Hosts
+  readonly #options: DatabaseOptions & Required<Pick<DatabaseOptions, 'health' | 'failover'>>
+  #used: HostPool | undefined
+  readonly #opened = new WeakMap<object, Opened>()
+  /** When a connection last failed. Those that have been idle since then are not reused. */
+  #failedAt = Number.NEGATIVE_INFINITY
+  #succeededAt = Number.NEGATIVE_INFINITY
+  #pending = 0
+  #open = 0
+  #busy = 0
+
+  constructor(hosts: Hosts, options: DatabaseOptions) {
+    this.#hosts = hosts
+    const health = new Health({ notices: SILENT })
+    this.#options = { health, failover: createFailoverDetector(SILENT), ...options }
+  }
+
+  /**
+   * Runs work that may run twice: reads, and creating what may already exist. It is retried until its deadline where
+   * that helps: a restart of the database is only a pause.
+   *
+   * @param deadline on the clock of `performance.now()`
+   * @throws {NthError} UNAVAILABLE
+   */
+  async withRetry<T>(work: Work<T>, deadline = this.deadline()): Promise<T> {
+    const { maxPending } = this.#options
+    if (this.#pending >= maxPending)
+      throw unavailable(`More than ${maxPending} requests are waiting for the database; nothing was done.`)
+    this.#pending++
+    return this.#run(work, deadline).finally(() => this.#pending--)
+  }
+
+  /** Runs work once, also while the database is not used because it has lost commits. */
+  evenIfLossy<T>(work: Work<T>): Promise<T> {
+    return this.#attempt(work, this.deadline(), true)
+  }
+
+  deadline(): number {
+    return performance.now() + this.#options.timeLimitMs
+  }
+
+  /** How many connections there are, and how many of them are in use. */
+  state(): Record<'open' | 'busy', number> {
+    return { open: this.#open, busy: this.#busy }
+  }
+
+  /** A connection that is lost meanwhile is closed, too. The driver would wait for ever for one that is silent. */
+  readonly close = async (): Promise<void> => {
+    const ended = this.#used?.pool.promise().end()
+    if (ended) await withTimeout(CLOSE_LIMIT_MS, ended).catch(() => undefined)
+  }
+
+  async #run<T>(work: Work<T>, deadline: number): Promise<T> {
+    const { failover, health } = this.#options
+    let conflict: unknown
+    const reportWriting = afterSwitchover(health.writing)
+    for (let failures = 0; ; ) {
+      try {
+        failover.assertWhole()
+        return await this.#attempt(work, deadline, failures === 0)
+      } catch (error) {
+        // Thrown by the work itself.
+        if (error instanceof NthError) throw error
+        const failure = failureOf(error)
+        if (failure === 'fault') throw error
+        if (isUnwritable(error)) reportWriting(false, error)
+        if (failure === 'conflict') conflict = error
+        const pauseMs = backoffMs(RETRY, ++failures)
+        if (performance.now() + pauseMs > deadline) {
+          // A conflict explains the delay better than the time limit.
+          const isBlocked = conflict !== undefined && error instanceof LostAnswerError
+          const reason = REASONS[isBlocked ? 'conflict' : failure]
+          throw unavailable(`${reason}; nothing was done.`, isBlocked ? conflict : error)
+        }
+        await pause(Math.random() * pauseMs)
+      }
+    }
+  }
+
+  /** The first attempt leaves time for another: its connection may be dead. */
+  async #attempt<T>(work: Work<T>, deadline: number, isFirst: boolean): Promise<T> {
+    const connection = await this.#acquire(deadline)
+    const opened = this.#openedOf(connection)
+    const leftMs = deadline - performance.now()
+    const thirdMs = Math.min(leftMs / 3, LONGEST_FIRST_ATTEMPT_MS)
+    const limitMs = isFirst ? Math.max(thirdMs, Math.min(leftMs, SHORTEST_ATTEMPT_MS)) : leftMs
+    this.#busy += 1
+    try {
+      const result = await opened.host.answer(limitMs, work(connection))
+      this.#succeededAt = performance.now()
+      opened.answeredAt = this.#succeededAt
+      this.#options.health.connected()
+      connection.release()
+      if (this.#options.isForChanges) this.#options.health.writing(true)
+      return result
+    } catch (error) {
+      if (error instanceof LostAnswerError || isSwitchover(error)) {
+        this.#failedAt = performance.now()
+        opened.host.failed()
+      }
+      // The work itself throws NthErrors.
+      if (error instanceof NthError || leavesConnection(error)) connection.release()
+      else connection.destroy()
+      throw error
+    } finally {
+      this.#busy -= 1
+    }
+  }
+
+  async #acquire(deadline: number): Promise<Connection> {
+    while (true) {
+      const connection = await this.#acquireAny(deadline)
+      if (connection === undefined) continue
+      if (await this.#isLive(connection, deadline)) return connection
+      connection.destroy()
+    }
+  }
+
+  /** Undefined: meanwhile, connections lead to another server. */
+  async #acquireAny(deadline: number): Promise<Connection | undefined> {
+    const { health } = this.#options
+    let used: HostPool | undefined
+    const begunAt = performance.now()
+    try {
+      used = await withTimeout(deadline - begunAt, this.#currentPool())
+      const connection = await acquireFrom(used, deadline)
+      if (this.#openedOf(connection).maxStatement === undefined) await this.#prepare(connection, deadline)
+      return connection
+    } catch (error) {
+      // A pool that is closed rejects those who wait for it, with an error that says nothing else.
+      const isLeft = used && (used !== this.#used || used.host.isLeft())
+      if (isLeft && performance.now() < deadline) return undefined
+      // All connections were in use, and answered.
+      if (error instanceof LostAnswerError && this.#succeededAt > begunAt) throw error
+      used?.host.failed()
+      // The server may refuse an additional connection while the others work.
+      const isAdditional = isRefusal(error) && performance.now() - this.#succeededAt <= IDLE_MS
+      if (!isAdditional) health.notConnected(begunAt, error)
+      throw error
+    }
+  }
+
+  /** The pool of the current server. Connections to another one are closed, idle ones at once. */
+  async #currentPool(): Promise<HostPool> {
+    const host = await this.#hosts.current()
+    if (this.#used?.host.target === host.target && !this.#used.host.isLeft()) return this.#used
+    this.#used?.pool.end(() => undefined)
+    const { timeLimitMs, isForChanges } = this.#options
+    const connectTimeoutMs = Math.max(timeLimitMs / 3, SHORTEST_ATTEMPT_MS)
+    const pool = createPool({
+      ...connectionOptions(host.target, connectTimeoutMs),
+      connectionLimit: isForChanges ? CONNECTIONS_FOR_CHANGES : CONNECTIONS,
+    })
+    pool.on('connection', (connection) => {
+      this.#open += 1
+      // Not in its types. It has no event of its own for each way in which it ends.
+      const { stream } = connection as unknown as { stream: Duplex }
+      stream.once('close', () => {
+        this.#open -= 1
+      })
+      const { incarnation } = this.#options.failover
+      const opened: Opened = { host, incarnation, answeredAt: performance.now(), maxStatement: undefined }
+      this.#opened.set(connection, opened)
+      // All that is sent on it goes through here, as the driver's promises call it. It is never given values.
+      const send = connection.query.bind(connection)
+      connection.query = ((statement: string, onAnswer?: () => void) => {
+        if (opened.maxStatement !== undefined) assertFits(statement, opened.maxStatement)
+        if (tripMeasure.hasSubscribers) tripMeasure.publish(undefined)
+        return send(statement, onAnswer)
+      }) as typeof send
+    })
+    this.#used = { pool, host }
+    return this.#used
+  }
+
+  /** Sends a new connection its settings, and asks whether its server can be used. */
+  async #prepare(connection: Connection, deadline: number): Promise<void> {
+    const opened = this.#openedOf(connection)
+    const { health, isCausal = true } = this.#options
+    const prepare = async () => {
+      await sendSettings(connection)
+      const status = await readStatusOn(connection)
+      opened.host.check(status)
+      if (isCausal) for (const statement of causalSettings(status.values)) await connection.query(statement)
+      opened.maxStatement = maxStatementIn(status.values)
+    }
+    try {
+      await opened.host.answer(deadline - performance.now(), prepare())
+    } catch (error) {
+      connection.destroy()
+      throw error
+    }
+    health.connected()
+  }
+
+  async #isLive(connection: Connection, deadline: number): Promise<boolean> {
+    const { failover, health } = this.#options
+    const now = performance.now()
+    const { host, incarnation, answeredAt } = this.#openedOf(connection)
+    if (host.isLeft() || incarnation !== failover.incarnation || answeredAt <= this.#failedAt) return false
+    if (now - answeredAt < IDLE_MS) return true
+    try {
+      await withTimeout(Math.min(PING_MS, (deadline - now) / 2), connection.ping())
+      health.connected()
+      return true
+    } catch (error) {
+      if (error instanceof LostAnswerError) this.#failedAt = performance.now()
+      return false
+    }
+  }
+
+  #openedOf({ connection }: Connection): Opened {
+    // Each was noted when it was opened.
+    return this.#opened.get(connection) as Opened
+  }
+}
+
+async function acquireFrom({ pool, host }: HostPool, deadline: number): Promise<Connection> {
+  const acquired = pool.promise().getConnection()
+  try {
+    return await host.answer(deadline - performance.now(), acquired)
+  } catch (error) {
+    // It may still be opened, after the wait for it has ended.
+    if (error instanceof LostAnswerError) acquired.then((late) => late.release()).catch(() => undefined)
+    throw error
+  }
+}
+
+/** Binds a function of a connection to a database: it takes the other arguments, and runs as `withRetry` does. */
+export function retried<Args extends unknown[], T>(
+  database: Database,
+  work: (connection: Connection, ...args: Args) => Promise<T>,
+): (...args: Args) => Promise<T> {
+  return (...args) => database.withRetry((connection) => work(connection, ...args))
+}
+
+/** Rolls back if the work fails. */
+export async function inTransaction<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+  await connection.query(`set session wait_timeout = ${integer(IDLE_TRANSACTION_S)}`)
+  await connection.query('start transaction')
+  try {
+    const result = await work()
+    await connection.query('commit')
+    return result
+  } catch (error) {
+    // If even this fails, the connection is lost, and the server rolls the transaction back.
+    await connection.query('rollback').catch(() => connection.destroy())
+    throw error
+  } finally {
+    // Not awaited: the next user's statements are queued behind it.
+    connection.query('set session wait_timeout = default').catch(() => connection.destroy())
+  }
+}

@@ -1,0 +1,275 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { tmpdir, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createConnection } from 'mysql2/promise'
+import { backoffMs, RESTART } from '../core/backoff.ts'
+import type { Notices } from '../core/notices.ts'
+import type { Target } from './connections/target.ts'
+import { commandLine, endProcess, execute } from './privateServer/processes.ts'
+import type { ServerProgram } from './serverProgram.ts'
+
+/** A database server that runs as a child of this process. */
+export type PrivateServer = Awaited<ReturnType<typeof startPrivateServer>>
+
+interface PrivateServerOptions {
+  program: ServerProgram
+  /** The folder that holds its socket and its log. */
+  directory: string
+  /** The folder in it that holds its data; its name begins with `data`. */
+  data: string
+  /** Memory for its data, in MB. */
+  memoryMb: number
+  notices: Notices
+  signal: AbortSignal
+}
+
+const PID_FILE = 'server.pid'
+const READY_WITHIN_MS = 60_000
+const STOPPED_WITHIN_MS = 20_000
+const POLL_MS = 20
+
+/**
+ * Starts a server on files that `initialise` created, and restarts it whenever it exits by itself, until it is stopped.
+ * The caller holds the directory, so a server that still runs on it is one whose parent was killed: it is ended first.
+ *
+ * On Linux the kernel ends the server when this process ends, for whatever reason (PR_SET_PDEATHSIG).
+ */
+export async function startPrivateServer(options: PrivateServerOptions) {
+  const { program, directory, data, memoryMb, notices, signal } = options
+  const { socketPath, removeSocketFolder } = await makeSocketFolder(directory)
+  const target: Omit<Target, 'database'> = { socketPath, user: 'root' }
+  const [command, ...args] = commandFor(program, [
+    ...commonOptions(program, data),
+    ...memoryOptions(program, memoryMb),
+    `--socket=${socketPath}`,
+    `--pid-file=${join(directory, PID_FILE)}`,
+    `--log-error=${join(directory, 'server.log')}`,
+  ])
+  let child: ChildProcess | undefined
+  /** How it ended, when it has. */
+  let end = Promise.resolve('')
+  let isStopping = false
+
+  async function start(): Promise<void> {
+    const orphan = await findRunningServer(directory)
+    if (orphan) await endProcess(orphan.pid, STOPPED_WITHIN_MS)
+    if (isStopping) return
+    await makeTemporaryFolder(data)
+    // Not in the terminal's process group: Ctrl-C is for this process, which stops the server last.
+    child = spawn(command, args, { stdio: 'ignore', detached: true })
+    end = once(child, 'exit').then(
+      ([code, by]) => `exited unexpectedly (${by ?? `exit ${code}`})`,
+      (error) => `could not be started (${error.message})`,
+    )
+    await untilReady(target, child, signal)
+  }
+
+  async function keepRunning(): Promise<void> {
+    for (let failures = 1; ; failures++) {
+      const why = await end
+      if (isStopping) return
+      notices.info(`The database server ${why}; restarting it.`)
+      await pause(backoffMs(RESTART, failures))
+      await start().then(
+        () => {
+          failures = 0
+        },
+        () => undefined,
+      )
+    }
+  }
+
+  async function stop(): Promise<void> {
+    isStopping = true
+    if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null)
+      await endProcess(child.pid, STOPPED_WITHIN_MS)
+    await end
+    await removeSocketFolder()
+  }
+
+  try {
+    await start()
+  } catch (error) {
+    await stop()
+    throw signal.aborted ? error : await startError(error, directory)
+  }
+  void keepRunning()
+  return { target, stop }
+}
+
+const SETPRIV = '/usr/bin/setpriv'
+
+function commandFor({ kind, command }: ServerProgram, options: string[]): [string, ...string[]] {
+  const words: [string, ...string[]] = [
+    ...command,
+    ...options,
+    '--skip-networking',
+    '--character-set-server=utf8mb4',
+    '--skip-log-bin',
+    '--performance-schema=OFF',
+    // Enough for the maximum of 64 workers, with 10 connections each.
+    '--max-connections=1000',
+    '--innodb-flush-log-at-trx-commit=1',
+    ...(kind === 'mysql' ? ['--mysqlx=OFF'] : []),
+  ]
+  return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'TERM', '--', ...words] : words
+}
+
+function memoryOptions({ kind }: ServerProgram, memoryMb: number): string[] {
+  const log = kind === 'mariadb' ? 'innodb-log-file-size' : 'loose-innodb-redo-log-capacity'
+  return [`--innodb-buffer-pool-size=${memoryMb}M`, `--${log}=${logSizeMb(memoryMb)}M`]
+}
+
+const MB = 2 ** 20
+/** Limits of the default, in MB. */
+const LEAST_MB = 128
+const MOST_MB = 4096
+const SHARE = 1 / 4
+
+/** Memory that this process may use, in bytes: that of the machine, or of its container. */
+function usableMemory(): number {
+  return Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
+}
+
+/** Default memory for the data of a private server, in MB: a quarter of the usable memory, from 128 to 4 096. */
+export function defaultMemoryMb(usable = usableMemory()): number {
+  return Math.min(Math.max(Math.floor((usable * SHARE) / MB), LEAST_MB), MOST_MB)
+}
+
+/**
+ * Size of the redo log for a memory size, in MB: an eighth, from 64 to 512. A larger log lets changed pages stay in
+ * memory for longer, and takes longer to recover from.
+ */
+export function logSizeMb(memoryMb: number): number {
+  return Math.min(Math.max(Math.floor(memoryMb / 8), 64), 512)
+}
+
+const SOCKET = 'server.sock'
+/** Maximum length of a socket's path on Linux, in bytes, without its final zero byte. */
+const LONGEST_SOCKET_PATH = 107
+
+/** A socket, to which anyone can connect, in a folder of this user only: in `directory`, or under a shorter path. */
+async function makeSocketFolder(directory: string) {
+  const near = join(directory, 'run')
+  const socketPath = join(near, SOCKET)
+  if (Buffer.byteLength(socketPath) <= LONGEST_SOCKET_PATH) {
+    await mkdir(near, { recursive: true })
+    await chmod(near, 0o700)
+    return { socketPath, removeSocketFolder: async () => undefined }
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'nth-'))
+  const removeSocketFolder = () => rm(folder, { recursive: true, force: true })
+  return { socketPath: join(folder, SOCKET), removeSocketFolder }
+}
+
+/** The server that runs on the data in a directory: the process whose id is stored there, if it is one. */
+export async function findRunningServer(directory: string) {
+  const pid = Number(await readFile(join(directory, PID_FILE), 'utf8').catch(() => ''))
+  const command = pid ? await commandLine(pid) : undefined
+  if (!command?.includes(`--datadir=${join(directory, 'data')}`)) return undefined
+  const [, socketPath] = /--socket=(.+?) --pid-file=/.exec(command) ?? []
+  return { pid, socketPath }
+}
+
+async function untilReady(target: PrivateServer['target'], child: ChildProcess, signal: AbortSignal) {
+  const deadline = performance.now() + READY_WITHIN_MS
+  while (true) {
+    signal.throwIfAborted()
+    try {
+      const connection = await createConnection(target)
+      return await connection.end()
+    } catch (error) {
+      const { pid, exitCode, signalCode } = child
+      if (pid === undefined) throw new Error('its program could not be run')
+      if (exitCode !== null || signalCode !== null) {
+        throw new Error(`it exited (${signalCode ?? `exit ${exitCode}`})`)
+      }
+      if (performance.now() > deadline) {
+        throw new Error(`it did not answer within ${READY_WITHIN_MS / 1000} seconds`, { cause: error })
+      }
+      await pause(POLL_MS)
+    }
+  }
+}
+
+async function startError(error: unknown, directory: string): Promise<Error> {
+  const file = join(directory, 'server.log')
+  const lines = (await readFile(file, 'utf8').catch(() => '')).trim().split('\n').slice(-5)
+  const { message } = error as Error
+  const text = `The database server could not be started: ${message}. Last lines of its log, ${file}:\n${lines.join('\n')}`
+  return new Error(text, { cause: error })
+}
+
+/**
+ * Creates the data files of a new server under `path`, unless they exist. They get that name only when complete, so an
+ * interrupted start leaves no incomplete files there.
+ *
+ * Its user `root` has no password: the server only listens on a socket, in a directory private to its owner.
+ */
+export async function initialise(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
+  if (existsSync(path)) return
+  const partial = `${path}.partial`
+  await rm(partial, { recursive: true, force: true })
+  await mkdir(partial, { mode: 0o700 })
+  await makeTemporaryFolder(partial)
+  await makeSystemTables(program, partial, signal)
+  await rm(temporaryFolder(partial), { recursive: true })
+  await rename(partial, path)
+}
+
+async function makeSystemTables(program: ServerProgram, path: string, signal: AbortSignal): Promise<void> {
+  const options = commonOptions(program, path)
+  if (program.kind === 'mysql') return run(program, [...options, '--initialize-insecure'], '', signal)
+  if (program.systemTables.length === 0) {
+    throw new Error(
+      `The server ${program.path} lacks the files that create its system tables (mariadb_system_tables.sql). Install its complete package, or set DATABASE_URL.`,
+    )
+  }
+  const texts = await Promise.all(program.systemTables.map((file) => readFile(file, 'utf8')))
+  const input = ['create database mysql;', 'use mysql;', ...texts, ''].join('\n')
+  await run(program, [...options, '--bootstrap', '--skip-networking', '--skip-log-bin'], input, signal)
+}
+
+/**
+ * Options for every start of a server on these files. The first one must stay first.
+ *
+ * Temporary files are stored beside the data: on start, MariaDB deletes the temporary files in its folder for them, and
+ * in a shared one they would be another server's.
+ */
+export function commonOptions(program: ServerProgram, path: string): string[] {
+  // As root, a server only runs with this option.
+  const user = process.getuid?.() === 0 ? ['--user=root'] : []
+  const folders = [`--datadir=${path}`, `--tmpdir=${temporaryFolder(path)}`]
+  return ['--no-defaults', ...program.options, ...folders, ...user]
+}
+
+export async function makeTemporaryFolder(path: string): Promise<void> {
+  await mkdir(temporaryFolder(path), { recursive: true, mode: 0o700 })
+}
+
+function temporaryFolder(path: string): string {
+  return `${path}.tmp`
+}
+
+async function run(
+  program: ServerProgram,
+  args: string[],
+  input: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const [command, ...words] = program.command
+  const running = execute(command, [...words, ...args], { signal })
+  // It may exit before it has read everything; exit code and stderr show why.
+  running.child.stdin?.on('error', () => undefined).end(input)
+  await running.catch((error) => {
+    if (signal.aborted) throw error
+    const lines = error.stderr.trim().split('\n')
+    const errors = lines.filter((line: string) => line.includes('[ERROR]'))
+    const reason = (errors.length > 0 ? errors : lines).join('\n')
+    throw new Error(`${program.path} could not create a new database (exit ${error.code}):\n${reason}`)
+  })
+}

@@ -1,0 +1,44 @@
+import { subscribe } from 'node:diagnostics_channel'
+import pino, { type Level, type LevelWithSilent, type Logger } from 'pino'
+import pretty from 'pino-pretty'
+import type { RequestMeasure } from './measures.ts'
+
+/** Maximum of the log that waits until it can be written, in bytes. Lines beyond that are dropped. */
+const MAX_UNWRITTEN = 1_000_000
+
+/** Opens the log of this process, on the standard error: JSON, or on a terminal lines for people. */
+export function openLog(level: LevelWithSilent): Logger {
+  // Synchronous, so that the last lines before the end of the process are not lost.
+  const isTerminal = process.stderr.isTTY
+  const file = pino.destination({ dest: 2, sync: true, maxLength: MAX_UNWRITTEN })
+  // A log that can't be written, as its disk is full, must not end the service: the next line tries again.
+  file.on('error', () => undefined)
+  const destination = isTerminal ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' }) : file
+  const log = pino({ name: 'nth', level }, destination)
+  const logsAll = log.isLevelEnabled('debug')
+  subscribe('nth:request', (message) => {
+    // The channel's messages are measures.
+    const measure = message as RequestMeasure
+    if (logsAll || measure.code !== undefined) logRequest(log, measure)
+  })
+  return log
+}
+
+/** Levels of requests that failed through no mistake of the caller. */
+const LEVELS: Partial<Record<string, Level>> = {
+  INTERNAL_SERVER_ERROR: 'error',
+  UNAVAILABLE: 'warn',
+  OUTCOME_UNKNOWN: 'warn',
+}
+
+/** Neither the text of an operation nor its variables, which may be secret. */
+function logRequest(
+  log: Logger,
+  { operation, operationName, code, key, durationMs, id }: RequestMeasure,
+): void {
+  const level = code === undefined ? 'debug' : (LEVELS[code] ?? 'info')
+  if (!log.isLevelEnabled(level)) return
+  const outcome = code === undefined ? 'Request answered' : 'Request failed'
+  const ms = Math.round(durationMs * 10) / 10
+  log[level]({ requestId: id(), code, operation, operationName, key, durationMs: ms }, outcome)
+}

@@ -1,0 +1,191 @@
+import { hash as digestOf } from 'node:crypto'
+import DataLoader from 'dataloader'
+import { LRUCache } from 'lru-cache'
+import { type ApiKey, type ApiKeyOptions, createSecret, isSecret, prefixOf } from '../core/access/apiKey.ts'
+import type { Page } from '../core/counters/state.ts'
+import type { Notices } from '../core/notices.ts'
+import type { ApiKeyStore } from '../mysql/access/apiKeys.ts'
+import { errorOf, NthError } from '../rules/errors.ts'
+
+/** Interval of the check for revocations, in milliseconds: a revocation holds everywhere within two seconds. */
+const CHECK_MS = 1000
+const NOTE_USE_MS = 60_000
+const MAX_CACHED = 50_000
+/** Maximum keys of one statement: the requests with these keys go on in one tick. */
+const MAX_READ = 100
+
+export type ApiKeys = ReturnType<typeof openApiKeys>
+
+/**
+ * API keys, with those in use in memory: a call with one of them reads nothing. A check each second finds whether any key
+ * was revoked, and then reads all again. While the database doesn't answer, keys in memory remain valid until they
+ * expire.
+ *
+ * Keys that aren't in memory are read by one statement at a time, in order of arrival: those that arrive meanwhile share
+ * the next one. So unknown keys, however many are sent, occupy one connection of the database, and a valid key among them
+ * waits for a few statements. Each request waits for one key, so the limits of requests bound how many wait. That a key is
+ * unknown is not remembered: it may be restored from a backup, or not have reached this node of a cluster yet.
+ */
+export function openApiKeys(store: ApiKeyStore, now: () => Date, notices: Notices) {
+  const known = new LRUCache<string, ApiKey>({ max: MAX_CACHED })
+  const used = new Map<number, Date>()
+  /** Ends when all statements so far have. */
+  let queue: Promise<unknown> = Promise.resolve()
+  /** The statement that was sent last, and why those that waited for it to end need not send another one. */
+  let reading: Promise<unknown> | undefined
+  let failure: NthError | undefined
+  const lookups = new DataLoader(readTogether, {
+    cache: false,
+    maxBatchSize: MAX_READ,
+    batchScheduleFn(send) {
+      failure = undefined
+      // It calls `readTogether` at once.
+      queue = queue.then(send).then(() => reading)
+    },
+  })
+  /** As last read. Only a check sets it; the first one reads all keys in memory again. */
+  let revocations = ''
+  /** How often a check has found revocations. */
+  let changes = 0
+  let isClosed = false
+  let checking: Promise<unknown> | undefined
+  const checkTimer = setInterval(() => {
+    checking ??= check()
+      // An unreachable database is reported elsewhere.
+      .catch((error) => error instanceof NthError || isClosed || notices.fault(error))
+      .finally(() => {
+        checking = undefined
+      })
+  }, CHECK_MS).unref()
+  const useTimer = setInterval(() => void noteUse(), NOTE_USE_MS).unref()
+
+  async function check(): Promise<void> {
+    if (known.size === 0) return
+    const present = await store.readRevocations()
+    if (present === revocations) return
+    // First: keys that are being read now would be missing here.
+    changes += 1
+    const hashes = [...known.keys()]
+    for (let start = 0; start < hashes.length; start += MAX_READ) {
+      const some = hashes.slice(start, start + MAX_READ)
+      for (const [index, key] of (await readSome(some)).entries()) {
+        const hash = some[index] ?? ''
+        if (key && !(key instanceof Error)) known.set(hash, key)
+        else known.delete(hash)
+      }
+    }
+    // Only now: if a read failed, the next check repeats it.
+    revocations = present
+  }
+
+  /** Looks keys up, and returns an error for each that can't be read. */
+  function readTogether(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
+    const result = failure ? Promise.reject(failure) : readSome(hashes)
+    reading = result.catch((error) => {
+      // Those that wait already would wait as long once more.
+      failure = error
+    })
+    return result
+  }
+
+  async function readSome(hashes: readonly string[]): Promise<(ApiKey | Error | undefined)[]> {
+    try {
+      const found = new Map((await store.read(hashes)).map((key) => [key.hash, key]))
+      return hashes.map((hash) => found.get(hash))
+    } catch (error) {
+      if (error instanceof NthError) throw error
+      if (hashes.length === 1) return [errorOf(error)]
+      // The row of one key can't be parsed. The others are not affected.
+      const half = hashes.length >> 1
+      return [...(await readSome(hashes.slice(0, half))), ...(await readSome(hashes.slice(half)))]
+    }
+  }
+
+  async function load(hash: string): Promise<ApiKey | undefined> {
+    const before = changes
+    const key = await lookups.load(hash)
+    if (!key) return undefined
+    // It may have been revoked since it was read, and a check have passed before it was in memory.
+    if (before !== changes) return load(hash)
+    known.set(hash, key)
+    return key
+  }
+
+  async function noteUse(): Promise<void> {
+    const uses = [...used].map(([id, at]) => ({ id, at }))
+    used.clear()
+    // What isn't stored is lost: the time is for people only.
+    if (uses.length > 0)
+      await store.noteUse(uses).catch((error) => error instanceof NthError || notices.fault(error))
+  }
+
+  return {
+    /**
+     * Finds the valid key with a secret; undefined: it is unknown, revoked or expired. Synchronous if it is in memory.
+     *
+     * @param hash SHA-256 of the secret, in hexadecimal digits
+     * @throws {NthError} UNAVAILABLE if it isn't in memory and can't be read
+     */
+    find(secret: string, hash: string): ApiKey | undefined | Promise<ApiKey | undefined> {
+      const key = known.get(hash)
+      if (key) return valid(key)
+      if (!isSecret(secret)) return undefined
+      return load(hash).then((loaded) => loaded && valid(loaded))
+    },
+
+    /**
+     * Whether a key that was found is still valid. Reads it if it is no longer in memory.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    async isValid({ hash }: ApiKey): Promise<boolean> {
+      const key = known.get(hash) ?? (await load(hash))
+      return key !== undefined && valid(key) !== undefined
+    },
+
+    /**
+     * Creates a key. Its secret is returned only here.
+     *
+     * @throws {NthError} UNAVAILABLE
+     */
+    async create(options: ApiKeyOptions): Promise<{ secret: string; key: ApiKey }> {
+      const secret = createSecret()
+      const key = await store.create({
+        ...options,
+        hash: digestOf('sha256', secret),
+        prefix: prefixOf(secret),
+      })
+      return { secret, key }
+    },
+
+    /**
+     * Revokes a key: at once in this process, in others within two seconds. A repeat changes nothing.
+     *
+     * @throws {NthError} NOT_FOUND, UNAVAILABLE
+     */
+    async revoke(id: number): Promise<ApiKey> {
+      const key = await store.revoke(id)
+      if (!key) throw new NthError('NOT_FOUND', 'There is no API key with this id.')
+      if (known.has(key.hash)) known.set(key.hash, key)
+      return key
+    },
+
+    read: (id: number) => store.find(id),
+    list: (page: Page<number>) => store.list(page),
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearInterval(checkTimer)
+      clearInterval(useTimer)
+      await checking
+      await noteUse()
+    },
+  }
+
+  function valid(key: ApiKey): ApiKey | undefined {
+    const at = now()
+    if (key.revokedAt || (key.expiresAt && key.expiresAt <= at)) return undefined
+    used.set(key.id, at)
+    return key
+  }
+}

@@ -1,0 +1,340 @@
+import { AsyncResource } from 'node:async_hooks'
+import { performance } from 'node:perf_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import type { Retention } from '../core/counters/definition.ts'
+import { type CounterKey, type CounterState, keyText } from '../core/counters/state.ts'
+import type { NamedOperation } from '../core/groupCommit/request.ts'
+import type { Notices } from '../core/notices.ts'
+import type { Reservation } from '../core/sequences/state.ts'
+import {
+  type SequenceGroupKey,
+  type SequenceGroupState,
+  sequenceGroupKeyText,
+} from '../core/sequences/store.ts'
+import { refusalMeasure } from '../operations/measures.ts'
+import { calendarOf, type Period } from '../rules/calendar.ts'
+import { errorOf, NthError, unavailable } from '../rules/errors.ts'
+
+/** What can be watched. */
+export type Topic =
+  | { kind: 'counter'; key: CounterKey }
+  | { kind: 'sequenceGroup'; key: SequenceGroupKey }
+  | { kind: 'reservation'; key: { token: string } }
+
+export type TopicState = CounterState | SequenceGroupState | Reservation
+
+/** A topic that is watched, with its state as last read. */
+export interface Watched {
+  readonly topic: Topic
+  /** Null: it doesn't exist. An error: it can't be read. Undefined: not read yet. */
+  state: TopicState | Error | null | undefined
+}
+
+export interface LiveOptions {
+  /** Reads topics of one kind; undefined where there is none. */
+  read: {
+    [Kind in Topic['kind']]: (keys: readonly KeyOf<Kind>[]) => Promise<readonly (TopicState | undefined)[]>
+  }
+  /** Default retention of a namespace. */
+  retentionIn: (namespace: string) => Promise<Retention>
+  now: () => Date
+  notices: Notices
+}
+
+type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
+
+export interface Watcher {
+  /**
+   * Called with the topics whose states changed, at most ten times a second, and not before the last call has ended. If
+   * it throws, they are among those of the next call.
+   */
+  onChanged(changed: ReadonlySet<Watched>): Promise<void>
+  /** Periods at whose end counters count as changed: their current total and their history differ then. */
+  periods: readonly Period[]
+}
+
+/** Maximum topics of a process. */
+const MAX_TOPICS = 20_000
+/** Maximum keys of one read. */
+const MAX_KEYS = 1000
+/** Time from one read of everything that is watched to the next. */
+const POLL_MS = 300
+/** Minimum time from one tick to the next. */
+const TICK_MS = 100
+/** In a busy process, pauses are this many times as long as the tick before, so that ticks take a small part of the time. */
+const PAUSE_FACTOR = 24
+/** Longest pause: so that there are two ticks a second, unless they themselves take long. */
+const MAX_PAUSE_MS = 400
+/** Utilisation of the event loop from which a process is busy, and how often it is measured. */
+const BUSY = 0.5
+const MEASURE_MS = 20
+
+interface WatchedTopic extends Watched {
+  readonly text: string
+  readonly feeds: Set<Feed>
+}
+
+/** What a watcher watches. */
+export interface Feed {
+  readonly watcher: Watcher
+  readonly entries: Set<WatchedTopic>
+  /** Of what changed, the watcher was not notified yet. */
+  changed: Set<Watched>
+  /** When the first of the watcher's periods ends in a counter, in milliseconds since 1970. */
+  readonly periodEnds: Map<Watched, number>
+}
+
+/**
+ * Watches counters, sequence groups and reservations. Whoever changes them, their states are read from the database, in
+ * ticks: a tick reads what was marked since the last one, and every 300 ms all that is watched. This process marks what
+ * its flushes change; the poll finds what other processes changed, what was changed by hand, and what expired.
+ *
+ * All states come from these reads, one tick after another, so watchers never see an older one after a newer one. While
+ * nothing is watched, nothing is read.
+ */
+export class Live {
+  readonly #options: LiveOptions
+  readonly #entries = new Map<string, WatchedTopic>()
+  readonly #feeds = new Set<Feed>()
+  readonly #marked = new Set<WatchedTopic>()
+  /** Called with the error of the next tick that begins, if it has one. */
+  #waiting: ((error?: Error) => void)[] = []
+  #isRunning = false
+  #isClosed = false
+  // Instants on the clock of `performance.now()`. The next tick is allowed from the first one on; in a busy process, later.
+  #nextTick = { earliest: 0, latest: 0 }
+  #lastPoll = 0
+  /** Ends the wait for something to do. */
+  #sleep = new AbortController()
+  // Serves all, so it belongs to no request.
+  readonly #runForAll = AsyncResource.bind(() => this.#run())
+
+  constructor(options: LiveOptions) {
+    this.#options = options
+  }
+
+  /** Marks what was changed, so that it is read in the next tick. */
+  mark(operations: readonly NamedOperation[]): void {
+    if (this.#entries.size === 0) return
+    for (const { kind, name, operation } of operations) {
+      // By their kind, names are those of counters or of sequence groups.
+      this.#markTopic({ kind, key: name } as Topic)
+      if ('token' in operation) this.#markTopic({ kind: 'reservation', key: { token: operation.token } })
+    }
+  }
+
+  #markTopic(topic: Topic): void {
+    const entry = this.#entries.get(topicText(topic))
+    if (!entry) return
+    this.#marked.add(entry)
+    this.#sleep.abort()
+  }
+
+  /** Starts to watch for a watcher. */
+  open(watcher: Watcher): Feed {
+    const feed: Feed = { watcher, entries: new Set(), changed: new Set(), periodEnds: new Map() }
+    this.#feeds.add(feed)
+    return feed
+  }
+
+  /**
+   * Watches topics, each once, besides those of the feed. Returns them with states that were read after this call.
+   *
+   * @throws {NthError} UNAVAILABLE if they can't be read, the feed was closed, or the process would watch more than 20 000
+   */
+  async watch(feed: Feed, topics: readonly Topic[]): Promise<Watched[]> {
+    if (!this.#feeds.has(feed) || this.#isClosed) throw unavailable('The subscription has ended.')
+    const entries = this.#entries
+    const texts = topics.map(topicText)
+    const added = texts.filter((text) => !entries.has(text)).length
+    if (entries.size + added > MAX_TOPICS) {
+      refusalMeasure.publish('watched names')
+      throw unavailable(`This process already watches ${entries.size} of at most ${MAX_TOPICS} names.`)
+    }
+    const watched = topics.map((topic, index) => {
+      const text = texts[index] ?? ''
+      const entry = entries.get(text) ?? { topic, text, state: undefined, feeds: new Set() }
+      entries.set(text, entry)
+      entry.feeds.add(feed)
+      feed.entries.add(entry)
+      this.#marked.add(entry)
+      return entry
+    })
+    const isRead = new Promise<void>((resolve, reject) => {
+      this.#waiting.push((error) => (error ? reject(error) : resolve()))
+    })
+    this.#sleep.abort()
+    void this.#runForAll()
+    await isRead
+    await this.#followPeriods(feed, watched)
+    return watched
+  }
+
+  closeFeed(feed: Feed): void {
+    this.#feeds.delete(feed)
+    for (const entry of feed.entries) {
+      entry.feeds.delete(feed)
+      if (entry.feeds.size > 0) continue
+      this.#entries.delete(entry.text)
+      this.#marked.delete(entry)
+    }
+  }
+
+  /** How many different topics are watched. */
+  get size(): number {
+    return this.#entries.size
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const answer of this.#waiting) answer(unavailable('Nth is shutting down.'))
+    this.#sleep.abort()
+  }
+
+  /** Ticks while anything is watched. */
+  async #run(): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    while ((this.#entries.size > 0 || this.#waiting.length > 0) && !this.#isClosed) {
+      await this.#untilDue()
+      const began = performance.now()
+      await this.#tick(began).catch(this.#options.notices.fault)
+      const ended = performance.now()
+      const latest = ended + Math.min(PAUSE_FACTOR * (ended - began), MAX_PAUSE_MS)
+      this.#nextTick = { earliest: began + TICK_MS, latest }
+    }
+    this.#isRunning = false
+  }
+
+  /** Waits until the next tick is allowed, and then until something is marked, or the next poll. */
+  async #untilDue(): Promise<void> {
+    const { earliest, latest } = this.#nextTick
+    await pause(Math.max(0, earliest - performance.now()), undefined, { ref: false })
+    while (performance.now() < latest && (await isBusy()));
+    if (this.#marked.size > 0 || this.#isClosed) return
+    this.#sleep = new AbortController()
+    const { signal } = this.#sleep
+    const restMs = Math.max(0, this.#lastPoll + POLL_MS - performance.now())
+    await pause(restMs, undefined, { ref: false, signal }).catch(() => undefined)
+  }
+
+  async #tick(began: number): Promise<void> {
+    const isPoll = began >= this.#lastPoll + POLL_MS
+    const due = isPoll ? [...this.#entries.values()] : [...this.#marked]
+    // Before the read: what is marked from now on is read again.
+    this.#marked.clear()
+    const answered = this.#waiting
+    this.#waiting = []
+    try {
+      await this.#readAll('counter', due)
+      await this.#readAll('sequenceGroup', due)
+      await this.#readAll('reservation', due)
+    } catch (error) {
+      for (const entry of due) this.#marked.add(entry)
+      for (const answer of answered) answer(errorOf(error))
+      // An unreachable database is reported elsewhere.
+      if (!(error instanceof NthError)) throw error
+      return
+    }
+    if (isPoll) this.#lastPoll = began
+    for (const answer of answered) answer()
+    const at = this.#options.now().getTime()
+    const deliveries: Promise<void>[] = []
+    for (const feed of this.#feeds) {
+      for (const [watched, end] of feed.periodEnds) if (end <= at) feed.changed.add(watched)
+      if (feed.changed.size > 0) deliveries.push(this.#deliver(feed))
+    }
+    await Promise.all(deliveries)
+  }
+
+  async #deliver(feed: Feed): Promise<void> {
+    const { changed, watcher } = feed
+    feed.changed = new Set()
+    try {
+      await Promise.all([watcher.onChanged(changed), this.#followPeriods(feed, changed)])
+    } catch (error) {
+      for (const watched of changed) feed.changed.add(watched)
+      if (!(error instanceof NthError)) this.#options.notices.fault(error)
+    }
+  }
+
+  /** @throws {NthError} UNAVAILABLE */
+  async #readAll<Kind extends Topic['kind']>(kind: Kind, due: readonly WatchedTopic[]): Promise<void> {
+    const same = due.filter(({ topic }) => topic.kind === kind)
+    for (let from = 0; from < same.length; from += MAX_KEYS)
+      await this.#readTogether(kind, same.slice(from, from + MAX_KEYS))
+  }
+
+  async #readTogether<Kind extends Topic['kind']>(kind: Kind, same: readonly WatchedTopic[]): Promise<void> {
+    const { read, notices } = this.#options
+    try {
+      // They were selected by their kind.
+      const states = await read[kind](same.map(({ topic }) => topic.key as KeyOf<Kind>))
+      for (const [index, entry] of same.entries()) update(entry, states[index] ?? null)
+    } catch (error) {
+      if (error instanceof NthError) throw error
+      // One that can't be read doesn't stop the others.
+      if (same.length > 1) for (const entry of same) await this.#readTogether(kind, [entry])
+      for (const entry of same.length === 1 ? same : []) {
+        if (!(entry.state instanceof Error)) notices.fault(error)
+        entry.state = errorOf(error)
+      }
+    }
+  }
+
+  /** Notes when a period of counters ends, in the time zones that they have now. */
+  async #followPeriods({ watcher, periodEnds }: Feed, watched: Iterable<Watched>): Promise<void> {
+    if (watcher.periods.length === 0) return
+    const { now, retentionIn } = this.#options
+    const at = now().getTime()
+    for (const entry of watched) {
+      const { topic, state } = entry
+      if (topic.kind !== 'counter' || !state || state instanceof Error) continue
+      const definition = 'definition' in state ? state.definition : undefined
+      const { timeZone } = definition ?? (await retentionIn(topic.key.namespace))
+      const calendar = calendarOf(timeZone)
+      periodEnds.set(entry, Math.min(...watcher.periods.map((period) => calendar.bucketAt(period, at).end)))
+    }
+  }
+}
+
+function update(entry: WatchedTopic, state: TopicState | null): void {
+  const before = entry.state
+  const isState = before != null && !(before instanceof Error)
+  if (isState && state && (isOlder(state, before) || !isChanged(before, state))) return
+  if (before === state) return
+  entry.state = state
+  if (before !== undefined) for (const { changed } of entry.feeds) changed.add(entry)
+}
+
+async function isBusy(): Promise<boolean> {
+  const before = performance.eventLoopUtilization()
+  await pause(MEASURE_MS, undefined, { ref: false })
+  return performance.eventLoopUtilization(before).utilization > BUSY
+}
+
+/** A topic as one string. */
+export function topicText({ kind, key }: Topic): string {
+  if (kind === 'counter') return `c${keyText(key)}`
+  return kind === 'sequenceGroup' ? `g${sequenceGroupKeyText(key)}` : `r${key.token}`
+}
+
+/**
+ * Whether two states of a topic differ in anything but their revision: what was never written has a new one at each read,
+ * and what was changed by hand may have the old one.
+ */
+export function isChanged(before: TopicState, after: TopicState): boolean {
+  for (const key in after) {
+    // States of one topic have the same properties.
+    const name = key as keyof TopicState
+    if (key !== 'revision' && after[name] !== before[name] && !isDeepStrictEqual(after[name], before[name]))
+      return true
+  }
+  return false
+}
+
+/** Whether a state is older than one that was read before: it comes from a server that is behind. */
+export function isOlder(after: TopicState, before: TopicState): boolean {
+  return 'revision' in after && 'revision' in before && after.revision < before.revision
+}

@@ -1,0 +1,104 @@
+import type { Connection } from 'mysql2/promise'
+import type { Notices } from '../core/notices.ts'
+import type { FailoverDetector, Loss } from '../mysql/connections/failover.ts'
+import type { Target } from '../mysql/connections/target.ts'
+import { withTimeout } from '../mysql/connections/timeout.ts'
+import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
+import { bytes, integer } from '../mysql/literals.ts'
+import type { Database } from '../mysql/pool.ts'
+import { openConnection } from '../mysql/settings.ts'
+import { select } from '../mysql/sql.ts'
+
+/** A loss of commits that is noted in the database. */
+interface NotedLoss extends Loss {
+  noticedAt: Date
+  /** Whether an operator has accepted it. */
+  isAccepted: boolean
+}
+
+/** What an operator does about a loss, once it can't be undone. */
+export const ADVICE =
+  'Restore the database as it was; or move the numbers on with nth restore --advance, and accept the loss with nth check --accept-lost-commits.'
+
+/** How often the database is looked at, in milliseconds: a loss stops all processes within two seconds. */
+const LOOK_EVERY_MS = 1000
+/** Maximum wait for one, on closing. */
+const CLOSE_TIMEOUT_MS = 1000
+
+/** All that were noted; none in a database that is not migrated. */
+export async function readLosses(connection: Connection): Promise<NotedLoss[]> {
+  const statement = 'select id, noticed_at, what, accepted_at from lost_commits order by noticed_at'
+  const rows = await select<{ id: number; noticed_at: Date; what: Buffer; accepted_at: Date | null }>(
+    connection,
+    statement,
+  ).catch((error) => {
+    if (hasErrorNumber(error, ER.NO_SUCH_TABLE)) return []
+    throw error
+  })
+  return rows.map(({ id, noticed_at, what, accepted_at }) => ({
+    id,
+    what: what.toString(),
+    noticedAt: noticed_at,
+    isAccepted: accepted_at !== null,
+  }))
+}
+
+export async function acceptLosses(connection: Connection): Promise<void> {
+  await connection.query('update lost_commits set accepted_at = utc_timestamp(3) where accepted_at is null')
+}
+
+/** @throws {Error} for an operator, if numbers would be issued twice */
+export async function assertNothingLost(target: Target): Promise<void> {
+  const connection = await openConnection(target)
+  try {
+    const loss = (await readLosses(connection)).find(({ isAccepted }) => !isAccepted)
+    if (loss) throw new Error(`The database lacks changes that it had committed: ${loss.what}. ${ADVICE}`)
+  } finally {
+    await connection.end()
+  }
+}
+
+/**
+ * Tells other processes of a loss that this one has noticed, by a row in the database, and learns of those that others
+ * noticed: a look each second, not a statement of each flush.
+ */
+export function openLossWatch(database: Database, failover: FailoverDetector, notices: Notices) {
+  let isClosed = false
+  let looking: Promise<void> | undefined
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch((error) => {
+        // A database that is unreachable is reported elsewhere. Without the table, it is older, or being restored.
+        const isFault = failureOf(error) === 'fault' && !hasErrorNumber(error, ER.NO_SUCH_TABLE)
+        if (!isClosed && isFault) notices.fault(error)
+      })
+      .finally(() => {
+        looking = undefined
+      })
+  }, LOOK_EVERY_MS).unref()
+
+  async function look(): Promise<void> {
+    const own = failover.unnoted
+    const losses = await database.evenIfLossy(async (connection) => {
+      // Repeatable.
+      if (own)
+        await connection.query(
+          `insert ignore into lost_commits (id, noticed_at, what)
+           values (${integer(own.id)}, utc_timestamp(3), ${bytes(own.what)})`,
+        )
+      return readLosses(connection)
+    })
+    failover.learn(losses, own)
+  }
+
+  return {
+    /** @throws the reason why the database can't be read */
+    look,
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearInterval(timer)
+      await withTimeout(CLOSE_TIMEOUT_MS, Promise.resolve(looking)).catch(() => undefined)
+    },
+  }
+}

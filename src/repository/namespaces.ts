@@ -1,0 +1,107 @@
+import { COUNTER_EXISTS, parsePeriods, periodsText } from '../commit/periodStatements.ts'
+import { withChange } from '../core/change.ts'
+import {
+  DEFAULT_RETENTION,
+  periodsOf,
+  type Retention,
+  type RetentionChange,
+} from '../core/counters/definition.ts'
+import type { PageByName } from '../core/counters/state.ts'
+import { ER, hasErrorNumber } from '../mysql/errors.ts'
+import { bytes, integer, list } from '../mysql/literals.ts'
+import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import { SEQUENCE_EXISTS } from '../mysql/sequences/columns.ts'
+import { pageBy, select } from '../mysql/sql.ts'
+
+/** Whether readers see a counter or a sequence in it. */
+const HAS_CONTENT = `(exists (
+              select 1
+                from counter c
+                join counter_value v on v.counter_id = c.id
+               where c.namespace_id = n.id and ${COUNTER_EXISTS})
+            or exists (
+              select 1
+                from sequence s
+               where s.namespace_id = n.id and ${SEQUENCE_EXISTS}))`
+
+interface NamespaceState {
+  name: string
+  /** Default time zone and periods of what is created in it. */
+  retention: Retention
+}
+
+export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
+
+export function openNamespaceStore(database: Database, definitions: Database) {
+  const read = async (rest: string) => {
+    const rows = await database.withRetry((connection) => readRows(connection, rest))
+    return rows.map(stateIn)
+  }
+  return {
+    /** Reads those that exist, in any order. */
+    read: (names: readonly { name: string }[]) =>
+      read(`where n.name in (${list(names, ({ name }) => bytes(name))})`),
+
+    /** Lists those with a counter or a sequence: all, or those with one of some names. */
+    async list(page: PageByName, names?: readonly string[]): Promise<NamespaceState[]> {
+      if (names?.length === 0) return []
+      const named = names ? [`n.name in (${list(names, bytes)})`] : []
+      return read(pageBy('n.name', page, [...named, HAS_CONTENT]))
+    },
+
+    /**
+     * Sets the defaults for counters and sequences created from now on. Creates the namespace if it doesn't exist.
+     *
+     * @throws {NthError} UNAVAILABLE; safe to retry
+     */
+    define: (name: string, { timeZone, periods }: RetentionChange): Promise<NamespaceState> =>
+      definitions.withRetry(async (connection) => {
+        // Created on its own first: another session may create it at the same time.
+        await findOrCreateNamespace(connection, name).catch((error) => {
+          if (!hasErrorNumber(error, ER.DUP_ENTRY)) throw error
+        })
+        return inTransaction(connection, async () => {
+          const row = await readCreated(connection, name, 'for update')
+          const change = { timeZone, periods: periods && periodsOf(periods) }
+          const retention = withChange(stateIn(row).retention, change, DEFAULT_RETENTION)
+          await connection.query(
+            `update namespace
+                set time_zone = ${bytes(retention.timeZone)},
+                    periods = ${bytes(periodsText(retention.periods))}
+              where id = ${integer(row.id)}`,
+          )
+          return { name, retention }
+        })
+      }),
+  }
+}
+
+/** Reads a namespace, and creates it if it doesn't exist. */
+export async function findOrCreateNamespace(connection: Connection, name: string): Promise<NamespaceRow> {
+  const [found] = await readRows(connection, `where n.name = ${bytes(name)}`)
+  if (found) return found
+  await connection.query(`insert into namespace (name) values (${bytes(name)})`)
+  return readCreated(connection, name)
+}
+
+async function readCreated(connection: Connection, name: string, locking = ''): Promise<NamespaceRow> {
+  const [row] = await readRows(connection, `where n.name = ${bytes(name)} ${locking}`)
+  if (!row) throw new Error(`No namespace ${JSON.stringify(name)} after creating it`)
+  return row
+}
+
+function readRows(connection: Connection, rest: string): Promise<NamespaceRow[]> {
+  return select(connection, `select n.id, n.name, n.time_zone, n.periods from namespace n ${rest}`)
+}
+
+function stateIn({ name, time_zone, periods }: NamespaceRow): NamespaceState {
+  return {
+    name: name.toString(),
+    retention: retentionOf(time_zone, periods),
+  }
+}
+
+/** Parses the columns of a retention. */
+export function retentionOf(timeZone: Buffer, periods: Buffer): Retention {
+  return { timeZone: timeZone.toString('latin1'), periods: parsePeriods(periods.toString('latin1')) }
+}

@@ -1,0 +1,109 @@
+import { writeFence } from '../commit/fence.ts'
+import { openWriter } from '../commit/transaction.ts'
+import type { Writer } from '../core/groupCommit/writer.ts'
+import type { Notices } from '../core/notices.ts'
+import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
+import { createFailoverDetector } from '../mysql/connections/failover.ts'
+import type { Targets } from '../mysql/connections/target.ts'
+import { Health } from '../mysql/health.ts'
+import { type HostsOptions, openHosts } from '../mysql/hosts.ts'
+import { type DatabaseOptions, openDatabase } from '../mysql/pool.ts'
+import { unavailable } from '../rules/errors.ts'
+import { openCounterStore } from './counters.ts'
+import { openJobs, scheduledJobs } from './jobs.ts'
+import { openLeaderboardSync } from './leaderboard.ts'
+import { openLossWatch } from './lostCommits.ts'
+import { openNamespaceStore } from './namespaces.ts'
+import { openSequenceStore } from './sequences.ts'
+
+/** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
+const IDLE_LIMIT_S = 3
+/** Time limit of a round trip: twice the longest lock wait, as InnoDB checks its waiters once a second. */
+const TRIP_LIMIT_MS = 4000
+/** Time limit of a check, in milliseconds: shorter than probes usually wait. */
+const CHECK_LIMIT_MS = 800
+
+export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'>, HostsOptions {
+  notices: Notices
+  /** Whether the disk of the database has room, where that can be seen. */
+  hasRoom?: (() => Promise<boolean>) | undefined
+  /** Whether reads, on a cluster, may be older than what was committed on another node. Default: false. */
+  eventualReads?: boolean | undefined
+  /** Age at which results under idempotency keys are swept, in milliseconds. */
+  keyTtlMs: number
+  /** Whether it runs scheduled jobs (default). They use the database's clock: not for tests with another clock. */
+  runsJobs?: boolean | undefined
+}
+
+export type MySqlStore = ReturnType<typeof openStore>
+
+/** Opens the MySQL store. What was opened from it must be closed first. */
+export function openStore(
+  targets: Targets,
+  {
+    notices,
+    keyTtlMs,
+    hasRoom,
+    runsJobs = true,
+    acceptsLostCommits,
+    eventualReads = false,
+    ...limits
+  }: StoreOptions,
+) {
+  const health = new Health({ notices, hasRoom })
+  const failover = createFailoverDetector(notices, acceptsLostCommits)
+  const hosts = openHosts(targets, { acceptsLostCommits, notices })
+  const shared = { ...limits, health, failover }
+  const database = openDatabase(hosts, { ...shared, isCausal: !eventualReads })
+  // Its own pool: changes that wait for a locked definition must not block readers.
+  const definitions = openDatabase(hosts, { ...shared, isForChanges: true })
+  const leaderboardSync = openLeaderboardSync(database, notices)
+  const lossWatch = openLossWatch(database, failover, notices)
+  const jobs = runsJobs ? openJobs(database, scheduledJobs(keyTtlMs), notices) : undefined
+
+  return {
+    apiKeys: openApiKeyStore(database, definitions),
+    counters: openCounterStore(database, failover, leaderboardSync),
+    namespaces: openNamespaceStore(database, definitions),
+    sequences: openSequenceStore(database, definitions, failover),
+    openWriter: (): Writer =>
+      openWriter(hosts, {
+        health,
+        failover,
+        timeLimitMs: TRIP_LIMIT_MS,
+        idleLimitS: IDLE_LIMIT_S,
+        onChanged: leaderboardSync.mark,
+        notices,
+      }),
+    /** Throws UNAVAILABLE if the database can't be used. */
+    async check(): Promise<void> {
+      if (failover.obstacle) throw unavailable(failover.obstacle)
+      if (health.isFull()) throw unavailable('The disk of the database is full.')
+      const deadline = performance.now() + CHECK_LIMIT_MS
+      // A database that could be read all the time, such as a read-only one, must be written to.
+      if (health.isFailing()) return definitions.withRetry(writeFence, deadline)
+      return database.withRetry(async (connection) => void (await connection.query('do 0')), deadline)
+    },
+
+    /** Learns, before the first request, whether commits were lost. Otherwise within a second. */
+    lookForLosses: lossWatch.look,
+
+    /** `open`, `busy`: connections, besides those of the writers. */
+    state() {
+      const pools = [database.state(), definitions.state()]
+      const sum = (what: 'open' | 'busy') => pools.reduce((total, pool) => total + pool[what], 0)
+      return {
+        isAvailable: !health.isFailing() && failover.obstacle === undefined,
+        open: sum('open'),
+        busy: sum('busy'),
+      }
+    },
+
+    async close() {
+      await Promise.all([jobs?.close(), lossWatch.close()])
+      await leaderboardSync.close()
+      await Promise.all([database.close(), definitions.close()])
+      hosts.close()
+    },
+  }
+}

@@ -1,0 +1,242 @@
+import { randomUUID } from 'node:crypto'
+import type { ResultSetHeader } from 'mysql2'
+import { readResults, storeResults } from '../commit/keyStatements.ts'
+import {
+  defaultSequenceDefinition,
+  type History,
+  type PastFormat,
+  type SequenceDefinitionChange,
+} from '../core/sequences/definition.ts'
+import type { SequenceKey, SequenceState } from '../core/sequences/store.ts'
+import type { Variable } from '../mysql/connections/variables.ts'
+import { ER, hasErrorNumber } from '../mysql/errors.ts'
+import { bytes, instant, integer } from '../mysql/literals.ts'
+import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import { firstVersion } from '../mysql/revisions.ts'
+import {
+  SEQUENCE_COLUMNS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+  sequenceDefinitionSet,
+} from '../mysql/sequences/columns.ts'
+import { select } from '../mysql/sql.ts'
+import { NthError } from '../rules/errors.ts'
+import { type Claim, claimOf } from '../rules/idempotency.ts'
+import { changedSequenceDefinition } from '../rules/sequenceChange.ts'
+import { findOrCreateNamespace } from './namespaces.ts'
+
+/**
+ * Changes a sequence definition under an exclusive lock on its row. A flush that issues numbers holds a shared one: so
+ * all numbers issued before are known, and none is issued by the old definition afterwards.
+ *
+ * The same transaction stores that the change was applied, so one whose COMMIT got no answer is not applied twice.
+ *
+ * @param deadline on the clock of `performance.now()`, in milliseconds
+ */
+export function defineSequence(
+  database: Database,
+  key: SequenceKey,
+  change: SequenceDefinitionChange,
+  at: Date,
+  deadline: number,
+): Promise<SequenceState> {
+  /** Marks it as applied. */
+  const claim = claimOf(key.namespace, randomUUID(), [])
+  return withKnownOutcome((attempt) =>
+    database.withRetry(async (connection) => {
+      if (attempt.committing && (await isApplied(connection, claim))) return attempt.committing
+      attempt.committing = undefined
+      while (true) {
+        let id = await sequenceId(connection, key)
+        if (id === undefined) {
+          // A refused first definition creates nothing.
+          changed(UNUSED)
+          id = await createSequence(connection, key, at)
+        }
+        const state = id && (await inTransaction(connection, () => define(connection, id, attempt)))
+        if (state) return state
+        // Another session has created or deleted it at the same time.
+      }
+    }, deadline),
+  )
+
+  function changed(history: History) {
+    const result = changedSequenceDefinition(history, change)
+    if (result instanceof NthError) throw result
+    return result
+  }
+
+  async function define(connection: Connection, id: number, attempt: Attempt<SequenceState>) {
+    const [row] = await select<DefinedRow>(
+      connection,
+      `select s.version, s.created_at, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
+         from sequence s force index (primary)
+        where s.id = ${integer(id)}
+          for update`,
+    )
+    if (!row) return undefined
+    const before = sequenceDefinitionIn(row)
+    const past: PastFormat[] = row.format_history ? JSON.parse(row.format_history.toString()) : []
+    const use = await useOf(connection, id, row.version)
+    const { definition, formatHistory } = changed({ definition: before, formatHistory: past, ...use })
+    const isChanged = JSON.stringify([definition, formatHistory]) !== JSON.stringify([before, past])
+    if (isChanged || row.is_defined !== 1) {
+      await connection.query(
+        `update sequence
+            set ${sequenceDefinitionSet(definition, formatHistory)},
+                is_defined = true,
+                definitions = definitions + 1,
+                version = version + 1
+          where id = ${integer(id)}`,
+      )
+      await conflictOnCluster(connection, id)
+    }
+    await connection.query(storeResults([{ claim, at, results: [] }]))
+    attempt.committing = { ...key, definition, createdAt: row.created_at }
+    return attempt.committing
+  }
+}
+
+/** Deletes a sequence for good, if it exists: its id is never reused. The sweep deletes its sequence groups. */
+export function deleteSequence(database: Database, key: SequenceKey): Promise<boolean> {
+  let id: number | undefined
+  return withKnownOutcome((attempt) =>
+    database.withRetry(async (connection) => {
+      // A retry keeps the id: a sequence that was recreated after the first attempt is not deleted.
+      id ??= await sequenceId(connection, key)
+      const found = id
+      if (found === undefined) return false
+      return inTransaction(connection, async () => {
+        await connection.query(`delete from sequence where id = ${integer(found)}`)
+        await connection.query(`insert ignore into deleted_sequence (id) values (${integer(found)})`)
+        attempt.committing = true
+        return true
+      })
+    }),
+  )
+}
+
+/** An attempt at a change that is not repeated blindly. */
+interface Attempt<Result> {
+  /** What a COMMIT that may have been sent, without an answer, results in. */
+  committing?: Result | undefined
+}
+
+/** @throws {NthError} OUTCOME_UNKNOWN if a COMMIT may have been sent without an answer */
+async function withKnownOutcome<T>(work: (attempt: Attempt<T>) => Promise<T>): Promise<T> {
+  const attempt: Attempt<T> = {}
+  try {
+    return await work(attempt)
+  } catch (cause) {
+    const isUnavailable = cause instanceof NthError && cause.code === 'UNAVAILABLE'
+    if (!attempt.committing || !isUnavailable) throw cause
+    const message =
+      'The database did not confirm this change in time: it may have been applied. Send it again; that is safe.'
+    throw new NthError('OUTCOME_UNKNOWN', message, { retryable: true }, { cause })
+  }
+}
+
+type DefinedRow = SequenceDefinitionRow &
+  Record<'version' | 'is_defined', number> & { created_at: Date; format_history: Buffer | null }
+
+const BY_VERSION = 'sequence_group_version'
+
+/** A sequence that does not exist. */
+const UNUSED: History = {
+  definition: defaultSequenceDefinition('UTC'),
+  formatHistory: [],
+  used: { isNamed: false, isUnnamed: false },
+  isUsedSince: false,
+}
+
+/** Whether a change was applied. Waits for an attempt that is still in flight on a lost connection. */
+async function isApplied(connection: Connection, claim: Claim): Promise<boolean> {
+  return (await select(connection, readResults([claim]))).length > 0
+}
+
+/** Which groups of a locked sequence have issued numbers. */
+export async function useOf(connection: Connection, id: number, version: number) {
+  return {
+    used: {
+      isNamed: await hasIssued(connection, id, BY_VERSION, "version > 0 and name > ''"),
+      isUnnamed: await hasIssued(connection, id, 'sequence_group_name', "version > 0 and name = ''"),
+    },
+    isUsedSince: await hasIssued(connection, id, BY_VERSION, `version = ${integer(version)}`),
+  }
+}
+
+/** A locking read: a plain one may miss the writes of a transaction that has just released its locks. */
+async function hasIssued(connection: Connection, id: number, index: string, which: string): Promise<boolean> {
+  // Without `force index`, a server may scan, and lock, all of a small table.
+  const rows = await select(
+    connection,
+    `select id
+       from sequence_group force index (${index})
+      where sequence_id = ${integer(id)} and ${which}
+      limit 1
+       lock in share mode`,
+  )
+  return rows.length > 0
+}
+
+/** Maximum sequence groups of a sequence that is redefined on a cluster: one transaction writes all of them. */
+const MOST_GROUPS = 10_000
+
+/**
+ * Makes a change of a definition conflict with flushes on other nodes of a cluster, where this node's locks have no
+ * effect: writes the rows in which they issue numbers.
+ */
+export async function conflictOnCluster(connection: Connection, id: number): Promise<void> {
+  const [clustered] = await select<Variable>(connection, "show variables like 'wsrep_on'")
+  if (clustered?.Value !== 'ON') return
+  const beyond = await select(
+    connection,
+    `select id from sequence_group where sequence_id = ${integer(id)} limit 1 offset ${MOST_GROUPS}`,
+  )
+  if (beyond.length > 0) {
+    throw new NthError(
+      'BAD_USER_INPUT',
+      `This sequence has more than ${MOST_GROUPS} sequence groups: on a cluster its definition can no longer be changed. Use a new sequence for new ones. Nothing was changed.`,
+      { argument: 'definition', limit: MOST_GROUPS },
+    )
+  }
+  await connection.query(
+    `update sequence_group g
+       join sequence_value v on v.group_id = g.id
+        set v.definitions = v.definitions + 1
+      where g.sequence_id = ${integer(id)}
+        and (v.period_key = g.latest_period_key or v.updated_at >= utc_timestamp() - interval 2 day)`,
+  )
+}
+
+/** Creates a sequence, and returns its id. Undefined: another session created it. */
+function createSequence(connection: Connection, key: SequenceKey, at: Date): Promise<number | undefined> {
+  return inTransaction(connection, () => findOrCreateSequence(connection, key, at)).catch((error) => {
+    if (hasErrorNumber(error, ER.DUP_ENTRY)) return undefined
+    throw error
+  })
+}
+
+/** A sequence's id, created if it doesn't exist. Runs within a transaction. */
+export async function findOrCreateSequence(connection: Connection, key: SequenceKey, at: Date) {
+  const found = await sequenceId(connection, key)
+  if (found !== undefined) return found
+  const namespace = await findOrCreateNamespace(connection, key.namespace)
+  const [{ insertId }] = await connection.query<ResultSetHeader>(
+    `insert into sequence (namespace_id, name, version, created_at, time_zone)
+     values (${integer(namespace.id)}, ${bytes(key.name)}, ${integer(firstVersion())}, ${instant(at)},
+             ${bytes(namespace.time_zone)})`,
+  )
+  return insertId
+}
+
+export async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
+  const [row] = await select<{ id: number }>(
+    connection,
+    `select s.id
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+      where n.name = ${bytes(namespace)} and s.name = ${bytes(name)}`,
+  )
+  return row?.id
+}

@@ -1,0 +1,273 @@
+import {
+  inOrder,
+  literal,
+  type ReservationRow,
+  readFirstFree,
+  readPresent,
+  reservationIn,
+} from '../commit/reservations.ts'
+import { keyText, type PageByName } from '../core/counters/state.ts'
+import {
+  defaultSequenceDefinition,
+  type SequenceDefinition,
+  type SequenceDefinitionChange,
+} from '../core/sequences/definition.ts'
+import type { Reservation } from '../core/sequences/state.ts'
+import {
+  type SequenceGroupKey,
+  type SequenceGroupState,
+  type SequenceKey,
+  type SequenceState,
+  sequenceGroupKeyText,
+} from '../core/sequences/store.ts'
+import type { FailoverDetector } from '../mysql/connections/failover.ts'
+import { groupBy } from '../mysql/groupBy.ts'
+import { bytes, integer, list } from '../mysql/literals.ts'
+import { type Connection, type Database, retried } from '../mysql/pool.ts'
+import { firstVersion, REVISION_OF_NOW } from '../mysql/revisions.ts'
+import {
+  type KeyRow,
+  keyIn,
+  RECORD,
+  type RecordRow,
+  recordIn,
+  SEQUENCE_COLUMNS,
+  SEQUENCE_EXISTS,
+  type SequenceDefinitionRow,
+  sequenceDefinitionIn,
+} from '../mysql/sequences/columns.ts'
+import { type NamedRow, nameIn, pageBy, select, selectByName, selectByParent } from '../mysql/sql.ts'
+import { periodKeyOf } from '../rules/calendar.ts'
+import { writerOf } from '../rules/format.ts'
+import { nextNumber, type Position } from '../rules/sequenceDefinition.ts'
+import { createRowCache } from './batches.ts'
+import { defineSequence, deleteSequence, findOrCreateSequence } from './sequenceDefinition.ts'
+
+export type SequenceStore = ReturnType<typeof openSequenceStore>
+
+export function openSequenceStore(database: Database, definitions: Database, failover: FailoverDetector) {
+  return {
+    rows: createRowCache(database, failover, {
+      textOf: sequenceGroupKeyText,
+      read: readRows,
+      create: createSequenceGroups,
+    }),
+    /** Reads the sequences that were ever used or defined, in any order, with one statement. */
+    readSequences: retried(database, readSequences),
+    /** Reads the states of sequence groups at an instant, used or not, in any order. */
+    readSequenceGroups: retried(database, readSequenceGroups),
+    list: retried(database, listSequences),
+    listSequenceGroups: retried(database, listSequenceGroups),
+    /** Reads the reservations that exist, in any order, with one statement. */
+    readReservations: retried(database, readReservations),
+    /** Reads the sequence groups of reservations in the same way. */
+    readReservationSequenceGroups: retried(database, readGroupsOfReservations),
+    /** Changes a definition, one caller at a time, while no numbers are issued. Creates the sequence if missing. */
+    define: (key: SequenceKey, change: SequenceDefinitionChange, at: Date, deadline: number) =>
+      defineSequence(definitions, key, change, at, deadline),
+    delete: (key: SequenceKey) => deleteSequence(definitions, key),
+  }
+}
+
+function sequenceText({ namespace, sequence }: SequenceGroupKey): string {
+  return keyText({ namespace, name: sequence })
+}
+
+async function readRows(connection: Connection, keys: readonly SequenceGroupKey[], incarnation: number) {
+  const statement = selectByParent(
+    keys,
+    sequenceText,
+    (siblings) =>
+      `select ${RECORD}
+         from namespace n
+         join sequence s on s.namespace_id = n.id
+         join sequence_group g on g.sequence_id = s.id
+        where n.name = ${bytes(siblings[0].namespace)} and s.name = ${bytes(siblings[0].sequence)}
+          and g.name in (${list(siblings, ({ group }) => bytes(group))})`,
+  )
+  const rows = await select<RecordRow>(connection, statement)
+  return new Map(rows.map((row) => [sequenceGroupKeyText(keyIn(row)), recordIn(row, incarnation)]))
+}
+
+/** Creates sequence groups, and their sequences where missing. */
+async function createSequenceGroups(connection: Connection, keys: readonly SequenceGroupKey[], at: Date) {
+  for (const { namespace, sequence, group } of keys) {
+    const id = await findOrCreateSequence(connection, { namespace, name: sequence }, at)
+    await connection.query(
+      `insert into sequence_group (sequence_id, name, identity, revision, is_used)
+       values (${integer(id)}, ${bytes(group)}, ${integer(firstVersion())}, ${REVISION_OF_NOW}, false)`,
+    )
+  }
+}
+
+const SELECT_SEQUENCES = `select n.name as namespace, s.name, s.created_at, ${SEQUENCE_COLUMNS}
+           from namespace n
+           join sequence s on s.namespace_id = n.id`
+
+function readSequences(connection: Connection, keys: readonly SequenceKey[]) {
+  const selectNamed = (isNamed: string) => `${SELECT_SEQUENCES} where ${isNamed} and ${SEQUENCE_EXISTS}`
+  return sequencesIn(connection, selectByName(keys, 's.name', selectNamed))
+}
+
+function listSequences(connection: Connection, namespace: string, page: PageByName) {
+  const conditions = [`n.name = ${bytes(namespace)}`, SEQUENCE_EXISTS]
+  return sequencesIn(connection, `${SELECT_SEQUENCES} ${pageBy('s.name', page, conditions)}`)
+}
+
+async function sequencesIn(connection: Connection, statement: string): Promise<SequenceState[]> {
+  const rows = await select<SequenceDefinitionRow & NamedRow & { created_at: Date }>(connection, statement)
+  return rows.map((row) => ({
+    ...nameIn(row),
+    definition: sequenceDefinitionIn(row),
+    createdAt: row.created_at,
+  }))
+}
+
+const LATEST = `s.id as sequence_id, g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
+       v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + coalesce(s.definitions, 0) as revision`
+
+interface SequenceGroupRow
+  extends KeyRow,
+    SequenceDefinitionRow,
+    Record<'latest_period_key' | 'value' | 'next_value', number | null> {
+  /** Null: the sequence doesn't exist. */
+  sequence_id: number | null
+  /** Null: the sequence group was never used. */
+  id: number | null
+  /** These are set together with the value. */
+  updated_at: Date
+  latest_zone: Buffer
+  latest_format: Buffer | null
+  revision: number | string
+}
+
+const JOIN_LATEST = 'sequence_value v on v.group_id = g.id and v.period_key = g.latest_period_key'
+
+/** Including those that were never used. */
+async function readSequenceGroups(
+  connection: Connection,
+  keys: readonly SequenceGroupKey[],
+  now: Date,
+): Promise<SequenceGroupState[]> {
+  const statement = selectByParent(keys, sequenceText, (siblings) => {
+    const [namespace, sequence] = [bytes(siblings[0].namespace), bytes(siblings[0].sequence)]
+    return `select ${namespace} as namespace, ${sequence} as sequence, requested.name as its_group,
+                ${SEQUENCE_COLUMNS}, ${LATEST}
+           from (${siblings.map(({ group }) => `select ${bytes(group)} as name`).join(' union all ')}) requested
+           left join namespace n on n.name = ${namespace}
+           left join sequence s on s.namespace_id = n.id and s.name = ${sequence}
+           left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
+           left join ${JOIN_LATEST}`
+  })
+  return sequenceGroupsFrom(connection, await select<SequenceGroupRow>(connection, statement), now)
+}
+
+export async function listSequenceGroups(
+  connection: Connection,
+  { namespace, name }: SequenceKey,
+  page: PageByName,
+  now: Date,
+): Promise<SequenceGroupState[]> {
+  const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
+  const rows = await select<SequenceGroupRow>(
+    connection,
+    `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
+       from namespace n
+       join sequence s on s.namespace_id = n.id
+       join sequence_group g force index (sequence_group_name) on g.sequence_id = s.id
+       join ${JOIN_LATEST}
+      ${pageBy('g.name', page, conditions)}`,
+  )
+  return sequenceGroupsFrom(connection, rows, now)
+}
+
+/** Their states at an instant. */
+async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
+  const groups = rows.map((row) => {
+    const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
+    return {
+      id: row.id,
+      row,
+      definition,
+      periodKey: periodKeyOf(definition.restartEvery, definition.timeZone, now),
+    }
+  })
+  const used = groups.filter((group): group is Used => group.id !== null)
+  const positions = await readPositions(connection, used)
+  const free = await readFreeNumbers(connection, used)
+  return groups.map(({ id, row, definition, periodKey }): SequenceGroupState => {
+    const key = keyIn(row)
+    const isInLatestPeriod = row.latest_period_key === periodKey
+    const position = isInLatestPeriod ? { last: row.value, next: row.next_value } : positions.get(id)
+    const nextValue = free.get(id) ?? nextNumber(definition, position ?? { last: null, next: null })
+    const write = writerOf(definition, key.group, now)
+    const lastValue = row.latest_period_key === null ? null : row.value
+    return {
+      ...key,
+      lastValue,
+      lastFormatted:
+        lastValue === null ? null : writerOf(latestIn(row), key.group, row.updated_at)(lastValue),
+      nextValue,
+      nextFormatted: nextValue === null ? null : write(nextValue),
+      updatedAt: lastValue === null ? null : row.updated_at,
+      revision: Number(row.revision),
+    }
+  })
+}
+
+/** A sequence group with a row. */
+type Used = { id: number; row: SequenceGroupRow; definition: SequenceDefinition; periodKey: number }
+
+/** The format of the last number. */
+function latestIn({ latest_format, latest_zone }: SequenceGroupRow) {
+  return { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
+}
+
+/** Of sequence groups whose latest number is of another period, or that were restarted before their first; by id. */
+async function readPositions(connection: Connection, groups: readonly Used[]) {
+  const positions = new Map<number | null, Position>()
+  const others = groups.filter(({ row, periodKey }) => row.latest_period_key !== periodKey)
+  for (const [periodKey, same] of groupBy(others, (one) => one.periodKey)) {
+    const rows = await select<Position & { id: number }>(
+      connection,
+      `select group_id as id, value as last, next_value as next
+         from sequence_value force index (primary)
+        where group_id in (${list(same, ({ id }) => integer(id))}) and period_key = ${integer(periodKey)}`,
+    )
+    for (const { id, last, next } of rows) positions.set(id, { last, next })
+  }
+  return positions
+}
+
+/** The first released or expired numbers to reissue, by the ids of their sequence groups. */
+async function readFreeNumbers(connection: Connection, groups: readonly Used[]) {
+  const gapless = groups.filter(({ definition }) => definition.gapless)
+  const free = new Map<number | null, number>()
+  if (gapless.length === 0) return free
+  const statement = gapless.map(readFirstFree).join('\nunion all\n')
+  const rows = await select<Record<'group_id' | 'value', number>>(connection, statement)
+  for (const { id, definition } of gapless) {
+    const numbers = rows.filter(({ group_id }) => group_id === id).map(({ value }) => value)
+    const [first] = inOrder(numbers, definition)
+    if (first !== undefined) free.set(id, first)
+  }
+  return free
+}
+
+async function readReservations(connection: Connection, tokens: readonly { token: string }[]) {
+  const rows = await select<ReservationRow>(connection, readPresent(tokens.map(({ token }) => token)))
+  return rows.map((row): Reservation => reservationIn(row))
+}
+
+async function readGroupsOfReservations(connection: Connection, tokens: readonly { token: string }[]) {
+  const rows = await select<KeyRow & { token: Buffer }>(
+    connection,
+    `select r.token, n.name as namespace, s.name as sequence, g.name as its_group
+       from reservation r
+       join sequence_group g on g.id = r.group_id
+       join sequence s on s.id = g.sequence_id
+       join namespace n on n.id = s.namespace_id
+      where r.token in (${list(tokens, ({ token }) => literal(token))})`,
+  )
+  return rows.map((row) => ({ token: row.token.toString('hex'), group: keyIn(row) }))
+}

@@ -1,0 +1,212 @@
+import { LRUCache } from 'lru-cache'
+import type { UsedSequenceGroups } from '../core/sequences/definition.ts'
+import { type LocalDate, localDate, type Period } from './calendar.ts'
+
+/** A parsed format. */
+export type Format = readonly Part[]
+
+export type Part =
+  | { kind: 'text'; text: string }
+  | { kind: 'group' }
+  /** Padded with zeros to this many digits. */
+  | { kind: 'value'; digits: number }
+  | { kind: DateField }
+
+type DateField = keyof typeof dateFields
+
+/** Why a format is invalid, as the predicate of a sentence about it. */
+interface FormatFault {
+  message: string
+  /** Position of the invalid character, from 1. */
+  position?: number
+}
+
+/** Maximum length of a format, in characters. */
+const MAX_FORMAT_LENGTH = 191
+/** Digits of the longest number. */
+const MAX_DIGITS = 16
+
+/** Date fields, and how they are formatted. The length of each is fixed. */
+const dateFields = {
+  yyyy: ({ year }: LocalDate) => padded(year, 4),
+  yy: ({ year }: LocalDate) => padded(year % 100, 2),
+  MM: ({ month }: LocalDate) => padded(month, 2),
+  dd: ({ day }: LocalDate) => padded(day, 2),
+  HH: ({ hour }: LocalDate) => padded(hour, 2),
+  week: ({ weekYear, week }: LocalDate) => `${padded(weekYear, 4)}-W${padded(week, 2)}`,
+}
+
+const FIELDS = ['group', 'value', 'value:5', ...Object.keys(dateFields)].map((field) => `{${field}}`)
+
+/** Default formats: the number itself; in a named sequence group `group-number`. */
+const UNNAMED: Format = [{ kind: 'value', digits: 1 }]
+const NAMED: Format = [{ kind: 'group' }, { kind: 'text', text: '-' }, ...UNNAMED]
+
+const parsed = new LRUCache<string, Format>({ max: 1000 })
+
+/** The parsed format of a sequence group's numbers. `format` must be valid; null: the default. */
+export function formatOf(format: string | null, isNamed: boolean): Format {
+  if (format === null) return isNamed ? NAMED : UNNAMED
+  const known = parsed.get(format)
+  if (known) return known
+  const parts = parseFormat(format)
+  if (!isFormat(parts)) throw new Error(`The format ${JSON.stringify(format)} ${parts.message}`)
+  parsed.set(format, parts)
+  return parts
+}
+
+/** Returns a function that formats numbers of a sequence group issued at an instant. */
+export function writerOf(
+  { format, timeZone }: { format: string | null; timeZone: string },
+  group: string,
+  at: Date,
+): (value: number) => string {
+  let date: LocalDate | undefined
+  let [before, after, digits] = ['', '', 0]
+  for (const part of formatOf(format, group !== '')) {
+    if (part.kind === 'value') {
+      digits = part.digits
+      continue
+    }
+    const text = written(part)
+    if (digits === 0) before += text
+    else after += text
+  }
+  return (value) => before + padded(value, digits) + after
+
+  function written(part: Exclude<Part, { kind: 'value' }>): string {
+    if (part.kind === 'text') return part.text
+    if (part.kind === 'group') return group
+    // Few formats have a date, and it costs more than everything else.
+    date ??= localDate(timeZone, at)
+    return dateFields[part.kind](date)
+  }
+}
+
+/** Whether a format was parsed without a fault. */
+export function isFormat(parsed: Format | FormatFault): parsed is Format {
+  return Array.isArray(parsed)
+}
+
+/** A doubled brace, a field and its name, or one character. */
+const TOKEN = /\{\{|\}\}|\{([^}]*)\}|./gsu
+
+type PlacedPart = { part: Part; position: number }
+
+/** Parses a format. It must contain the number exactly once, with no date next to it: its digits would be ambiguous. */
+export function parseFormat(format: string): Format | FormatFault {
+  if ([...format].length > MAX_FORMAT_LENGTH) {
+    return { message: `may have at most ${MAX_FORMAT_LENGTH} characters`, position: MAX_FORMAT_LENGTH + 1 }
+  }
+  const placed: PlacedPart[] = []
+  let end = 1
+  for (const [token, field] of format.matchAll(TOKEN)) {
+    const position = end
+    end += [...token].length
+    if (token === '}') return { message: 'has an unmatched }; write }}', position }
+    if (token === '{')
+      return { message: 'has a { that is not closed; for the character itself write {{', position }
+    const text = token === '{{' || token === '}}' ? token.slice(1) : token
+    const part = field === undefined ? { kind: 'text' as const, text } : fieldNamed(field)
+    if (!part) return { message: `has an unknown field ${token}; supported: ${FIELDS.join(', ')}`, position }
+    const last = placed.at(-1)?.part
+    if (part.kind === 'text' && last?.kind === 'text') last.text += part.text
+    else placed.push({ part, position })
+  }
+  return faultIn(placed) ?? placed.map(({ part }) => part)
+}
+
+/** The fields that a format lacks to identify each period. A week is also identified by any of its dates. */
+export function hiddenOf(format: Format, period: Period): string[] {
+  const shown = new Set<string>(format.map(({ kind }) => kind))
+  if (shown.has('yy')) shown.add('yyyy')
+  const hidden = needed[period].filter((field) => !shown.has(field)).map((field) => `{${field}}`)
+  if (period !== 'WEEK') return hidden
+  return shown.has('week') || hidden.length === 0 ? [] : ['{week}']
+}
+
+const needed: Record<Period, readonly DateField[]> = {
+  YEAR: ['yyyy'],
+  MONTH: ['yyyy', 'MM'],
+  WEEK: ['yyyy', 'MM', 'dd'],
+  DAY: ['yyyy', 'MM', 'dd'],
+  HOUR: ['yyyy', 'MM', 'dd', 'HH'],
+}
+
+/**
+ * Whether numbers of one sequence group could look the same in two formats. They can't if some character other than a
+ * digit occurs more often in all texts of one format than in any text of the other; otherwise the formats count as
+ * overlapping. This takes time in proportion to their length: an exact comparison, as automata, blocked the event loop
+ * for seconds.
+ *
+ * @param isSigned numbers may be negative
+ * @param groups the sequence groups with numbers in both formats
+ */
+export function formatsOverlap(
+  first: string | null,
+  second: string | null,
+  { isSigned, groups }: { isSigned: boolean; groups: UsedSequenceGroups },
+): boolean {
+  const kinds = [...(groups.isNamed ? [true] : []), ...(groups.isUnnamed ? [false] : [])]
+  return kinds.some((isNamed) => {
+    const surplus = new Map<string, number>()
+    for (const text of charactersOf(first, isNamed)) surplus.set(text, (surplus.get(text) ?? 0) + 1)
+    for (const text of charactersOf(second, isNamed)) surplus.set(text, (surplus.get(text) ?? 0) - 1)
+    const moreGroups = surplus.get(GROUP) ?? 0
+    return ![...surplus].some(([text, more]) => {
+      const isMore = Math.abs(more) > (text === '-' && isSigned ? 1 : 0)
+      // The name of the group adds to the format that has it.
+      return text !== GROUP && isMore && moreGroups * more >= 0
+    })
+  })
+}
+
+const GROUP = '{group}'
+
+/** The characters of all texts of a format, other than digits, and `{group}` for the name of a named sequence group. */
+function charactersOf(format: string | null, isNamed: boolean): string[] {
+  return formatOf(format, isNamed).flatMap((part) => {
+    if (part.kind === 'value') return []
+    if (part.kind === 'group') return isNamed ? [GROUP] : []
+    const text = part.kind === 'text' ? part.text : dateFields[part.kind](ANY_DATE)
+    return [...text].filter((character) => !/^[0-9]$/.test(character))
+  })
+}
+
+/** All dates have the same characters besides their digits. */
+const ANY_DATE = { year: 0, month: 0, day: 0, hour: 0, weekYear: 0, week: 0 }
+
+function fieldNamed(name: string): Part | undefined {
+  if (name === 'group') return { kind: 'group' }
+  if (name === 'value') return { kind: 'value', digits: 1 }
+  const [, digits] = /^value:([1-9]\d?)$/.exec(name) ?? []
+  if (digits && Number(digits) <= MAX_DIGITS) return { kind: 'value', digits: Number(digits) }
+  return Object.hasOwn(dateFields, name) ? { kind: name as DateField } : undefined
+}
+
+function faultIn(placed: readonly PlacedPart[]): FormatFault | undefined {
+  const ofKind = (kind: Part['kind']) => placed.filter(({ part }) => part.kind === kind)
+  const [value, secondValue] = ofKind('value')
+  const [, secondGroup] = ofKind('group')
+  if (!value) return { message: 'must contain {value} exactly once' }
+  if (secondValue)
+    return { message: 'contains {value} twice; it must occur once', position: secondValue.position }
+  if (secondGroup) return { message: 'contains {group} twice', position: secondGroup.position }
+  const index = placed.indexOf(value)
+  for (const at of [index, index + 1]) {
+    const [before, after] = [placed[at - 1], placed[at]]
+    if (!before || !after || !isNumber(before.part) || !isNumber(after.part)) continue
+    const message = 'has a date next to the number: put a separator between them, such as -'
+    return { message, position: after.position }
+  }
+  return undefined
+}
+
+function isNumber({ kind }: Part): boolean {
+  return kind !== 'text' && kind !== 'group'
+}
+
+function padded(value: number, digits: number): string {
+  const text = String(Math.abs(value)).padStart(digits, '0')
+  return value < 0 ? `-${text}` : text
+}

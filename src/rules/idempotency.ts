@@ -1,0 +1,66 @@
+import { hash } from 'node:crypto'
+import type { OperationResult } from '../core/operations.ts'
+import { NthError } from './errors.ts'
+import { type Fault, joinNames } from './names.ts'
+
+/** A request's claim to an idempotency key: it is applied only once. */
+export interface Claim {
+  /** Unique per owner, namespace and idempotency key. */
+  key: string
+  /** SHA-256 of namespace, idempotency key and owner, in hexadecimal digits. */
+  hash: string
+  /** SHA-256 of the request, in hexadecimal digits. */
+  fingerprint: string
+}
+
+/** The results stored under an idempotency key. */
+export interface StoredResults {
+  claim: Claim
+  at: Date
+  results: readonly OperationResult[]
+}
+
+/** Stored results as found, with their age by the database's clock: processes' clocks differ. */
+export interface EarlierResults extends StoredResults {
+  ageMs: number
+}
+
+/** Maximum length of an idempotency key, in characters. */
+const MAX_KEY_LENGTH = 255
+
+const PRINTABLE = /^[\x20-\x7e]*$/
+
+/** Why an idempotency key is invalid, as the predicate of a sentence about it; undefined: it is valid. */
+export function keyFault(key: string): Fault | undefined {
+  if (key === '') return { message: 'must not be empty' }
+  if (key.length > MAX_KEY_LENGTH) {
+    return { message: `may have at most ${MAX_KEY_LENGTH} characters`, limit: MAX_KEY_LENGTH }
+  }
+  return PRINTABLE.test(key) ? undefined : { message: 'must consist of printable ASCII characters' }
+}
+
+/**
+ * Creates a claim.
+ *
+ * @param owner whose key it is: callers don't find the results of others. Empty: those without credentials
+ * @param asked the mutation's name and arguments, which a repeat must have as well
+ */
+export function claimOf(namespace: string, key: string, asked: readonly unknown[], owner = ''): Claim {
+  const hashed = hash('sha256', owner === '' ? joinNames(namespace, key) : joinNames(namespace, key, owner))
+  return { key: `key ${hashed}`, hash: hashed, fingerprint: hash('sha256', JSON.stringify(asked, inOrder)) }
+}
+
+/** The result of a repeat: the first result, or an error if its arguments differ. */
+export function repeated({ claim: first, at, results }: StoredResults, claim: Claim) {
+  if (first.fingerprint === claim.fingerprint) return { results, at, isReplayed: true }
+  return new NthError(
+    'IDEMPOTENCY_KEY_REUSED',
+    'This idempotency key was used with another operation or other arguments. Nothing was changed. Use a new key for each operation.',
+  )
+}
+
+/** Sorts the properties of objects, so that their order doesn't matter. */
+function inOrder(_: string, value: unknown): unknown {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}

@@ -1,0 +1,49 @@
+import type { Definition } from '../core/counters/definition.ts'
+import type { SequenceDefinition } from '../core/sequences/definition.ts'
+
+/** A row that operations change, as a flush identifies it. */
+export type Row = CounterRow | SequenceGroupRow
+
+export interface CounterRow {
+  kind: 'counter'
+  /** Unique per counter and definition. */
+  key: string
+  id: number
+  /** Version of the definition that was read with it. */
+  version: number
+  definition: Definition
+  /** Incarnation of the database when the row was read. */
+  incarnation: number
+  /** Instant of the latest flush of this process that changed it, in milliseconds since 1970. */
+  changedAt: number
+}
+
+export interface SequenceGroupRow {
+  kind: 'sequenceGroup'
+  /** Unique per sequence group and definition of its sequence. */
+  key: string
+  id: number
+  sequenceId: number
+  /** Random, set on creation. If a failover reuses the id for another sequence group, this differs. */
+  identity: number
+  /** Version of the sequence's definition that was read with it. */
+  version: number
+  /** Name of the sequence group; may be empty. */
+  group: string
+  definition: SequenceDefinition
+  /** Incarnation of the database when the row was read. */
+  incarnation: number
+  /** Key of the period whose row is known to exist and is stored as the latest, with this definition. */
+  issuedIn: number | undefined
+}
+
+/** Finds rows by what callers call them. */
+export interface Rows<Name, R extends Row> {
+  /** The cached row, without a query. */
+  cached(name: Name): R | undefined
+  load(name: Name): Promise<R | undefined>
+  /** Creates it if it doesn't exist. */
+  loadOrCreate(name: Name, at: Date): Promise<R>
+  /** Drops a row from the cache. */
+  forget(name: Name): void
+}
