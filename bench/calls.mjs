@@ -105,8 +105,8 @@ async function openAll(onClose) {
   // As deployed. Libraries read it when they are imported.
   process.env.NODE_ENV = 'production'
   const { openServer } = await import('../dist/app.js')
-  const { openNth } = await import('../dist/core/nth.js')
-  const { openPrivateDatabase } = await import('../dist/mysql/privateServer/open.js')
+  const { openNth } = await import('../dist/repository/nth.js')
+  const { openPrivateDatabase } = await import('../dist/mysql/privateServer.js')
   const { migrate } = await import('../dist/repository/migrate.js')
   const { openStore } = await import('../dist/repository/nth.js')
   const { readConfig } = await import('../dist/config.js')

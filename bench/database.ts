@@ -6,9 +6,8 @@ export async function openDatabase(
   directory: string,
   { say, signal }: { say: (message: string) => void; signal: AbortSignal },
 ) {
-  const { openPrivateDatabase } = await built<typeof import('../src/mysql/privateServer/open.ts')>(
-    'mysql/privateServer/open.js',
-  )
+  const { openPrivateDatabase } =
+    await built<typeof import('../src/mysql/privateServer.ts')>('mysql/privateServer.js')
   const programs = fileURLToPath(new URL('.nth/server', ROOT))
   const notices = { info: say, warn: say, fault: console.error }
   return openPrivateDatabase({ directory, programs, path: process.env.PATH ?? '', notices, signal })

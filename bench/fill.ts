@@ -1,5 +1,5 @@
 import { type Connection, createConnection, type ResultSetHeader } from 'mysql2/promise'
-import type { Target } from '../src/mysql/connections/target.ts'
+import type { Target } from '../src/mysql/settings.ts'
 import type { BenchOptions } from './bench.ts'
 import { LEADER, type Leaderboard, STRIDE } from './leaderboard.ts'
 

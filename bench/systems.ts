@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Target } from '../src/mysql/connections/target.ts'
+import type { Target } from '../src/mysql/settings.ts'
 import { ROOT } from './built.ts'
 import { type Child, startChild, startProgram } from './children.ts'
 import type { RedisServer } from './redis.ts'

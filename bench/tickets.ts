@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createPool, type PoolConnection, type RowDataPacket } from 'mysql2/promise'
-import type { Target } from '../src/mysql/connections/target.ts'
+import type { Target } from '../src/mysql/settings.ts'
 import { built } from './built.ts'
 import { openDatabase } from './database.ts'
 import { middleOf } from './median.ts'
@@ -84,7 +84,7 @@ async function measure(take: Take): Promise<number> {
 async function openNthWay(target: Target): Promise<Way> {
   const { migrate } = await built<typeof import('../src/repository/migrate.ts')>('repository/migrate.js')
   const { openStore } = await built<typeof import('../src/repository/nth.ts')>('repository/nth.js')
-  const { openNth } = await built<typeof import('../src/core/nth.ts')>('core/nth.js')
+  const { openNth } = await built<typeof import('../src/repository/nth.ts')>('repository/nth.js')
   const options = {
     timeoutMs: 10_000,
     timeLimitMs: 10_000,

@@ -1,11 +1,10 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { isOrigin } from './core/access/apiKey.ts'
-import { type AccessSettings, isUnprotected, type TokenSettings } from './http/access/settings.ts'
+import { type AccessSettings, isUnprotected, type TokenSettings } from './http/credentials.ts'
 import { isLoopback } from './http/origins.ts'
-import { parseTargets } from './mysql/connections/target.ts'
-import { SCOPES } from './rules/rights.ts'
+import { parseTargets } from './mysql/settings.ts'
+import { isOrigin, SCOPES } from './rules/rights.ts'
 
 const JWT_VARIABLES = ['NTH_JWT_ISSUER', 'NTH_JWT_AUDIENCE', 'NTH_JWT_JWKS_URL'] as const
 

@@ -1,6 +1,6 @@
 // What `bin/nth.js` runs: one of the commands of `nth`, or one of its workers.
 import cluster from 'node:cluster'
-import { version } from './process/version.ts'
+import { version } from './operations/process.ts'
 
 /** A command. It ends the process, or leaves nothing that keeps it alive. */
 interface Command {

@@ -1,7 +1,97 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker as ClusterWorker } from 'node:cluster'
-import type { MetricState } from './metrics/aggregate.ts'
-import type { Targets } from './mysql/connections/target.ts'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Config } from './config.ts'
+import type { Targets } from './mysql/settings.ts'
+import type { Notices } from './operations/log.ts'
+import { createAggregate, type MetricState, withWorker } from './operations/metrics.ts'
+import { backoffMs, RESTART } from './rules/errors.ts'
+
+/**
+ * Forks workers, which run `runWorker` and share one address and one database, and waits until all of them serve.
+ *
+ * States of a worker: forked → started → serving → ended; it listens once it can serve. If one ends before all serve, the startup fails. From then
+ * on, each worker that ends by itself is reported and replaced.
+ *
+ * @throws the system's error if the address is not available, such as EADDRINUSE
+ */
+export async function openWorkers(config: Config, targets: Targets, notices: Notices) {
+  const { workers: count, host, port, shutdownTimeoutMs } = config
+  /** With their numbers. */
+  const living = new Map<Worker, number>()
+  const aggregate = createAggregate()
+  const ending = new AbortController()
+  // Each worker must request the same one, also one that replaces another.
+  const chosen = port === 0 ? (await probe(host, port)).port : port
+  const environment = { HOST: host, PORT: String(chosen) }
+  // The kernel (SCHED_NONE) distributes connections too unevenly: of 64 simultaneous ones, two idle workers took
+  // 62 and 2, four took 55, 8, 1 and 0 (Node 20, two cores), and connections are long-lived.
+  cluster.schedulingPolicy = cluster.SCHED_RR
+
+  // When this process ends, serving workers end by themselves. Those that are ending would finish first, so kill all.
+  process.once('exit', () => {
+    for (const worker of living.keys()) worker.kill()
+  })
+
+  /** @param number from 1; a replacement has that of the worker before it */
+  function fork(number: number): Worker {
+    // Longer than a closing server waits for requests in flight.
+    const worker = forkWorker(environment, targets, shutdownTimeoutMs * 0.75, readMetrics)
+    living.set(worker, number)
+    worker.ended.then(() => {
+      living.delete(worker)
+      return aggregate.keep(withWorker(worker.metrics(), number))
+    })
+    return worker
+  }
+
+  const readMetrics = () =>
+    aggregate.text([...living].map(([worker, number]) => withWorker(worker.metrics(), number)))
+
+  function drain(): void {
+    for (const worker of living.keys()) worker.drain()
+  }
+
+  async function replaceForEver(first: Worker, number: number): Promise<void> {
+    let worker = first
+    let shortLived = 0
+    while (true) {
+      const reason = await worker.ended
+      if (ending.signal.aborted) return
+      shortLived = worker.ageMs() > SOUND_AFTER_MS ? 0 : shortLived + 1
+      const pauseMs = backoffMs(RESTART, shortLived)
+      const when = pauseMs === 0 ? 'now' : `in ${pauseMs} ms`
+      notices.info(`Worker ${worker.pid} ended (${reason}). A replacement starts ${when}.`)
+      await pause(pauseMs, undefined, ending).catch(() => undefined)
+      if (ending.signal.aborted) return
+      const replacement = fork(number)
+      worker = replacement
+      // One that can't serve is ended, so that another is tried. The reason is reported when it has ended.
+      replacement.serving.catch(() => replacement.end())
+    }
+  }
+
+  /** Makes them accept no more requests, and waits until they have answered those in flight and ended. */
+  async function close(): Promise<void> {
+    ending.abort()
+    await Promise.all([...living.keys()].map((worker) => worker.end()))
+  }
+
+  try {
+    const workers = Array.from({ length: count }, (_, index) => fork(index + 1))
+    const [url = ''] = await Promise.all(workers.map(({ serving }) => serving))
+    for (const [index, worker] of workers.entries()) void replaceForEver(worker, index + 1)
+    return { url, readMetrics, drain, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Minimum lifetime for a replacement without a pause: the cause is unlikely to hit the next worker at once. */
+const SOUND_AFTER_MS = 10_000
 
 /** A message from a worker to the primary. */
 export type Report =
@@ -18,7 +108,7 @@ export type WorkerCommand =
   | { to: 'drain' | 'end' }
 
 /** A worker, seen from the primary. */
-export type Worker = ReturnType<typeof forkWorker>
+type Worker = ReturnType<typeof forkWorker>
 
 /**
  * Forks a worker of this program, with variables in addition to the primary's own, and makes it serve.
@@ -27,7 +117,7 @@ export type Worker = ReturnType<typeof forkWorker>
  * @param endedWithinMs time until an ending worker is killed
  * @param readMetrics returns the metrics of all workers
  */
-export function forkWorker(
+function forkWorker(
   environment: Record<string, string>,
   targets: Targets,
   endedWithinMs: number,
@@ -116,4 +206,34 @@ function closeOnExit(worker: ClusterWorker): void {
     },
   })
   worker.on('exit', () => last?.close?.())
+}
+
+/**
+ * Checks that an address is available, before anything else is started: it binds to it, and releases it again. Nth
+ * listens there only when it can serve.
+ *
+ * @returns the address that the host's name stands for, and the port; for port 0 a free one
+ * @throws the system's error if it is not available, such as EADDRINUSE
+ */
+export async function probe(host: string, port: number): Promise<AddressInfo> {
+  const server = createServer().listen(port, host)
+  await once(server, 'listening')
+  // It is bound to a port and an address, not to the path of a socket.
+  const address = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return address
+}
+
+/** Rethrows an error, that of an address with the variables that choose another one. */
+export function advise(hostVariable: string, portVariable: string) {
+  return (error: unknown): never => {
+    const { code, message, syscall = '' } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') {
+      const text = `${message}: the port is in use. Choose another with ${portVariable}, or 0 for any free port.`
+      throw new Error(text, { cause: error })
+    }
+    if (!['listen', 'bind', 'getaddrinfo'].includes(syscall)) throw error
+    throw new Error(`${message}. Choose another ${hostVariable} or ${portVariable}.`, { cause: error })
+  }
 }

@@ -1,7 +1,11 @@
 import { expect, it } from 'vitest'
-import { type NumberState, numberState, type StoredReservation } from '../src/core/sequences/state.ts'
 import { NthError } from '../src/rules/errors.ts'
-import { applyToSequence } from '../src/rules/sequence.ts'
+import {
+  applyToSequence,
+  type NumberState,
+  numberState,
+  type StoredReservation,
+} from '../src/rules/sequence.ts'
 import { defaults } from './support/sequenceModel.ts'
 
 const AT = new Date(0)

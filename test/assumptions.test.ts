@@ -1,8 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Target } from '../src/mysql/connections/target.ts'
 import { ER, hasErrorNumber } from '../src/mysql/errors.ts'
 import { openHosts } from '../src/mysql/hosts.ts'
-import { integer } from '../src/mysql/literals.ts'
 import {
   type Answer,
   FailedStatement,
@@ -11,6 +9,8 @@ import {
   rowsOf,
   type Session,
 } from '../src/mysql/session.ts'
+import type { Target } from '../src/mysql/settings.ts'
+import { integer } from '../src/mysql/sql.ts'
 import { freshDatabase } from './support/database.ts'
 import { startProxy } from './support/proxy.ts'
 

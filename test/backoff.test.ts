@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { backoffMs, RESTART } from '../src/core/backoff.ts'
+import { backoffMs, RESTART } from '../src/rules/errors.ts'
 
 it('waits longer after each failure in a row, up to a limit, and not at all after none', () => {
   const pauses = [0, 1, 2, 3, 5, 6, 1000].map((failures) => backoffMs(RESTART, failures))

@@ -5,7 +5,7 @@ import { createYoga } from 'graphql-yoga'
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
 import { compileOperation } from '../src/http/compiledOperations.ts'
-import { cachedDocuments, createDocumentCache } from '../src/http/graphql/documents/documentCache.ts'
+import { cachedDocuments, createDocumentCache } from '../src/http/documents.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')

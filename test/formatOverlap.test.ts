@@ -1,9 +1,9 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { defaultSequenceDefinition, type PastFormat } from '../src/core/sequences/definition.ts'
 import { formatsOverlap, isFormat, parseFormat, writerOf } from '../src/rules/format.ts'
 import { changedSequenceDefinition } from '../src/rules/sequenceChange.ts'
+import { defaultSequenceDefinition, type PastFormat } from '../src/rules/sequenceDefinition.ts'
 import { runSize } from './support/random.ts'
 import { SHORT_MS } from './support/turns.ts'
 

@@ -1,10 +1,9 @@
 // @module-tag random
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { type CounterWork, isCoalesced } from '../src/commit/batch.ts'
+import { type CounterWork, isCoalesced, type Outcome, type Writer } from '../src/commit/batch.ts'
 import { Call } from '../src/commit/call.ts'
-import type { Outcome, Writer } from '../src/core/groupCommit/writer.ts'
-import { SILENT } from '../src/core/notices.ts'
+import { SILENT } from '../src/operations/log.ts'
 import { operations, witness } from './support/asking.ts'
 import { isExplained } from './support/history.ts'
 import { emptyState, rowOf } from './support/model.ts'

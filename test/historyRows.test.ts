@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { CounterWork } from '../src/commit/batch.ts'
+import { lockHistory } from '../src/commit/periodStatements.ts'
 import { FlushText } from '../src/commit/statements.ts'
-import { lockHistory } from '../src/mysql/counters/historyRows.ts'
 import { select } from '../src/mysql/sql.ts'
 import { runningAt } from '../src/rules/periods.ts'
 import type { CounterRow } from '../src/rules/rows.ts'

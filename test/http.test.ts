@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { HttpError, rawResponse } from '../src/http/connections/httpError.ts'
+import { HttpError, rawResponse } from '../src/http/errors.ts'
 import { upTo } from './support/client.ts'
 import { startProtected } from './support/keys.ts'
 import { startService } from './support/service.ts'

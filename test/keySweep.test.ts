@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { sweepKeys } from '../src/mysql/flush/cleanup.ts'
 import type { Database } from '../src/mysql/pool.ts'
+import { sweepKeys } from '../src/repository/jobs.ts'
 import { claimOf } from '../src/rules/idempotency.ts'
 import { inParallel } from './support/client.ts'
 import { freshDatabase, openTestDatabase, query } from './support/database.ts'

@@ -4,154 +4,83 @@ import { expect, it } from 'vitest'
 
 const SRC = join(import.meta.dirname, '../src')
 
-/** What the files of each folder may import, beside packages and what is in the same folder. */
-const allowed: Record<string, string[]> = {
-  core: ['core/*', 'mysql'],
-  'core/access': ['core', 'core/eventLoop', 'core/counters', 'core/sequences', 'mysql/access'],
-  'core/time': [],
-  'core/eventLoop': ['core'],
-  'core/live': ['core', 'core/time', 'core/eventLoop', 'core/counters', 'core/sequences', 'core/groupCommit'],
-  'core/counters': ['core', 'core/time', 'core/eventLoop', 'core/groupCommit', 'mysql/counters'],
-  'core/sequences': [
-    'core',
-    'core/time',
-    'core/eventLoop',
-    'core/groupCommit',
-    'core/counters',
-    'mysql/sequences',
-  ],
-  'core/transfer': ['core', 'core/access', 'core/time', 'core/counters', 'core/sequences'],
-  'core/groupCommit': ['core', 'core/time', 'core/eventLoop', 'core/counters', 'core/sequences'],
-  mysql: ['mysql/*', 'core/*'],
-  'mysql/connections': ['mysql', 'mysql/connections/hosts', 'core'],
-  'mysql/connections/hosts': ['mysql', 'mysql/connections', 'core'],
-  'mysql/access': ['mysql', 'mysql/connections', 'core/*'],
-  'mysql/counters': [
-    'mysql',
-    'mysql/connections',
-    'mysql/flush',
-    'mysql/sequences',
-    'mysql/leaderboard',
-    'core/*',
-  ],
-  'mysql/leaderboard': ['mysql', 'mysql/connections', 'mysql/counters', 'core/*'],
-  'mysql/sequences': ['mysql', 'mysql/connections', 'mysql/flush', 'mysql/counters', 'core/*'],
-  'mysql/transfer': [
-    'mysql',
-    'mysql/access',
-    'mysql/connections',
-    'mysql/connections/hosts',
-    'mysql/counters',
-    'mysql/sequences',
-    'mysql/leaderboard',
-    'core/*',
-  ],
-  'mysql/flush': [
-    'mysql',
-    'mysql/connections',
-    'mysql/connections/hosts',
-    'mysql/counters',
-    'mysql/sequences',
-    'core/*',
-  ],
-  'mysql/startup': ['mysql', 'mysql/connections', 'mysql/connections/hosts', 'core'],
-  'mysql/privateServer': ['mysql/connections', 'core'],
-  graphql: ['graphql/*', 'core/*'],
-  'graphql/access': ['graphql/*', 'core/*'],
-  'graphql/arguments': ['graphql', 'core/*'],
-  'graphql/counters': ['graphql/*', 'core/*'],
-  'graphql/sequences': ['graphql/*', 'core/*'],
-  http: ['http/*', 'graphql', 'core', 'core/access'],
-  'http/access': ['http/connections', 'core', 'core/access'],
-  'http/connections': ['core'],
-  'http/graphql': [
-    'http/graphql/documents',
-    'http/access',
-    'http/connections',
-    'http/live',
-    'graphql',
-    'core',
-    'core/access',
-    'core/eventLoop',
-  ],
-  'http/graphql/documents': ['http/graphql', 'http/connections', 'graphql', 'core', 'core/eventLoop'],
-  'http/live': [
-    'http/graphql/documents',
-    'http/access',
-    'http/connections',
-    'http/graphql',
-    'graphql',
-    'core',
-    'core/access',
-    'core/eventLoop',
-    'core/live',
-  ],
-  'http/pages': ['graphql', 'core'],
-  'http/pages/graphiql': ['http/pages'],
-  commands: ['', 'commands/*', 'process', 'mysql/*', 'core/*', 'http/access'],
-  'commands/transfer': ['process', 'mysql/connections', 'mysql/transfer', 'core/*'],
-  metrics: ['core'],
-  tracing: ['core'],
-  process: ['', 'metrics', 'mysql/connections', 'http/access', 'http/connections', 'core', 'core/access'],
-  '': ['*'],
-}
+/**
+ * The floors of `src` from the top: data goes down on its way in and up on its way out. A file imports from its own folder
+ * and from lower floors only. What stands on one floor side by side doesn't import each other.
+ */
+const FLOORS = [
+  ['main.ts'],
+  ['commands'],
+  ['app.ts'],
+  ['workers.ts'],
+  ['config.ts'],
+  ['http'],
+  ['graphql'],
+  ['repository'],
+  ['commit'],
+  ['mysql'],
+  ['rules', 'operations'],
+]
 
-/** What belongs to one layer only. */
-const owned: Record<string, RegExp> = {
-  mysql: /^mysql2/,
-  graphql: /^@pothos\//,
-  http: /^graphql-yoga$|^@graphql-yoga\/|^node:http$/,
-}
+/** Packages that only some floors may use. */
+const OWNED = [
+  { packages: /^mysql2/, owners: ['commands', 'repository', 'commit', 'mysql'] },
+  { packages: /^@pothos\//, owners: ['graphql'] },
+  { packages: /^graphql-yoga$|^@graphql-yoga\/|^node:http$/, owners: ['http'] },
+]
 
 interface SourceFile {
   path: string
-  /** Its folder below `src`; empty for `src` itself. */
-  folder: string
+  /** Its folder, or the name of a file in `src` itself. */
+  room: string
   text: string
   /** Names of packages, and paths of files below `src`. */
   imports: string[]
 }
 
-async function sourceFiles(): Promise<SourceFile[]> {
+const files = readFiles()
+
+async function readFiles(): Promise<SourceFile[]> {
   const entries = await readdir(SRC, { recursive: true })
   const paths = entries.filter((path) => path.endsWith('.ts'))
   return Promise.all(
     paths.map(async (path) => {
       const text = await readFile(join(SRC, path), 'utf8')
-      const names = [...text.matchAll(/(?:from|import) '([^']+)'/g)].map(([, name]) => name ?? '')
+      const names = [...text.matchAll(/(?:from |import |import\()'([^']+)'/g)].map(([, name]) => name ?? '')
       const imports = names.map((name) =>
         name.startsWith('.') ? normalize(join(dirname(path), name)) : name,
       )
-      return { path, folder: folderOf(path), text, imports }
+      return { path, room: roomOf(path), text, imports }
     }),
   )
 }
 
-function folderOf(path: string): string {
-  const folder = dirname(path)
-  return folder === '.' ? '' : folder
+function roomOf(path: string): string {
+  return dirname(path) === '.' ? path : dirname(path)
 }
 
-function matches(folder: string, pattern: string): boolean {
-  if (!pattern.endsWith('*')) return folder === pattern
-  const parent = pattern.slice(0, -2)
-  return pattern === '*' || folder === parent || folder.startsWith(`${parent}/`)
+function floorOf(room: string): number {
+  return FLOORS.findIndex((rooms) => rooms.includes(room))
 }
 
-it('lets every folder import only what it may', async () => {
-  const files = await sourceFiles()
-  const paths = new Set(files.map(({ path }) => path))
-  const offences = files.flatMap(({ path, folder, imports }) =>
+it('has a floor for every file, and no folders below a floor', async () => {
+  const paths = (await files).filter(({ room }) => floorOf(room) < 0).map(({ path }) => path)
+  expect(paths).toEqual([])
+})
+
+it('imports from lower floors only, so folders form no circles', async () => {
+  const paths = new Set((await files).map(({ path }) => path))
+  const offences = (await files).flatMap(({ path, room, imports }) =>
     imports
-      .filter((target) => paths.has(target) && folderOf(target) !== folder)
-      .filter((target) => !allowed[folder]?.some((pattern) => matches(folderOf(target), pattern)))
+      .filter((target) => paths.has(target) && roomOf(target) !== room)
+      .filter((target) => floorOf(roomOf(target)) <= floorOf(room))
       .map((target) => `${path} imports ${target}`),
   )
   expect(offences).toEqual([])
 })
 
-it('has no circle of imports, those of types included', async () => {
-  const importsOf = new Map((await sourceFiles()).map(({ path, imports }) => [path, imports]))
+it('has no circle of imports between files, those of types included', async () => {
+  const importsOf = new Map((await files).map(({ path, imports }) => [path, imports]))
   const finished = new Set<string>()
   function circleFrom(path: string, trail: readonly string[]): string[] | undefined {
     if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path]
@@ -166,23 +95,25 @@ it('has no circle of imports, those of types included', async () => {
   expect([...importsOf.keys()].flatMap((path) => circleFrom(path, []) ?? [])).toEqual([])
 })
 
-it('keeps SQL, the schema builder and HTTP each in its own layer', async () => {
-  const offences = (await sourceFiles()).flatMap(({ path, folder, imports }) =>
-    Object.entries(owned).flatMap(([owner, packages]) =>
-      folder.split('/')[0] === owner
-        ? []
-        : imports.filter((name) => packages.test(name)).map((name) => `${path} imports ${name}`),
+it('defines a type name once', async () => {
+  const pathsOf = new Map<string, string[]>()
+  for (const { path, text } of await files) {
+    const definitions = text.matchAll(/^(?:export )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm)
+    for (const [, name = ''] of definitions) pathsOf.set(name, [...(pathsOf.get(name) ?? []), path])
+  }
+  expect([...pathsOf].filter(([, paths]) => paths.length > 1)).toEqual([])
+})
+
+it('keeps SQL, the schema builder and HTTP each on its own floors', async () => {
+  const offences = (await files).flatMap(({ path, room, imports }) =>
+    OWNED.filter(({ owners }) => !owners.includes(room)).flatMap(({ packages }) =>
+      imports.filter((name) => packages.test(name)).map((name) => `${path} imports ${name}`),
     ),
   )
   expect(offences).toEqual([])
 })
 
 it('reads the environment in config.ts only', async () => {
-  const readers = (await sourceFiles()).filter(({ text }) => text.includes('process.env'))
+  const readers = (await files).filter(({ text }) => text.includes('process.env'))
   expect(readers.map(({ path }) => path)).toEqual(['config.ts'])
-})
-
-it('has no folder that the rules overlook', async () => {
-  const folders = new Set((await sourceFiles()).map(({ folder }) => folder))
-  expect([...folders].toSorted()).toEqual(Object.keys(allowed).toSorted())
 })

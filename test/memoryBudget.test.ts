@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { MemoryBudget } from '../src/http/connections/memoryBudget.ts'
+import { MemoryBudget } from '../src/http/connections.ts'
 
 /** Lets a client take parts until there is no room, and returns what it then has. */
 function takeAll(budget: MemoryBudget, client: string | undefined, isLarge = false): number {

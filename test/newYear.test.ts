@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { writerFor } from '../src/core/sequences/store.ts'
+import { writerFor } from '../src/rules/sequence.ts'
 
 import { inParallel, upTo } from './support/client.ts'
 import { freshDatabase } from './support/database.ts'

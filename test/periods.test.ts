@@ -1,7 +1,7 @@
 // @module-tag random
 import { expect, it } from 'vitest'
-import type { CounterChange } from '../src/core/counters/counters.ts'
-import type { Target } from '../src/mysql/connections/target.ts'
+import type { Target } from '../src/mysql/settings.ts'
+import type { CounterChange } from '../src/repository/counters.ts'
 import { calendarOf } from '../src/rules/calendar.ts'
 import { claimOf } from '../src/rules/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'

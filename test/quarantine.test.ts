@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { Call } from '../src/commit/call.ts'
-import { openQuarantine } from '../src/core/groupCommit/quarantine.ts'
+import { openQuarantine } from '../src/commit/groupCommit.ts'
 import { upTo } from './support/client.ts'
 
 it('keeps every key that calls wait for, however many there are', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { CounterChange } from '../src/core/counters/counters.ts'
+import type { CounterChange } from '../src/repository/counters.ts'
 import { claimOf } from '../src/rules/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Target } from '../src/mysql/connections/target.ts'
-import { sweepSequences } from '../src/mysql/sequences/cleanup.ts'
+import type { Target } from '../src/mysql/settings.ts'
+import { sweepSequences } from '../src/repository/jobs.ts'
 import { upTo } from './support/client.ts'
 import { filledUp, freshDatabase, openTestDatabase, query } from './support/database.ts'
 import { openTestNth } from './support/nth.ts'

@@ -1,6 +1,6 @@
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Counters } from '../src/core/counters/counters.ts'
+import type { Counters } from '../src/repository/counters.ts'
 import { claimOf } from '../src/rules/idempotency.ts'
 import { sorted, upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { SILENT } from '../src/core/notices.ts'
-import { openNth } from '../src/core/nth.ts'
+import { SILENT } from '../src/operations/log.ts'
+import { openNth } from '../src/repository/nth.ts'
 import { upTo } from './support/client.ts'
 import { freshDatabase, query } from './support/database.ts'
 import { AMPLE_MS, openTestNth, openTestStore } from './support/nth.ts'

@@ -3,7 +3,8 @@ import { built } from '../built.ts'
 import { openMemoryNth } from './memory.ts'
 import { announce } from './serve.ts'
 
-const { keepRequestsYoung } = await built<typeof import('../../src/process/heap.ts')>('process/heap.js')
+const { keepRequestsYoung } =
+  await built<typeof import('../../src/operations/process.ts')>('operations/process.js')
 const { listen } = await built<typeof import('../../src/http/server.ts')>('http/server.js')
 
 keepRequestsYoung()

@@ -1,5 +1,5 @@
 // Four processes of Nth whose database is some milliseconds away.
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { SERVES, startLine, startNth } from '../systems.ts'
 import { announce, place } from './serve.ts'
 

@@ -1,14 +1,11 @@
-import type { CounterChange } from '../../src/core/counters/counters.ts'
-import type { Definition } from '../../src/core/counters/definition.ts'
-import type { CounterKey, CounterState } from '../../src/core/counters/state.ts'
-import type { Nth } from '../../src/core/nth.ts'
-import type { SequenceGroupKey, SequenceGroupState } from '../../src/core/sequences/store.ts'
+import type { CounterChange } from '../../src/repository/counters.ts'
+import type { Nth } from '../../src/repository/nth.ts'
+import type { CounterKey, CounterState, Definition } from '../../src/rules/counter.ts'
+import type { SequenceGroupKey, SequenceGroupState } from '../../src/rules/sequence.ts'
 import { built } from '../built.ts'
 
-const { DEFAULT_RETENTION } = await built<typeof import('../../src/core/counters/definition.ts')>(
-  'core/counters/definition.js',
-)
-const { unwritten } = await built<typeof import('../../src/core/counters/state.ts')>('core/counters/state.js')
+const { DEFAULT_RETENTION } = await built<typeof import('../../src/rules/counter.ts')>('rules/counter.js')
+const { unwritten } = await built<typeof import('../../src/rules/counter.ts')>('rules/counter.js')
 
 const PLAIN: Definition = { bounds: undefined, slots: 1, timeZone: 'UTC', periods: [] }
 

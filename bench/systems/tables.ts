@@ -1,5 +1,5 @@
 import { createConnection, createPool, type Pool, type RowDataPacket } from 'mysql2/promise'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { type Counting, namesOf } from '../workloads.ts'
 import { place } from './serve.ts'
 

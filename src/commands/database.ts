@@ -1,10 +1,10 @@
 import { readDatabaseConfig } from '../config.ts'
-import type { Notices } from '../core/notices.ts'
-import type { Target, Targets } from '../mysql/connections/target.ts'
 import { holdDirectory } from '../mysql/dataDirectory.ts'
 import { type Hosts, openHosts } from '../mysql/hosts.ts'
-import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer/open.ts'
+import { findRunningDatabase, openPrivateDatabase } from '../mysql/privateServer.ts'
 import { untilReady } from '../mysql/ready.ts'
+import type { Target, Targets } from '../mysql/settings.ts'
+import type { Notices } from '../operations/log.ts'
 import { migrate } from '../repository/migrate.ts'
 
 const signal = new AbortController().signal

@@ -1,9 +1,14 @@
+import { hash } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { readDatabaseConfig } from '../config.ts'
+import type { Target } from '../mysql/settings.ts'
+import type { Entry, EntryType, Placed } from '../rules/entries.ts'
+import { type Options, OUTCOMES, type Result } from '../rules/merge.ts'
 import { nameFault } from '../rules/names.ts'
 import { withDatabase } from './database.ts'
-import { openFile } from './source.ts'
-import { checkAll, importAll } from './transfer/importAll.ts'
+import { createProgress, withNotice } from './files.ts'
+import { openImporter } from './importer.ts'
+import { openFile, type Source } from './source.ts'
 
 const USAGE = `Usage: nth import <file> [options]
 
@@ -54,5 +59,216 @@ export async function run(args: string[]): Promise<void> {
     })
   } finally {
     await source.close()
+  }
+}
+
+/** Faults that are listed; the others are only counted. */
+const MAX_LISTED = 20
+
+/**
+ * Reads a source whole, before any of it is applied.
+ *
+ * @param takesKeys whether it may have API keys and idempotency keys: whoever wrote the file is trusted with them
+ * @throws {Error} that lists what is wrong with it
+ */
+export async function checkAll(source: Source, takesKeys: boolean): Promise<void> {
+  const progress = createProgress(process.stderr)
+  const lineOf = new Map<string, number>()
+  const listed: string[] = []
+  let faults = 0
+  let parts = 0
+
+  function faultOf({ line, entry }: Placed): string | undefined {
+    const { type } = entry
+    if (!takesKeys && (type === 'apiKey' || type === 'idempotencyKey'))
+      return 'only nth restore takes API keys, and results under idempotency keys'
+    // These continue what another line has.
+    if (type === 'counterHistory' || type === 'sequenceGroupPeriods') return undefined
+    // Short, as all keys of a file are kept.
+    const key = hash('sha256', `${type} ${keyOf(entry)}`, 'buffer').toString('latin1', 0, 12)
+    const before = lineOf.get(key)
+    if (before !== undefined) return `${described(entry)} is also in line ${before}`
+    lineOf.set(key, line)
+    return undefined
+  }
+
+  function note(fault: string): void {
+    if (++faults <= MAX_LISTED) listed.push(fault)
+  }
+
+  try {
+    for await (const part of source.parts()) {
+      const fault = 'fault' in part ? part.fault : faultOf(part)
+      if (fault) note(`Line ${part.line}: ${fault}.`)
+      progress.show(++parts, source.fraction())
+    }
+  } catch (error) {
+    // It can't be read further.
+    note((error as Error).message)
+  } finally {
+    progress.clear()
+  }
+  if (faults === 0) return
+  const count = faults > MAX_LISTED ? `${faults}, of which the first ${MAX_LISTED} are listed` : faults
+  throw new Error([...listed, `Nothing was applied. Faults: ${count}.`].join('\n'))
+}
+
+interface ImportOptions extends Options {
+  isDryRun: boolean
+  /** How an import that ended early goes on, as a sentence. */
+  advice: string
+}
+
+/** Notes that are shown; the others are only counted. */
+const MAX_NOTES = 20
+
+/**
+ * Imports a source that was checked, and says on the standard error what was done. Returns how many entries were refused.
+ *
+ * @throws {Error} that says up to where it was applied
+ */
+export async function importAll(target: Target, source: Source, options: ImportOptions): Promise<number> {
+  const importer = openImporter(target, options)
+  const progress = createProgress(process.stderr)
+  /** How many entries of a type had an outcome, by both. */
+  const counts = new Map<string, number>()
+  let [entries, notes, refusals] = [0, 0, 0]
+  // The last lines of the last batch that was applied, and of the last one that was begun.
+  let [applied, begun] = [0, 0]
+
+  function note({ line, entry }: Placed, { outcome, note }: Result): void {
+    const key = `${entry.type} ${outcome}`
+    counts.set(key, (counts.get(key) ?? 0) + 1)
+    if (outcome === 'refused') refusals++
+    if (!note || ++notes > MAX_NOTES + 1) return
+    progress.clear()
+    const isShown = notes <= MAX_NOTES
+    console.error(isShown ? `Line ${line}: ${described(entry)}: ${note}.` : 'More of these are not shown.')
+  }
+
+  async function apply(batch: readonly Placed[]): Promise<void> {
+    begun = batch.at(-1)?.line ?? begun
+    const results = await importer.apply(batch.map(({ entry }) => entry))
+    applied = begun
+    for (const [index, placed] of batch.entries()) note(placed, results[index] ?? { outcome: 'unchanged' })
+    entries += batch.length
+    progress.show(entries, source.fraction())
+  }
+
+  function standing(): string {
+    if (options.isDryRun || begun === 0) return 'Nothing was applied.'
+    // A batch may be divided, and its answer may be lost.
+    const uncertain = begun > applied ? `, perhaps also some of the following ones up to line ${begun}` : ''
+    const sure = applied > 0 ? `Applied up to line ${applied}` : 'Applied: nothing for certain'
+    return `${sure}${uncertain}. ${options.advice}`
+  }
+
+  async function applyBatches(): Promise<void> {
+    // While a batch is applied, the next one is read.
+    let applying = Promise.resolve()
+    try {
+      for await (const batch of batchesOf(source)) {
+        await applying
+        applying = apply(batch)
+        // Awaited before the next one; until then its failure must not count as unhandled.
+        applying.catch(() => undefined)
+      }
+      await applying
+    } catch (error) {
+      await applying.catch(() => undefined)
+      throw new Error(`${(error as Error).message}\n${standing()}`, { cause: error })
+    }
+  }
+
+  try {
+    await withNotice(standing, applyBatches)
+  } finally {
+    await importer.close()
+    progress.clear()
+    if (options.isDryRun) console.error('Dry run: nothing was changed.')
+    for (const line of summaryOf(counts)) console.error(line)
+  }
+  return refusals
+}
+
+/** Lines that only continue another one are part of it. */
+const KINDS: Partial<Record<EntryType, string>> = {
+  namespace: 'Namespaces',
+  counter: 'Counters',
+  sequence: 'Sequences',
+  sequenceGroup: 'Sequence groups',
+  reservation: 'Reservations',
+  apiKey: 'API keys',
+  idempotencyKey: 'Idempotency keys',
+}
+
+function summaryOf(counts: ReadonlyMap<string, number>): string[] {
+  return Object.entries(KINDS).flatMap(([type, title]) => {
+    const parts = OUTCOMES.flatMap((outcome) => {
+      const count = counts.get(`${type} ${outcome}`)
+      return count === undefined ? [] : `${count} ${outcome}`
+    })
+    return parts.length > 0 ? `${title}: ${parts.join(', ')}.` : []
+  })
+}
+
+/** Entries and parts of one transaction: takes some tens of milliseconds, for which others wait. */
+const MAX_ENTRIES = 500
+const MAX_PARTS = 5000
+
+/** Entries that are applied together: of one kind, each of other names. */
+async function* batchesOf(source: Source): AsyncGenerator<Placed[]> {
+  let batch: Placed[] = []
+  let keys = new Set<string>()
+  let parts = 0
+  for await (const part of source.parts()) {
+    if ('fault' in part) throw new Error(`Line ${part.line} has changed since it was checked.`)
+    const { entry } = part
+    const [key, size] = [keyOf(entry), sizeOf(entry)]
+    const isFull = batch.length === MAX_ENTRIES || parts + size > MAX_PARTS
+    if (batch.length > 0 && (isFull || keys.has(key) || batch[0]?.entry.type !== entry.type)) {
+      yield batch
+      batch = []
+      keys = new Set()
+      parts = 0
+    }
+    batch.push(part)
+    keys.add(key)
+    parts += size
+  }
+  if (batch.length > 0) yield batch
+}
+
+function sizeOf(entry: Entry): number {
+  const slots = entry.type === 'counter' ? (entry.definition?.slots ?? 1) : 1
+  if ('history' in entry) return entry.history.length + slots
+  return ('periods' in entry ? entry.periods : 'results' in entry ? entry.results : []).length + 1
+}
+
+/** What identifies an entry among those of its type; several lines may continue the same one. */
+function keyOf(entry: Entry): string {
+  if ('token' in entry) return entry.token
+  return 'hash' in entry ? entry.hash : described(entry)
+}
+
+/** An entry as part of a sentence. */
+export function described(entry: Entry): string {
+  const quoted = JSON.stringify
+  switch (entry.type) {
+    case 'namespace':
+      return `namespace ${quoted(entry.name)}`
+    case 'counter':
+    case 'counterHistory':
+      return `counter ${quoted(entry.name)} in ${quoted(entry.namespace)}`
+    case 'sequence':
+      return `sequence ${quoted(entry.name)} in ${quoted(entry.namespace)}`
+    case 'reservation':
+      return `reservation of ${quoted(entry.formatted)}`
+    case 'apiKey':
+      return `API key ${entry.prefix}…`
+    case 'idempotencyKey':
+      return `idempotency key of hash ${entry.hash}`
+    default:
+      return `group ${quoted(entry.group)} of sequence ${quoted(entry.sequence)} in ${quoted(entry.namespace)}`
   }
 }

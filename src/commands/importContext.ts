@@ -1,8 +1,7 @@
-import { DEFAULT_RETENTION } from '../core/counters/definition.ts'
-import { bytes, list } from '../mysql/literals.ts'
 import type { Connection } from '../mysql/pool.ts'
-import { select } from '../mysql/sql.ts'
+import { bytes, list, select } from '../mysql/sql.ts'
 import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
+import { DEFAULT_RETENTION } from '../rules/counter.ts'
 import type { Options, Result } from '../rules/merge.ts'
 
 /** What applies a batch of entries within one transaction. */

@@ -5,17 +5,27 @@ import {
   definitionIn,
   definitionSet,
   definitionValues,
+  NO_PERIODS,
   PERIOD_CODES,
 } from '../commit/periodStatements.ts'
-import { type CounterKey, keyText } from '../core/counters/state.ts'
-import { executeEach } from '../mysql/batches.ts'
-import { NO_PERIODS } from '../mysql/counters/periods.ts'
-import { groupBy } from '../mysql/groupBy.ts'
-import { bytes, instant, integer, list, orNull } from '../mysql/literals.ts'
 import type { Connection } from '../mysql/pool.ts'
-import { firstVersion, REVISION_OF_NOW } from '../mysql/revisions.ts'
-import { type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
+import {
+  bytes,
+  firstVersion,
+  groupBy,
+  instant,
+  integer,
+  list,
+  type NamedRow,
+  nameIn,
+  orNull,
+  REVISION_OF_NOW,
+  select,
+  selectByName,
+} from '../mysql/sql.ts'
+import { executeEach } from '../repository/batches.ts'
 import { copyRows } from '../repository/leaderboard.ts'
+import { type CounterKey, keyText } from '../rules/counter.ts'
 import type { CounterEntry, CounterHistoryEntry, StoredPeriodTotal } from '../rules/entries.ts'
 import {
   type CounterMerge,

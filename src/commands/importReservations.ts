@@ -1,11 +1,8 @@
 import { codeOf, literal, type ReservationRow, reservationIn } from '../commit/reservations.ts'
-import { sequenceGroupKeyText } from '../core/sequences/store.ts'
-import { groupBy } from '../mysql/groupBy.ts'
-import { bytes, instant, integer, list, orNull } from '../mysql/literals.ts'
-import { raisedRevision } from '../mysql/revisions.ts'
-import { select } from '../mysql/sql.ts'
+import { bytes, groupBy, instant, integer, list, orNull, raisedRevision, select } from '../mysql/sql.ts'
 import type { ReservationEntry } from '../rules/entries.ts'
 import { mergeReservation, type PresentReservation, type Result, refused } from '../rules/merge.ts'
+import { sequenceGroupKeyText } from '../rules/sequence.ts'
 import { type ImportContext, locking, write } from './importContext.ts'
 import { type FoundGroup, lockGroups } from './importSequences.ts'
 

@@ -1,24 +1,29 @@
-import { keyText } from '../core/counters/state.ts'
-import {
-  defaultSequenceDefinition,
-  type PastFormat,
-  type SequenceDefinition,
-} from '../core/sequences/definition.ts'
-import { type SequenceGroupKey, type SequenceKey, sequenceGroupKeyText } from '../core/sequences/store.ts'
-import { groupBy } from '../mysql/groupBy.ts'
-import { bytes, instant, integer, list, orNull } from '../mysql/literals.ts'
-import type { Connection } from '../mysql/pool.ts'
-import { firstVersion, REVISION_OF_NOW, raisedRevision } from '../mysql/revisions.ts'
 import {
   SEQUENCE_COLUMNS,
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
   sequenceDefinitionSet,
   storePositions,
-} from '../mysql/sequences/columns.ts'
-import { type NamedRow, nameIn, select, selectByName } from '../mysql/sql.ts'
+} from '../commit/reservations.ts'
+import type { Connection } from '../mysql/pool.ts'
+import {
+  bytes,
+  firstVersion,
+  groupBy,
+  instant,
+  integer,
+  list,
+  type NamedRow,
+  nameIn,
+  orNull,
+  REVISION_OF_NOW,
+  raisedRevision,
+  select,
+  selectByName,
+} from '../mysql/sql.ts'
 import { conflictOnCluster, findOrCreateSequence, useOf } from '../repository/sequenceDefinition.ts'
 import { isPeriodKey } from '../rules/calendar.ts'
+import { keyText } from '../rules/counter.ts'
 import type {
   GroupPeriod,
   LatestNumbers,
@@ -36,6 +41,12 @@ import {
   refused,
   type SequenceMerge,
 } from '../rules/merge.ts'
+import { type SequenceGroupKey, type SequenceKey, sequenceGroupKeyText } from '../rules/sequence.ts'
+import {
+  defaultSequenceDefinition,
+  type PastFormat,
+  type SequenceDefinition,
+} from '../rules/sequenceDefinition.ts'
 import {
   ChangedMeanwhileError,
   findNamespaces,

@@ -1,14 +1,12 @@
 import { periodsText } from '../commit/periodStatements.ts'
-import type { Retention } from '../core/counters/definition.ts'
-import { readKeys } from '../mysql/access/apiKeys.ts'
-import type { Target } from '../mysql/connections/target.ts'
 import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
 import { openHosts } from '../mysql/hosts.ts'
-import { bytes, digest, instant, integer, list, orNull } from '../mysql/literals.ts'
 import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
-import { connectionOptions, openConnection } from '../mysql/settings.ts'
-import { select } from '../mysql/sql.ts'
+import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
+import { readKeys } from '../repository/apiKeys.ts'
 import { retentionOf } from '../repository/namespaces.ts'
+import type { Retention } from '../rules/counter.ts'
 import type { ApiKeyEntry, Entry, EntryType, IdempotencyKeyEntry, NamespaceEntry } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
@@ -211,7 +209,7 @@ async function importIdempotencyKeys(
 }
 
 /** What a restore must know of its database. */
-export interface Preconditions {
+interface Preconditions {
   /** Sessions of others that the user may see: without the right PROCESS its own, on a cluster those of one node. */
   otherSessions: number
   /** Whether it has no counter, sequence, API key or idempotency key. */

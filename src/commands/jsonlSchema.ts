@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import { originFault } from '../core/access/apiKey.ts'
-import { MAX_KEEP_DAYS, MAX_SLOTS } from '../core/counters/definition.ts'
 import { PERIODS, timeZoneNamed } from '../rules/calendar.ts'
+import { MAX_KEEP_DAYS, MAX_SLOTS } from '../rules/counter.ts'
 import type { Entry, StoredPeriodTotal } from '../rules/entries.ts'
 import { type Fault, nameFault, textFault } from '../rules/names.ts'
-import { type Grant, grantFault, MAX_GRANTS, SCOPES } from '../rules/rights.ts'
+import { type Grant, grantFault, MAX_GRANTS, originFault, SCOPES } from '../rules/rights.ts'
 
 function text(faultOf: (text: string) => Fault | undefined) {
   return z.string().superRefine((written, context) => {

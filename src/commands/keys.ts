@@ -1,13 +1,20 @@
 import { parseArgs } from 'node:util'
-import { type ApiKey, type ApiKeyOptions, MAX_PER_MINUTE, originFault } from '../core/access/apiKey.ts'
-import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
-import type { Target } from '../mysql/connections/target.ts'
 import { openHosts } from '../mysql/hosts.ts'
 import { openDatabase } from '../mysql/pool.ts'
-import { openApiKeys } from '../repository/apiKeys.ts'
+import type { Target } from '../mysql/settings.ts'
+import { openApiKeyStore, openApiKeys } from '../repository/apiKeys.ts'
 import { LAST_INSTANT } from '../rules/calendar.ts'
 import { nameFault } from '../rules/names.ts'
-import { type Grant, grantFault, SCOPES, type Scope } from '../rules/rights.ts'
+import {
+  type ApiKey,
+  type ApiKeyOptions,
+  type Grant,
+  grantFault,
+  MAX_PER_MINUTE,
+  originFault,
+  SCOPES,
+  type Scope,
+} from '../rules/rights.ts'
 import { notices, withDatabase } from './database.ts'
 
 const USAGE = `Usage: nth keys create --label <text> --allow <scopes> [options]

@@ -1,22 +1,20 @@
 import type { Connection } from 'mysql2/promise'
-import { type ReservationRow, reservationIn } from '../commit/reservations.ts'
-import type { ApiKey } from '../core/access/apiKey.ts'
-import { listKeys } from '../mysql/access/apiKeys.ts'
-import type { Target } from '../mysql/connections/target.ts'
-import { bytes, integer } from '../mysql/literals.ts'
 import {
   type KeyRow,
   keyIn,
+  type ReservationRow,
+  reservationIn,
   SEQUENCE_COLUMNS,
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
-} from '../mysql/sequences/columns.ts'
-import { connectionOptions, openConnection } from '../mysql/settings.ts'
-import { type NamedRow, nameIn, select } from '../mysql/sql.ts'
-import { eachOf, PAGE, partsOf, rowsOf } from '../mysql/transfer/pages.ts'
+} from '../commit/reservations.ts'
+import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
+import { bytes, integer, type NamedRow, nameIn, select } from '../mysql/sql.ts'
+import { listKeys } from '../repository/apiKeys.ts'
 import { retentionOf } from '../repository/namespaces.ts'
 import type { Entry, EntryType, GroupPeriod, SequenceGroupEntry } from '../rules/entries.ts'
-import { exportCounters } from './exportCounters.ts'
+import type { ApiKey } from '../rules/rights.ts'
+import { eachOf, exportCounters, PAGE, partsOf, rowsOf } from './exportCounters.ts'
 
 export type Snapshot = Awaited<ReturnType<typeof openSnapshot>>
 

@@ -3,9 +3,7 @@ import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Placed } from '../rules/entries.ts'
-import { csvEntries } from './formats.ts'
-import { jsonlEntries } from './transfer/jsonl.ts'
-import { type LineFault, linesOf, type TextLine } from './transfer/lines.ts'
+import { csvEntries, jsonlEntries, type LineFault, linesOf, type TextLine } from './formats.ts'
 
 /** What is imported. It is read twice: to be checked, then to be applied. */
 export interface Source {

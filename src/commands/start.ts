@@ -3,10 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { App } from '../app.ts'
 import { type Config, ignoredVariables, readConfig } from '../config.ts'
-import type { Notices } from '../core/notices.ts'
-import { openFilesWarning } from '../operations/process.ts'
-import { keepRequestsYoung } from '../process/heap.ts'
-import { version } from '../process/version.ts'
+import type { Notices } from '../operations/log.ts'
+import { keepRequestsYoung, openFilesWarning, version } from '../operations/process.ts'
 
 const USAGE = `Usage: nth start [--help]
 

@@ -1,18 +1,32 @@
-import type { CounterReading, CounterWrite, Writes } from '../core/groupCommit/writer.ts'
-import { addToHistory, lockHistory } from '../mysql/counters/historyRows.ts'
+import { groupBy, integer } from '../mysql/sql.ts'
 import {
+  type CounterReading,
+  type CounterWork,
+  type CounterWrite,
+  isCoalesced,
+  type Writes,
+} from './batch.ts'
+import { redefine, remove } from './counterDefinition.ts'
+import {
+  add,
+  addReturningOld,
+  addToSlot,
+  change,
+  lock,
+  lockSlots,
+  read,
+  setSlots,
+  slotOf,
+} from './counterUpdate.ts'
+import {
+  addToHistory,
   areRoomy,
   areRunning,
+  lockHistory,
   type PeriodsRow,
   periodsIn,
   writingColumns,
-} from '../mysql/counters/periods.ts'
-import { add, addReturningOld, change, lock, read } from '../mysql/counters/update.ts'
-import { groupBy } from '../mysql/groupBy.ts'
-import { integer } from '../mysql/literals.ts'
-import { type CounterWork, isCoalesced } from './batch.ts'
-import { redefine, remove } from './counterDefinition.ts'
-import { addToSlot, lockSlots, setSlots, slotOf } from './counterUpdate.ts'
+} from './periodStatements.ts'
 import { byId, type Clock, type FlushText, type Reader, resultOf } from './statements.ts'
 
 /** What the first answers show of a counter. */

@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
 import { isSameDatabase } from '../mysql/hostStatus.ts'
 import type { Hosts } from '../mysql/hosts.ts'
-import { integer } from '../mysql/literals.ts'
 import type { Connection } from '../mysql/pool.ts'
 import {
   type Answer,
@@ -13,6 +12,7 @@ import {
   rowsOf,
   type Session,
 } from '../mysql/session.ts'
+import { integer } from '../mysql/sql.ts'
 import { fenceReadMeasure } from '../operations/measures.ts'
 import { DAY_MS } from '../rules/calendar.ts'
 import { resultOf } from './statements.ts'
@@ -21,7 +21,7 @@ import { resultOf } from './statements.ts'
  * A writer's own row in the database. Each of its transactions increments `seq`: here that of the last committed. Each
  * reading after a lost connection increments `epoch`: what was sent before it and arrives after it does nothing.
  */
-export type Fence = Record<'id' | 'seq' | 'epoch', number> & {
+type Fence = Record<'id' | 'seq' | 'epoch', number> & {
   /** When it last committed, by the time of day, as the database deletes by it: a machine may have been suspended. */
   usedAt: number
 }

@@ -1,9 +1,8 @@
-import type { OperationResult } from '../core/operations.ts'
-import type { SequenceResult } from '../core/sequences/state.ts'
-import { bytes, digest, instant, list } from '../mysql/literals.ts'
 import { type Answer, rowsOf } from '../mysql/session.ts'
+import { bytes, digest, instant, list } from '../mysql/sql.ts'
 import type { PeriodValues } from '../rules/counter.ts'
-import type { Claim, EarlierResults, StoredResults } from '../rules/idempotency.ts'
+import type { Claim, EarlierResults, OperationResult, StoredResults } from '../rules/idempotency.ts'
+import type { SequenceResult } from '../rules/sequence.ts'
 import { type FlushText, type Reader, resultOf } from './statements.ts'
 
 /** Claims unused keys, and reads the results under used ones: undefined if one is neither claimed nor found. */

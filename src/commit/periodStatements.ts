@@ -1,9 +1,23 @@
 import { LRUCache } from 'lru-cache'
-import type { Bounds, Definition, TrackedPeriod } from '../core/counters/definition.ts'
-import { type CounterState, unwritten } from '../core/counters/state.ts'
-import { bytes, integer, orNull } from '../mysql/literals.ts'
-import { type NamedRow, nameIn } from '../mysql/sql.ts'
+import { rowsOf } from '../mysql/session.ts'
+import { bytes, groupBy, integer, list, type NamedRow, nameIn, orNull } from '../mysql/sql.ts'
 import { PERIODS, type Period } from '../rules/calendar.ts'
+import {
+  type Bounds,
+  type CounterState,
+  type Definition,
+  type TrackedPeriod,
+  unwritten,
+} from '../rules/counter.ts'
+import {
+  type ColumnWrite,
+  type PeriodAddition,
+  type PeriodReading,
+  type RunningPeriod,
+  totalOf,
+} from '../rules/periods.ts'
+import { type CounterWork, SMALL_SUM } from './batch.ts'
+import { type FlushText, idsOf, type Reader } from './statements.ts'
 
 /** Columns of a counter's definition. Table alias: c. */
 export const DEFINITION =
@@ -120,4 +134,164 @@ function overSlots(all: string, one: string): string {
             select ${all}
               from counter_value s
              where s.counter_id = c.id))`
+}
+
+/** The columns of each period in a counter's row: the start of the period, and what was added in it. */
+export const COLUMNS: Record<Period, { start: string; added: string }> = {
+  HOUR: { start: 'hour_start', added: 'hour_added' },
+  DAY: { start: 'day_start', added: 'day_added' },
+  WEEK: { start: 'week_start', added: 'week_added' },
+  MONTH: { start: 'month_start', added: 'month_added' },
+  YEAR: { start: 'year_start', added: 'year_added' },
+}
+
+/** Empties the columns of all periods. */
+export const NO_PERIODS = PERIODS.map(
+  (period) => `${COLUMNS[period].start} = null, ${COLUMNS[period].added} = null`,
+).join(', ')
+
+/** A row with the columns of periods. */
+export type PeriodsRow = Record<string, number | string | null>
+
+/** The start of a period in the database, in seconds since 1970: none begins earlier. */
+export function startSecond(start: number): string {
+  return integer(Math.max(0, Math.floor(start / 1000)))
+}
+
+/** The columns of the periods that some counters track. */
+export function periodColumns(works: readonly CounterWork[]): string[] {
+  const each = new Set(works.map(({ running }) => running))
+  const periods = new Set([...each].flatMap((running) => running.map(({ period }) => period)))
+  return [...periods].flatMap((period) => [COLUMNS[period].start, COLUMNS[period].added])
+}
+
+/** The running periods as a row shows them, before an addition that it includes. */
+export function periodsIn(row: PeriodsRow, running: readonly RunningPeriod[], sum: number): PeriodReading[] {
+  return running.map(({ period, start }) => {
+    const [second, added] = [row[COLUMNS[period].start], row[COLUMNS[period].added]]
+    const columns =
+      second == null
+        ? undefined
+        : { period, start: 1000 * Number(second), added: BigInt(added ?? 0) - BigInt(sum) }
+    return { period, start, columns, inHistory: 0n, elsewhere: 0n }
+  })
+}
+
+/** Whether the columns have the running periods. */
+export function areRunning(periods: readonly PeriodReading[]): boolean {
+  return periods.every(({ start, columns }) => columns?.start === start)
+}
+
+/** Maximum absolute value of totals that are changed without being read. */
+const ROOMY = Number.MAX_SAFE_INTEGER - SMALL_SUM
+
+/** Whether the columns have the running periods, with room for small additions: the condition of `andRoomyPeriods`. */
+export function areRoomy(periods: readonly PeriodReading[]): boolean {
+  return areRunning(periods) && periods.every((each) => Math.abs(totalOf(each)) <= ROOMY)
+}
+
+/** Cached, as all flushes until one of them ends have the same list. */
+const conditions = new WeakMap<readonly RunningPeriod[], string>()
+
+/** The end of a condition, which begins with `and`; empty if no period is tracked. */
+export function andRoomyPeriods(running: readonly RunningPeriod[]): string {
+  const cached = conditions.get(running)
+  if (cached !== undefined) return cached
+  const condition = running
+    .map(({ period, start }) => {
+      const columns = COLUMNS[period]
+      return ` and ${columns.start} = ${startSecond(start)} and ${isRoomy(columns.added)}`
+    })
+    .join('')
+  conditions.set(running, condition)
+  return condition
+}
+
+/** Whether a total leaves room for small additions. */
+export function isRoomy(column: string): string {
+  return `${column} between ${-ROOMY} and ${ROOMY}`
+}
+
+/** Assignments of column writes, each followed by a comma. */
+export function writingColumns(writes: readonly ColumnWrite[]): string {
+  return writes
+    .map(({ period, start, added, isOpened }) => {
+      const columns = COLUMNS[period]
+      if (!isOpened) return `${columns.added} = ${columns.added} + ${added}, `
+      return `${columns.start} = ${startSecond(start)}, ${columns.added} = ${added}, `
+    })
+    .join('')
+}
+
+/** Assignments that add to all running periods, each followed by a comma. */
+export function addingInPeriods(running: readonly RunningPeriod[], sum: string): string {
+  let assignments = ''
+  for (const { period } of running) {
+    const { added } = COLUMNS[period]
+    assignments += `${added} = ${added} + ${sum}, `
+  }
+  return assignments
+}
+
+/** Names and values of the columns of a new row, in which these periods have begun. Each follows a comma. */
+export function openedColumns(running: readonly RunningPeriod[]): Record<'names' | 'values', string> {
+  return {
+    names: running.map(({ period }) => `, ${COLUMNS[period].start}, ${COLUMNS[period].added}`).join(''),
+    values: running.map(({ start }) => `, ${startSecond(start)}, 0`).join(''),
+  }
+}
+
+/** Adds to history rows, in the order of the primary key: that of all processes. */
+export function addToHistory(additions: readonly (PeriodAddition & { id: number })[]): string {
+  const sorted = additions
+    .map(({ id, period, start, added }) => ({ id, code: PERIOD_CODES[period], start, added }))
+    .sort((a, b) => a.id - b.id || a.code - b.code || a.start - b.start)
+  const values = list(
+    sorted,
+    ({ id, code, start, added }) => `(${integer(id)},${code},${startSecond(start)},${added})`,
+  )
+  return `insert into counter_history (counter_id, period, start, value)
+values ${values}
+on duplicate key update value = value + values(value)`
+}
+
+/**
+ * Locks the history rows of the running periods of counters, and reads what was added in these periods. After all other
+ * rows, in the order of the primary key: that of all processes.
+ */
+export function lockHistory(
+  works: readonly CounterWork[],
+  text: FlushText,
+): Reader<(id: number, period: Period) => bigint> {
+  const tracking = works.filter(({ running }) => running.length > 0)
+  if (tracking.length === 0) return () => () => 0n
+  const conditions = [...groupBy(tracking, ({ running }) => running)].map(([running, group]) => {
+    const periods = running.map(
+      ({ period, start }) => `period = ${PERIOD_CODES[period]} and start = ${startSecond(start)}`,
+    )
+    return `counter_id in (${idsOf(group)}) and (${periods.join(' or ')})`
+  })
+  const lockedAt = text.add(
+    `select counter_id as id, period, value
+  from counter_history force index (primary)
+ where ${conditions.join(' or ')}
+ order by counter_id, period, start
+   for update`,
+  )
+  return (answers) => {
+    const rows = rowsOf<Record<'id' | 'period', number> & { value: number | string }>(answers[lockedAt])
+    const amounts = new Map(rows.map(({ id, period, value }) => [`${id} ${period}`, BigInt(value)]))
+    return (id, period) => amounts.get(`${id} ${PERIOD_CODES[period]}`) ?? 0n
+  }
+}
+
+/** Adds the columns of a period to the history, from all slots of a counter, which are locked. */
+export function closePeriods(id: number, period: Period): string {
+  const { start, added } = COLUMNS[period]
+  return `insert into counter_history (counter_id, period, start, value)
+select counter_id, ${PERIOD_CODES[period]}, ${start}, ${added}
+  from counter_value force index (primary)
+ where counter_id = ${integer(id)} and ${added} <> 0
+   for update
+on duplicate key update counter_history.value = counter_history.value + values(value)`
 }

@@ -1,13 +1,9 @@
-import type { Writes } from '../core/groupCommit/writer.ts'
-import { EMPTY_POSITION, type SequenceGroupReading } from '../core/sequences/state.ts'
-import { groupBy } from '../mysql/groupBy.ts'
-import { bytes, instant, integer, list, orNull } from '../mysql/literals.ts'
-import { raisedRevision } from '../mysql/revisions.ts'
-import { storePositions } from '../mysql/sequences/columns.ts'
 import { firstRow, rowsOf } from '../mysql/session.ts'
+import { bytes, groupBy, instant, integer, list, orNull, raisedRevision } from '../mysql/sql.ts'
 import type { SequenceGroupRow } from '../rules/rows.ts'
+import { EMPTY_POSITION, type SequenceGroupReading } from '../rules/sequence.ts'
 import type { Position } from '../rules/sequenceDefinition.ts'
-import { inLockOrder, type SequenceGroupWork as Work } from './batch.ts'
+import { inLockOrder, type SequenceGroupWork as Work, type Writes } from './batch.ts'
 import {
   closeReservation,
   inOrder,
@@ -16,6 +12,7 @@ import {
   readFree,
   readTokens,
   reservationIn,
+  storePositions,
   takeFree,
 } from './reservations.ts'
 import { byId, type Clock, type FlushText, idsOf, type Reader, resultOf } from './statements.ts'

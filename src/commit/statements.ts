@@ -1,7 +1,6 @@
 import type { ResultSetHeader } from 'mysql2'
-import { integer, list } from '../mysql/literals.ts'
-import { REVISION_OF_NOW } from '../mysql/revisions.ts'
 import { type Answer, firstRow, rowsOf } from '../mysql/session.ts'
+import { integer, list, REVISION_OF_NOW } from '../mysql/sql.ts'
 
 /** A text of statements, in the order in which they are sent, and how they are written. */
 export class FlushText {

@@ -1,29 +1,34 @@
-import type {
-  CounterReading,
-  NotApplied,
-  Outcome,
-  Reading,
-  Transaction,
-  Writer,
-  Writes,
-} from '../core/groupCommit/writer.ts'
-import type { Notices } from '../core/notices.ts'
 import { ER, failureOf, hasErrorNumber, isOwnFault, isUnwritable } from '../mysql/errors.ts'
-import { addInOneTrip, type OneTrip, oneTripOf, readKept } from '../mysql/flush/oneTrip.ts'
 import { afterSwitchover } from '../mysql/health.ts'
 import type { Hosts } from '../mysql/hosts.ts'
 import { FailedStatement, type ReconnectingSessionOptions } from '../mysql/session.ts'
+import type { Notices } from '../operations/log.ts'
 import { isTooLarge } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
-import { type Batch, type CounterWork, isCoalesced, mayRedefine } from './batch.ts'
+import {
+  type Batch,
+  type CoalescedWork,
+  type CounterReading,
+  type CounterWork,
+  isCoalesced,
+  mayRedefine,
+  type NotApplied,
+  type Outcome,
+  type Reading,
+  type Transaction,
+  type Writer,
+  type Writes,
+} from './batch.ts'
 import { lockDefinitions } from './counterDefinition.ts'
-import { changeCounters, readAgain, writeCounters, writeHistory } from './counterStatements.ts'
+import { changeCounters, readAgain, readingIn, writeCounters, writeHistory } from './counterStatements.ts'
+import { addToEach } from './counterUpdate.ts'
 import {
   begin,
   end,
   type Fenced,
   hasBegun,
   hasLeftGroup,
+  keep,
   keptIn,
   openFencedConnection,
   RAISE_INDEX,
@@ -32,8 +37,9 @@ import {
 } from './fence.ts'
 import { claimKeys, releaseKey, storeResults } from './keyStatements.ts'
 import { tryLocks } from './locks.ts'
+import { periodColumns } from './periodStatements.ts'
 import { lockSequenceGroups, mayAdvance, noteIssued, writeSequenceGroups } from './sequenceStatements.ts'
-import { type Clock, FlushText, NO_CLOCK, readClock } from './statements.ts'
+import { type Clock, FlushText, idsOf, NO_CLOCK, readClock } from './statements.ts'
 
 interface WriterOptions extends ReconnectingSessionOptions {
   /** Called with the rows that a flush changed, or may have changed. */
@@ -294,4 +300,54 @@ class FlushTransaction implements Transaction {
 
 function causeOf(error: unknown): unknown {
   return error instanceof FailedStatement ? error.cause : error
+}
+
+/** Beyond it, what the statement of one trip takes longer is most of what the trip would take. */
+const MAX_COUNTERS = 256
+/** Maximum different additions: each is compared with each row. */
+const MAX_ADDITIONS = 4
+
+/** Counters that can be changed in one trip. */
+type OneTrip = readonly [CoalescedWork, ...CoalescedWork[]]
+
+/** The counters, if all of them are additions to rows that surely have the running periods; else undefined. */
+function oneTripOf(counters: readonly CounterWork[]): OneTrip | undefined {
+  const [first, ...others] = counters.filter(isCoalesced)
+  if (!first || others.length + 1 < counters.length || counters.length > MAX_COUNTERS) return undefined
+  const works: OneTrip = [first, ...others]
+  const { running } = first
+  const begunAt = Math.max(...running.map(({ start }) => start))
+  const areSure = works.every((work) => work.running === running && work.row.changedAt >= begunAt)
+  const additions = new Set(works.map(({ path }) => `${path.sum} ${path.raise}`))
+  return areSure && additions.size <= MAX_ADDITIONS ? works : undefined
+}
+
+/**
+ * The statements of a flush that is sent in one trip, before COMMIT. If a row does not fit its addition, the transaction
+ * fails as a whole: it was deleted or redefined, its periods have turned, or a total is large.
+ */
+function addInOneTrip(fenced: Fenced, works: OneTrip, at: Date): string[] {
+  const columns = ['counter_id', 'value', 'revision', ...periodColumns(works)]
+  const rows = `(
+          select group_concat(concat_ws(' ', ${columns.join(', ')}) order by counter_id)
+            from counter_value
+           where counter_id in (${idsOf(works)}) and slot = 0)`
+  return [...begin(fenced), addToEach(works, at), ...keep(fenced, works.length, rows)]
+}
+
+/** Reads what such a flush has kept: all rows, with their additions. */
+function readKept(works: OneTrip, kept: string): Reading {
+  const columns = periodColumns(works)
+  const rows = new Map(
+    kept.split(',').map((text) => {
+      const [id, value = null, revision = null, ...periods] = text.split(' ')
+      const inPeriods = Object.fromEntries(columns.map((column, index) => [column, periods[index] ?? null]))
+      return [Number(id), { value, revision, ...inPeriods }]
+    }),
+  )
+  const counters = works.flatMap((work): [CounterWork, CounterReading][] => {
+    const row = rows.get(work.row.id)
+    return row ? [[work, readingIn(row, work, true, NO_CLOCK)]] : []
+  })
+  return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier: [] }
 }

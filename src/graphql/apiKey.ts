@@ -1,11 +1,17 @@
-import type { ApiKey } from '../core/access/apiKey.ts'
-import { type Caller, callerKinds } from '../core/access/caller.ts'
-import { type Grant, MAX_GRANTS, MAX_NAMES, SCOPES, scopes } from '../rules/rights.ts'
-import { decodeId } from './arguments/ids.ts'
+import {
+  type ApiKey,
+  type Caller,
+  callerKinds,
+  type Grant,
+  MAX_GRANTS,
+  MAX_NAMES,
+  SCOPES,
+  scopes,
+} from '../rules/rights.ts'
 import * as checks from './arguments.ts'
+import { decodeId } from './arguments.ts'
 import { builder } from './builder.ts'
-import { connectionOf } from './connection.ts'
-import { apiKeyCursors } from './lists.ts'
+import { apiKeyCursors, connectionOf } from './lists.ts'
 import { admin, none } from './rights.ts'
 
 const ScopeRef = builder.enumType('Scope', {

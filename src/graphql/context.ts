@@ -1,8 +1,8 @@
-import type { Caller } from '../core/access/caller.ts'
-import type { Nth } from '../core/nth.ts'
 import type { Topic, Watched } from '../repository/live.ts'
+import type { Nth } from '../repository/nth.ts'
+import type { Caller } from '../rules/rights.ts'
 import type { ErrorCount } from './fieldError.ts'
-import type { Budget } from './valueBudget.ts'
+import type { Budget } from './selections.ts'
 
 /** What the resolvers of one request share. */
 export interface Context extends Budget, ErrorCount {

@@ -4,25 +4,38 @@ import {
   type CounterChange,
   MAX_CHANGES,
   type ResetSummary,
-} from '../core/counters/counters.ts'
-import type { CounterKey } from '../core/counters/state.ts'
-import { claimFor, idempotencyKey, isRevisionSelected, type KeyedArguments } from './arguments/idempotency.ts'
-import { nameArgument, textArgument } from './arguments/names.ts'
+} from '../repository/counters.ts'
+import type { CounterKey } from '../rules/counter.ts'
 import * as checks from './arguments.ts'
-import { builder } from './builder.ts'
+import {
+  builder,
+  claimFor,
+  idempotencyKey,
+  isRevisionSelected,
+  type KeyedArguments,
+  nameArgument,
+  textArgument,
+} from './builder.ts'
 import type { Context } from './context.ts'
-import { Counter, type CounterSource, counterArguments, countersNamespace, Overflow } from './counter.ts'
-import { period, TrackedPeriodInput, withZone } from './counters/period.ts'
+import {
+  Counter,
+  type CounterSource,
+  counterArguments,
+  countersNamespace,
+  Overflow,
+  period,
+  TrackedPeriodInput,
+  withZone,
+} from './counter.ts'
 import { on, onName, PREFIXED, toAdd } from './rights.ts'
-import { countSelected, sumBelow } from './selections.ts'
-import { chargeList, room } from './valueBudget.ts'
+import { chargeList, countSelected, room, sumBelow } from './selections.ts'
 
 /** A change and, in `incrementMany`, the last change of the same call to the same counter. */
 interface ChangeSource extends CounterChange {
   last?: CounterChange | undefined
 }
 
-export const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
+const CounterChangeRef = builder.objectRef<ChangeSource>('CounterChange').implement({
   description: 'Result of a change to a counter.',
   fields: (t) => ({
     value: t.expose('value', {
@@ -180,7 +193,7 @@ builder.mutationFields((t) => ({
   }),
 }))
 
-export function keyIn({ namespace, name }: CounterKey): CounterKey {
+function keyIn({ namespace, name }: CounterKey): CounterKey {
   return { namespace, name }
 }
 

@@ -1,14 +1,24 @@
-import { namespacesOf } from '../core/access/caller.ts'
-import type { Retention } from '../core/counters/definition.ts'
-import type { LeaderboardEntry, Page } from '../core/counters/state.ts'
-import type { Nth } from '../core/nth.ts'
-import { namespaceArgument } from './arguments/names.ts'
+import type { Nth } from '../repository/nth.ts'
+import type { LeaderboardEntry, Page, Retention } from '../rules/counter.ts'
+import { namespacesOf } from '../rules/rights.ts'
 import * as checks from './arguments.ts'
-import { builder } from './builder.ts'
-import { connectionOf, listedByName, pageByName, prefix } from './connection.ts'
-import { Counter, type CounterSource } from './counter.ts'
-import { retained, TrackedPeriodInput, TrackedPeriodRef, withZone } from './counters/period.ts'
-import { type LeaderboardPosition, leaderboardCursors } from './lists.ts'
+import { builder, namespaceArgument } from './builder.ts'
+import {
+  Counter,
+  type CounterSource,
+  retained,
+  TrackedPeriodInput,
+  TrackedPeriodRef,
+  withZone,
+} from './counter.ts'
+import {
+  connectionOf,
+  type LeaderboardPosition,
+  leaderboardCursors,
+  listedByName,
+  pageByName,
+  prefix,
+} from './lists.ts'
 import { inNamespace, none, on, onAnyName, PREFIXED } from './rights.ts'
 import { Sequence } from './sequence.ts'
 

@@ -1,18 +1,19 @@
 import { type GraphQLResolveInfo, getNamedType } from 'graphql'
+import type { CounterDelta } from '../repository/counters.ts'
+import { joinNames, splitNames } from '../rules/names.ts'
 import {
   type Caller,
+  type GrantTarget,
   isAllowed,
   isAllowedOnAll,
   maxCountFor,
   maxDeltaFor,
   refusal,
-} from '../core/access/caller.ts'
-import type { CounterDelta } from '../core/counters/counters.ts'
-import { noSuchReservation } from '../core/sequences/state.ts'
-import { joinNames, splitNames } from '../rules/names.ts'
-import type { GrantTarget, Scope } from '../rules/rights.ts'
-import { decodeId, idFault } from './arguments/ids.ts'
+  type Scope,
+} from '../rules/rights.ts'
+import { noSuchReservation } from '../rules/sequence.ts'
 import * as checks from './arguments.ts'
+import { decodeId, idFault } from './arguments.ts'
 import type { Context } from './context.ts'
 import { createMeasure, sumBelow } from './selections.ts'
 
@@ -38,7 +39,7 @@ export interface Right {
 }
 
 /** Missing: to this caller, it doesn't exist. */
-export type Verdict = 'missing' | undefined
+type Verdict = 'missing' | undefined
 
 /** A call of a field. */
 interface Call {

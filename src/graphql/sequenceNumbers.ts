@@ -1,14 +1,17 @@
-import type { SequenceGroupKey, SequenceKey } from '../core/sequences/store.ts'
-import { type SequenceNumbers, sequenceGroupAfter, writerFor } from '../core/sequences/store.ts'
+import {
+  type SequenceGroupKey,
+  type SequenceKey,
+  type SequenceNumbers,
+  sequenceGroupAfter,
+  writerFor,
+} from '../rules/sequence.ts'
 import { MAX_BLOCK, MAX_LISTED, numbersOf } from '../rules/sequenceDefinition.ts'
-import { callOptions, idempotencyKey } from './arguments/idempotency.ts'
 import * as checks from './arguments.ts'
-import { builder } from './builder.ts'
+import { builder, callOptions, idempotencyKey } from './builder.ts'
 import type { Context } from './context.ts'
 import { on, onName, toNumber } from './rights.ts'
-import { costOfText, countSelected, sumBelow } from './selections.ts'
+import { charge, costOfText, countSelected, room, sumBelow } from './selections.ts'
 import { group, SequenceGroup, type SequenceGroupSource, sequenceArguments } from './sequence.ts'
-import { charge, room } from './valueBudget.ts'
 
 /** Cost of a formatted number, in values: its format isn't known before it is issued, and may have 191 characters. */
 const VALUES_OF_A_TEXT = 4

@@ -1,14 +1,14 @@
 import { brandWithType } from '@pothos/core'
 import type { Topic, Watched } from '../repository/live.ts'
-import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments/ids.ts'
 import * as checks from './arguments.ts'
+import { decodeId, keyOf, sequenceGroupKeyOf } from './arguments.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Counter, type CounterSource, countersNamespace } from './counter.ts'
 import { ReservationRef } from './reservation.ts'
 import { onIds, onNames } from './rights.ts'
+import { chargeList, room } from './selections.ts'
 import { SequenceGroup } from './sequence.ts'
-import { chargeList, room } from './valueBudget.ts'
 
 builder.subscriptionType({
   description:

@@ -1,16 +1,19 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import type { ApiKey } from '../core/access/apiKey.ts'
-import { anonymous, type Caller, UNRESTRICTED } from '../core/access/caller.ts'
 import type { ApiKeys } from '../repository/apiKeys.ts'
 import { NthError } from '../rules/errors.ts'
-import { EVERYTHING, grantOf } from '../rules/rights.ts'
-import { type Credential, type Identified, invalidCredential } from './access/credentials.ts'
-import { type AccessSettings, isUnprotected } from './access/settings.ts'
+import { type ApiKey, anonymous, type Caller, EVERYTHING, grantOf, UNRESTRICTED } from '../rules/rights.ts'
 import type { Clients } from './clients.ts'
-import { HttpError } from './connections/httpError.ts'
-import type { Tokens } from './credentials.ts'
+import {
+  type AccessSettings,
+  type Credential,
+  type Identified,
+  invalidCredential,
+  isUnprotected,
+  type Tokens,
+} from './credentials.ts'
+import { HttpError } from './errors.ts'
 import type { Origins } from './origins.ts'
 
 /** Who sent a request, and how many changes they may make. */

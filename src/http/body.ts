@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, Server } from 'node:http'
-import { HttpError, overloaded } from './connections/httpError.ts'
 import type { Reserve } from './connections.ts'
+import { HttpError, overloaded } from './errors.ts'
 
 /** Maximum request body, in bytes: enough for 1 000 names of any length. */
 const MAX_BODY_BYTES = 1_000_000

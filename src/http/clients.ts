@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { BlockList, isIPv4, isIPv6, type Socket } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import { refusalMeasure } from '../operations/measures.ts'
-import { HttpError } from './connections/httpError.ts'
+import { HttpError } from './errors.ts'
 
 const IPV4_IN_IPV6 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
 const IPV4_IN_HEXADECIMAL = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i

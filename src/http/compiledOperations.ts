@@ -4,7 +4,6 @@
  * 0.70 ms instead of 1.05 (medians of five alternating runs on two cores, Node 20). To repeat it, compare
  * `npm run bench -- --only ceiling,hot@64,reads@64` with and without `execute`.
  */
-
 import {
   BREAK,
   type DocumentNode,

@@ -1,8 +1,108 @@
-import { type ExecutionResult, GraphQLError, type GraphQLErrorExtensions, getOperationAST } from 'graphql'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import {
+  type ASTNode,
+  type ExecutionArgs,
+  type ExecutionResult,
+  GraphQLError,
+  type GraphQLErrorExtensions,
+  getOperationAST,
+  isValueNode,
+  Kind,
+  visit,
+} from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import { FieldError, type FieldErrorOptions, isGraphQLError, reportedErrors } from '../graphql/fieldError.ts'
-import { type ErrorCode, type ErrorDetails, errorCodes, NthError } from '../rules/errors.ts'
-import { rejectedArgument } from './graphql/documents/inputErrors.ts'
+import { refusalMeasure } from '../operations/measures.ts'
+import { type ErrorCode, type ErrorDetails, errorCodes, NthError, unavailable } from '../rules/errors.ts'
+import { createVariableCheck } from './variables.ts'
+
+/** Names and values of headers, alternating. */
+export type HeaderList = readonly string[]
+
+/** Why a request is rejected before GraphQL, and the HTTP status. */
+export class HttpError extends NthError {
+  readonly status: number
+
+  constructor(status: number, ...error: ConstructorParameters<typeof NthError>) {
+    super(...error)
+    this.status = status
+  }
+}
+
+/** The error 503: the request was not executed. */
+export function serviceUnavailable(message: string): HttpError {
+  const { code, details } = unavailable(message)
+  return new HttpError(503, code, message, details)
+}
+
+/** The error for a request that arrives when those in flight use all the memory they may. */
+export function overloaded(): HttpError {
+  refusalMeasure.publish('memory')
+  return serviceUnavailable(
+    'Too many or too large requests are in flight; this one was not executed. Try again in a moment.',
+  )
+}
+
+/** On every response with an error: a cache must not give it to others, or later. By its status it might store it. */
+export const NOT_CACHED = ['cache-control', 'no-store'] as const
+
+/** Sets headers for code that doesn't get them as a list. */
+export function withHeaders(response: ServerResponse, headers: HeaderList): ServerResponse {
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    response.setHeader(String(headers[index]), String(headers[index + 1]))
+  }
+  return response
+}
+
+/** An error as a response on a connection that is closed after it. */
+export function rawResponse(error: HttpError): string {
+  const { status, details } = error
+  const text = textOf(error)
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(text)}`,
+    NOT_CACHED.join(': '),
+    'connection: close',
+    ...(details.retryAfterMs ? [`retry-after: ${Math.ceil(details.retryAfterMs / 1000)}`] : []),
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${text}`
+}
+
+function textOf({ message, extensions }: HttpError): string {
+  return `${JSON.stringify({ errors: [{ message, extensions }] })}\n`
+}
+
+export function isWrite({ method }: IncomingMessage): boolean {
+  return method !== 'GET' && method !== 'HEAD'
+}
+
+/** Answers a write to what can only be read. */
+export function rejectWrite(response: ServerResponse, path: string): void {
+  response.setHeader('allow', 'GET, HEAD')
+  sendError(response, new HttpError(405, 'BAD_REQUEST', `${path} is read-only; use GET or HEAD.`))
+}
+
+export function sendText(response: ServerResponse, type: string, text: string): void {
+  response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
+  response.end(text)
+}
+
+/** Sends an error in the form of GraphQL's own errors. */
+export function sendError(response: ServerResponse, error: HttpError, type = 'application/json'): void {
+  const { status, details } = error
+  const text = textOf(error)
+  // The rest of the request may still arrive.
+  if (status === 408) response.shouldKeepAlive = false
+  if (status === 401) response.setHeader('www-authenticate', 'Bearer realm="Nth", error="invalid_token"')
+  response.setHeader(...NOT_CACHED)
+  if (details.retryAfterMs) response.setHeader('retry-after', Math.ceil(details.retryAfterMs / 1000))
+  response.writeHead(status, {
+    'content-type': `${type}; charset=utf-8`,
+    'content-length': Buffer.byteLength(text),
+  })
+  response.end(text)
+}
 
 /** Statuses of the codes with which a whole request is refused; others are 400. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
@@ -96,4 +196,86 @@ export function requestError(
 
 function innermost(error: unknown): unknown {
   return isGraphQLError(error) && error.originalError ? innermost(error.originalError) : error
+}
+
+/** Adds BAD_USER_INPUT and the argument to errors about values of the wrong type, in literals and in variables. */
+export const inputErrors: Plugin = {
+  onValidate({ params: { documentAST } }) {
+    return ({ valid, result }) => {
+      if (valid) return
+      // Validation returns GraphQLErrors.
+      const errors = (result as GraphQLError[]).filter(({ nodes }) => nodes?.[0] && isValue(nodes[0]))
+      const wanted = new Set(errors.flatMap(({ nodes }) => nodes ?? []))
+      const paths = argumentPaths(documentAST, (node) => wanted.has(node))
+      for (const error of errors) mark(error, error.nodes?.[0] && paths.get(error.nodes[0]))
+    }
+  },
+
+  onExecute({ args, setResultAndStopExecution }) {
+    const error = variableError(args)
+    if (error) setResultAndStopExecution({ errors: [error] })
+  },
+
+  onSubscribe({ args, setResultAndStopExecution }) {
+    const error = variableError(args)
+    if (error) setResultAndStopExecution({ errors: [error] })
+  },
+}
+
+function variableError(args: ExecutionArgs): GraphQLError | undefined {
+  const { schema, document, operationName, variableValues } = args
+  const operation = getOperationAST(document, operationName)
+  if (!operation?.variableDefinitions?.length) return undefined
+  const fault = createVariableCheck(schema, document, operation)(variableValues)
+  if (!fault) return undefined
+  const { definition, path, message, limit } = fault
+  const name = definition.variable.name.value
+  const isUse = (node: ASTNode) => node.kind === Kind.VARIABLE && node.name.value === name
+  const [argument = name] = argumentPaths(document, isUse).values()
+  const fullPath = [argument, ...path].join('.')
+  const extensions = limit === undefined ? {} : { limit }
+  const error = new GraphQLError(`Argument "${fullPath}" ${message}.`, { nodes: definition, extensions })
+  mark(error, fullPath)
+  return error
+}
+
+/** The argument that was rejected because its variable is null. */
+function rejectedArgument({ nodes, message }: GraphQLError): string | undefined {
+  const [node] = nodes ?? []
+  return node && isValue(node) ? /^Argument "(\w+)"/.exec(message)?.[1] : undefined
+}
+
+function isValue(node: ASTNode): boolean {
+  return isValueNode(node) || node.kind === Kind.OBJECT_FIELD
+}
+
+function mark(error: GraphQLError, argument: string | undefined): void {
+  Object.assign(error.extensions, {
+    code: 'BAD_USER_INPUT',
+    ...(argument !== undefined && { argument }),
+    // Not executed: 400, or 200 for clients that only accept `application/json`.
+    http: { spec: true, status: 400 },
+  })
+}
+
+/** Paths of values, each starting with its argument: `changes.3.delta`. */
+function argumentPaths(document: ASTNode, isWanted: (node: ASTNode) => boolean): Map<ASTNode, string> {
+  const paths = new Map<ASTNode, string>()
+  visit(document, {
+    enter(node, _key, parent, path, ancestors) {
+      if (!parent || !isWanted(node)) return
+      const steps: (string | number)[] = []
+      // All nodes and lists below the document; `path` has their keys.
+      for (const [index, step] of [...ancestors.slice(1), parent, node].entries()) {
+        const isInside = steps.length > 0
+        if ('kind' in step && step.kind === (isInside ? Kind.OBJECT_FIELD : Kind.ARGUMENT)) {
+          steps.push(step.name.value)
+        } else if (isInside && path[index - 1] === 'values') {
+          steps.push(path[index] ?? '')
+        }
+      }
+      if (steps.length > 0) paths.set(node, steps.join('.'))
+    },
+  })
+  return paths
 }

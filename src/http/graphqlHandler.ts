@@ -6,29 +6,27 @@
  * read of 100 counters 0.70 ms instead of 0.82; without it, an `increment` takes 35 µs instead of 46.
  * `compiledOperations.ts` says how to measure it.
  */
-
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult } from 'graphql'
 import { type GraphQLParams, processRegularResult } from 'graphql-yoga'
 import { operationTrace, type RequestWork, requestTrace } from '../operations/measures.ts'
-import type { Credential } from './access/credentials.ts'
 import type { Access, Authenticate } from './authentication.ts'
 import type { ReadBody } from './body.ts'
+import type { Release, Reserve } from './connections.ts'
+import type { Credential } from './credentials.ts'
+import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
 import {
   type HeaderList,
   HttpError,
+  maskError,
   NOT_CACHED,
   overloaded,
   sendError,
   withHeaders,
-} from './connections/httpError.ts'
-import type { Release, Reserve } from './connections.ts'
-import { HEAP_BYTES_A_CHARACTER } from './documents.ts'
-import { maskError } from './errors.ts'
-import { codeOf, ID_HEADER, RequestNote } from './graphql/requestNote.ts'
-import { EVENT_STREAM, sendAsEvents } from './live/stream.ts'
+} from './errors.ts'
 import type { StreamResult } from './liveQueries.ts'
+import { EVENT_STREAM, sendAsEvents } from './liveQuery.ts'
 import {
   acceptsEvents,
   areValid,
@@ -37,7 +35,7 @@ import {
   paramsInBody,
   typeFor,
 } from './parameters.ts'
-import type { ServerContext } from './requests.ts'
+import { codeOf, ID_HEADER, RequestNote, type ServerContext } from './requests.ts'
 import type { Api } from './yoga.ts'
 
 /** Answers a request; `headers` are on every response of the server. */
@@ -48,7 +46,7 @@ export type Handler = (
   credential?: Credential,
 ) => unknown
 
-export interface HandlerOptions {
+interface HandlerOptions {
   api: Api
   readBody: ReadBody
   reserve: Reserve

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import { type Notices, SILENT } from '../core/notices.ts'
-import { type HeaderList, HttpError } from './connections/httpError.ts'
+import { type Notices, SILENT } from '../operations/log.ts'
+import { type HeaderList, HttpError } from './errors.ts'
 
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
 

@@ -1,14 +1,18 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { extname } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import { printSchema } from 'graphql'
-import type { Nth } from '../core/nth.ts'
 import { schema } from '../graphql/schema.ts'
-import { booksScript, isBook, titles } from './pages/books.ts'
+import type { Nth } from '../repository/nth.ts'
+import { nameFault } from '../rules/names.ts'
 
 /** Static content. */
-export interface StaticPage {
+interface StaticPage {
   type: string
   body: Buffer
   gzipped?: Buffer
@@ -21,12 +25,12 @@ export interface StaticPage {
 
 export type Pages = Awaited<ReturnType<typeof readPages>>
 
-export function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
+function pageOf(content: Omit<StaticPage, 'tag'>): StaticPage {
   return { ...content, tag: createHash('sha1').update(content.body).digest('base64url') }
 }
 
 const ROOT = new URL('../../', import.meta.url)
-export const PAGES = new URL('src/http/pages/', ROOT)
+const PAGES = new URL('src/http/pages/', ROOT)
 const SCRIPTS = new URL('scripts/', PAGES)
 
 /** Files beside `docs` that the docs link to. */
@@ -140,4 +144,71 @@ async function readPage(url: URL): Promise<StaticPage> {
 function fixedPage(name: string, content: string | Buffer): StaticPage {
   const type = TYPES[extname(name)] ?? 'application/octet-stream'
   return pageOf({ type, body: Buffer.from(content), headers })
+}
+
+/** Prepared tabs in GraphiQL: operations to run in order, on the books of the shop. In their file, empty lines separate them. */
+export const tabs: string[] = readFileSync(new URL('graphiql/tabs.graphql', PAGES), 'utf8')
+  .trim()
+  .split('\n\n')
+
+let page: Promise<StaticPage> | undefined
+
+/** GraphiQL as one page without external URLs. It has 9 MB of text, so it is rendered once and sent compressed. */
+export function graphiqlPage(): Promise<StaticPage> {
+  page ??= makePage().catch((error) => {
+    // The next request tries again.
+    page = undefined
+    throw error
+  })
+  return page
+}
+
+/** In a thread of its own: loading the renderer takes 140 ms, and rendering 50, which would hold up other requests. */
+async function makePage(): Promise<StaticPage> {
+  const options = { title: 'GraphiQL · Nth', defaultTabs: tabs.map((query) => ({ query })) }
+  const worker = new Worker(new URL('graphiql/renderer.mjs', PAGES), { workerData: options })
+  const [{ body, gzipped }] = await once(worker, 'message')
+  return pageOf({
+    type: 'text/html; charset=utf-8',
+    body: Buffer.from(body),
+    gzipped: Buffer.from(gzipped),
+    // Its scripts are in the page. In a frame of another page, a click could run what that page has put into its URL.
+    headers: { 'content-security-policy': "frame-ancestors 'none'" },
+  })
+}
+
+/** How long a page waits for the lookup of a book. */
+const PATIENCE_MS = 500
+
+/** A book in a limited edition. */
+const edition = { title: 'Red Horse Hill, signed', copies: 100 }
+
+/** Titles that the shop sells. */
+const titles = [
+  'Red Horse Hill',
+  'Sparkplug of the Hornets',
+  'Bulldozer',
+  'The Long Trains Roll',
+  'Who Rides in the Dark?',
+  edition.title,
+]
+
+/** The same as a module for the pages: shop and server must use the same books. */
+const booksScript = `// The books of the shop: their titles, and the one in a limited edition.
+
+export const titles = ${JSON.stringify(titles, null, 2)}
+
+export const edition = ${JSON.stringify(edition)}
+`
+
+/** Whether the shop sells a book with this title, or a counter with that name was ever written or defined. */
+async function isBook(title: string, { counters }: Pick<Nth, 'counters'>): Promise<boolean> {
+  if (titles.includes(title)) return true
+  if (nameFault(title)) return false
+  const found = counters.read({ namespace: 'booksales', name: title }).then(
+    ({ createdAt }) => createdAt !== null,
+    () => true,
+  )
+  // If that times out or fails, the page itself reports that its numbers can't be read.
+  return Promise.race([found, pause(PATIENCE_MS, true, { ref: false })])
 }

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { GraphQLParams } from 'graphql-yoga'
 import { roundedNumber } from '../rules/jsonNumbers.ts'
-import { HttpError } from './connections/httpError.ts'
-import { EVENT_STREAM } from './live/stream.ts'
+import { HttpError } from './errors.ts'
+import { EVENT_STREAM } from './liveQuery.ts'
 
 const JSON_TYPE = 'application/json'
 const RESPONSE_TYPE = 'application/graphql-response+json'

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
-import { isAllowed } from '../core/access/caller.ts'
 import { errorOf } from '../rules/errors.ts'
-import { takeCredential } from './access/credentials.ts'
-import type { AccessSettings } from './access/settings.ts'
+import { isAllowed } from '../rules/rights.ts'
 import { callerWithoutCredentials, createAuthentication } from './authentication.ts'
 import { createBodyReader } from './body.ts'
 import { Clients } from './clients.ts'
+import { openConnections } from './connections.ts'
+import { type AccessSettings, createTokens, takeCredential } from './credentials.ts'
 import {
   HttpError,
   isWrite,
@@ -18,15 +18,12 @@ import {
   sendText,
   serviceUnavailable,
   withHeaders,
-} from './connections/httpError.ts'
-import { openConnections } from './connections.ts'
-import { createTokens } from './credentials.ts'
+} from './errors.ts'
 import { createGraphqlHandler } from './graphqlHandler.ts'
 import { openLiveQueries } from './liveQueries.ts'
-import { createMetricsPage, type ReadMetrics } from './metricsPage.ts'
 import { isLoopback, Origins } from './origins.ts'
 import { readPages } from './pages.ts'
-import { createRouter } from './routes.ts'
+import { createMetricsPage, createRouter, type ReadMetrics } from './routes.ts'
 import { type ApiOptions, createApi } from './yoga.ts'
 
 const IDLE_CHECK_MS = 20

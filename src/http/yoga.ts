@@ -1,21 +1,27 @@
+import { hash } from 'node:crypto'
 import { type ExecutionArgs, type ExecutionResult, execute, GraphQLError, getOperationAST } from 'graphql'
 import { createYoga, type GraphQLParams, type Plugin } from 'graphql-yoga'
-import type { Notices } from '../core/notices.ts'
-import type { Nth } from '../core/nth.ts'
+import { LRUCache } from 'lru-cache'
+import { z } from 'zod'
 import type { Context } from '../graphql/context.ts'
 import { FieldError, reportedErrors } from '../graphql/fieldError.ts'
 import { schema } from '../graphql/schema.ts'
 import { fragmentsOf, rootFields } from '../graphql/selections.ts'
+import type { Notices } from '../operations/log.ts'
+import type { Nth } from '../repository/nth.ts'
 import type { ErrorCode } from '../rules/errors.ts'
-import { executionErrors, faultIn, httpOf, maskError, requestError } from './errors.ts'
+import { cachedDocuments, createDocumentCache, type DocumentCache } from './documents.ts'
 import {
-  cachedDocuments,
-  createDocumentCache,
-  type DocumentCache,
-} from './graphql/documents/documentCache.ts'
-import { inputErrors } from './graphql/documents/inputErrors.ts'
-import { createPersistedQueries } from './graphql/documents/persistedQueries.ts'
+  executionErrors,
+  faultIn,
+  HttpError,
+  httpOf,
+  inputErrors,
+  maskError,
+  requestError,
+} from './errors.ts'
 import type { LiveQueries } from './liveQueries.ts'
+import type { JsonType } from './parameters.ts'
 import { idempotencyHeader, idempotencyKeyIn, type ServerContext } from './requests.ts'
 
 export interface ApiOptions {
@@ -188,4 +194,49 @@ const rateLimited: Plugin = {
     )
     setResult({ errors: unexecuted })
   },
+}
+
+/** Maximum memory of stored texts, in bytes. */
+const MAX_BYTES = 8_000_000
+
+const BYTES_A_CHARACTER = 2
+/** A hash, and the overhead of the cache for each entry. */
+const BYTES_AN_ENTRY = 300
+
+/** What a request has as `extensions.persistedQuery`. */
+const extension = z.object({ version: z.literal(1), sha256Hash: z.string() })
+
+/**
+ * Automatic persisted queries, by SHA-256, as Apollo's clients send them. Only texts in the document cache are returned:
+ * they passed validation.
+ */
+function createPersistedQueries(cache: DocumentCache) {
+  const texts = new LRUCache<string, string>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ length }) => length * BYTES_A_CHARACTER + BYTES_AN_ENTRY,
+  })
+
+  return {
+    /**
+     * Adds the text to a request that has only its hash, and stores that of one with both. An unknown hash is rejected
+     * like a syntax error, with a status by the type of the response: the next request includes the text.
+     */
+    resolve(params: GraphQLParams, type: JsonType): GraphQLParams | HttpError {
+      const { data: sent } = extension.safeParse(params.extensions?.persistedQuery)
+      const { query } = params
+      // Yoga itself rejects a query that isn't a string.
+      if (!sent || (query != null && typeof query !== 'string')) return params
+      const status = type === 'application/json' ? 200 : 400
+      if (query != null) {
+        if (hash('sha256', query) !== sent.sha256Hash)
+          return new HttpError(status, 'PERSISTED_QUERY_MISMATCH', 'PersistedQueryMismatch')
+        texts.set(sent.sha256Hash, query)
+        return params
+      }
+      const text = texts.get(sent.sha256Hash)
+      if (text === undefined || !cache.get(text))
+        return new HttpError(status, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound')
+      return { ...params, query: text }
+    },
+  }
 }

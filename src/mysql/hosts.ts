@@ -1,18 +1,17 @@
 import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Notices, SILENT } from '../core/notices.ts'
+import { type Notices, SILENT } from '../operations/log.ts'
+import { failureOf, isLockout, reasonOf, UnusableDatabaseError, withTimeout } from './errors.ts'
 import {
   type Asked,
   type ChoiceRules,
   choose,
   PartedClusterError,
   problemOf,
-} from './connections/hosts/choice.ts'
-import { hostOf, type Target, type Targets } from './connections/target.ts'
-import { withTimeout } from './connections/timeout.ts'
-import { failureOf, isLockout, reasonOf, UnusableDatabaseError } from './errors.ts'
-import { readStatusOn, type ServerStatus } from './hostStatus.ts'
-import { connectionOptions, openConnection } from './settings.ts'
+  readStatusOn,
+  type ServerStatus,
+} from './hostStatus.ts'
+import { connectionOptions, hostOf, openConnection, type Target, type Targets } from './settings.ts'
 
 /** The server that was chosen, until another one is, or none. */
 export interface Host {

@@ -2,12 +2,9 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createPool, type Pool } from 'mysql2'
 import type { PoolConnection } from 'mysql2/promise'
-import { backoffMs, RETRY } from '../core/backoff.ts'
-import { SILENT } from '../core/notices.ts'
+import { SILENT } from '../operations/log.ts'
 import { tripMeasure } from '../operations/measures.ts'
-import { NthError, unavailable } from '../rules/errors.ts'
-import { createFailoverDetector, type FailoverDetector } from './connections/failover.ts'
-import { withTimeout } from './connections/timeout.ts'
+import { backoffMs, NthError, RETRY, unavailable } from '../rules/errors.ts'
 import {
   failureOf,
   isRefusal,
@@ -15,12 +12,13 @@ import {
   isUnwritable,
   LostAnswerError,
   leavesConnection,
+  withTimeout,
 } from './errors.ts'
-import { afterSwitchover, Health } from './health.ts'
+import { afterSwitchover, createFailoverDetector, type FailoverDetector, Health } from './health.ts'
 import { readStatusOn } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
-import { integer } from './literals.ts'
 import { assertFits, causalSettings, connectionOptions, maxStatementIn, sendSettings } from './settings.ts'
+import { integer } from './sql.ts'
 
 export type Connection = PoolConnection
 

@@ -2,9 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { escapeId } from 'mysql2'
 import type { Connection } from 'mysql2/promise'
 import { Temporal } from 'temporal-polyfill'
-import type { Notices } from '../core/notices.ts'
-import { describeTargets, type Target } from './connections/target.ts'
-import { named, type Values, type Variable, valuesOf } from './connections/variables.ts'
+import type { Notices } from '../operations/log.ts'
 import {
   ER,
   failureOf,
@@ -17,7 +15,15 @@ import {
   UnusableDatabaseError,
 } from './errors.ts'
 import type { Hosts } from './hosts.ts'
-import { openConnection } from './settings.ts'
+import {
+  describeTargets,
+  named,
+  openConnection,
+  type Target,
+  type Values,
+  type Variable,
+  valuesOf,
+} from './settings.ts'
 import { select } from './sql.ts'
 
 interface ReadyOptions {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { access, constants, mkdir, readdir, realpath, rename, rm } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
-import { execute } from './privateServer/processes.ts'
+import { execute } from './dataDirectory.ts'
 
 export type ServerKind = 'mariadb' | 'mysql'
 

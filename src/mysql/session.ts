@@ -1,14 +1,12 @@
 import { performance } from 'node:perf_hooks'
 import { type Connection, createConnection, type ResultSetHeader, type RowDataPacket } from 'mysql2'
 import { tripMeasure } from '../operations/measures.ts'
-import type { FailoverDetector } from './connections/failover.ts'
-import { withTimeout } from './connections/timeout.ts'
-import { isRefusal, leavesConnection } from './errors.ts'
-import type { Health } from './health.ts'
+import { isRefusal, leavesConnection, withTimeout } from './errors.ts'
+import type { FailoverDetector, Health } from './health.ts'
 import { isGaleraNode, isSurelySameRun, readStatus } from './hostStatus.ts'
 import type { Host, Hosts } from './hosts.ts'
-import { integer } from './literals.ts'
 import { assertFits, causalSettings, connectionOptions, maxStatementIn, sessionSettings } from './settings.ts'
+import { integer } from './sql.ts'
 
 /** A server's answer to one statement. */
 export type Answer = ResultSetHeader | RowDataPacket[]

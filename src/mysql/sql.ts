@@ -1,7 +1,47 @@
+import { randomInt } from 'node:crypto'
 import type { Connection, RowDataPacket } from 'mysql2/promise'
-import type { PageByName } from '../core/counters/state.ts'
-import { groupBy } from './groupBy.ts'
-import { bytes, integer, list } from './literals.ts'
+import type { PageByName } from '../rules/counter.ts'
+
+/** Literals in SQL text, all made of digits: no name can end one, under any `sql_mode` or character set. */
+
+export function integer(value: number): string {
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${value} is not a safe integer`)
+  // Also turns -0 into 0.
+  return String(value)
+}
+
+/** Bytes, or a text as its UTF-8 bytes. */
+export function bytes(value: string | Buffer): string {
+  const buffer = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
+  return `x'${buffer.toString('hex')}'`
+}
+
+export function orNull<Value>(value: Value | null, literalOf: (value: Value) => string): string {
+  return value === null ? 'null' : literalOf(value)
+}
+
+/** A list for `in (…)` or `values …`, of at least one item. */
+export function list<Item>(items: readonly Item[], literalOf: (item: Item) => string): string {
+  return items.map(literalOf).join(', ')
+}
+
+const SHA256 = /^[0-9a-f]{64}$/
+
+/** A SHA-256 hash in hexadecimal digits. */
+export function digest(hash: string): string {
+  if (!SHA256.test(hash)) throw new RangeError(`${hash} is not a SHA-256 hash`)
+  return `x'${hash}'`
+}
+
+/** 1970: `never`, in a column without nulls. */
+export const EPOCH = '19700101000000'
+
+/** A UTC instant, or milliseconds since 1970, for a `datetime(3)`: `20261120230200.123`. */
+export function instant(at: Date | number): string {
+  const date = typeof at === 'number' ? new Date(at) : at
+  const digits = date.toISOString().replace(/\D/g, '')
+  return `${digits.slice(0, 14)}.${digits.slice(14)}`
+}
 
 /** Runs a select. `Row` has the types of its columns, as the driver doesn't know them. */
 export async function select<Row = unknown>(connection: Connection, statement: string): Promise<Row[]> {
@@ -65,4 +105,46 @@ function pastPrefix(prefix: string): string {
   const end = Buffer.from(prefix, 'utf8')
   end[end.length - 1] = (end[end.length - 1] ?? 0) + 1
   return bytes(end)
+}
+
+/** Groups values by a key, in the order of each group's first value. */
+export function groupBy<Key, Value>(
+  values: readonly Value[],
+  keyOf: (value: Value) => Key,
+): Map<Key, [Value, ...Value[]]> {
+  const groups = new Map<Key, [Value, ...Value[]]>()
+  for (const value of values) {
+    const group = groups.get(keyOf(value))
+    if (group) group.push(value)
+    else groups.set(keyOf(value), [value])
+  }
+  return groups
+}
+
+/**
+ * Orders the states of a counter or sequence group: the higher revision is the newer state. A new row has the time of
+ * its creation, in microseconds since 2020 by the database's clock. Its first change replaces that with the time of the
+ * change. From then on each applied call adds 1, except those that add 0.
+ *
+ * A name without a row has the time of reading. A read before the row is committed returns an earlier time than that of
+ * the first change, which comes after the commit. What is recreated after a deletion has a higher revision than what
+ * was deleted, as no row is changed a million times a second.
+ */
+export const REVISION_OF_NOW = "timestampdiff(microsecond, timestamp'2020-01-01 00:00:00', utc_timestamp(6))"
+
+/** The assignment that raises `revision`, from `first` where the condition `isNew` says the row was never changed. */
+export function raisedRevision(
+  isNew: string,
+  raise: number | string,
+  first: number | string = REVISION_OF_NOW,
+): string {
+  return `revision = if(${isNew}, ${first}, revision) + ${raise}`
+}
+
+/**
+ * Initial version of a row, chosen at random: after a failover that lost rows, a server reuses their ids, and a process
+ * that cached a lost row must not find its version under that id.
+ */
+export function firstVersion(): number {
+  return randomInt(1, 2 ** 31)
 }

@@ -2,7 +2,6 @@
  * The gate for long work: it waits for a tick of the event loop with room for the values that it will produce, so that
  * requests with long lists don't run in one tick and block the others. All of them share the room.
  */
-
 import { setImmediate as nextTick } from 'node:timers/promises'
 
 /** Maximum values of a tick, some 10 ms: a value takes 1 to 3 µs, with the work that follows (Node 20, two cores). */

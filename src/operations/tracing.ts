@@ -22,7 +22,7 @@ import { changeChannel, flushTrace, operationTrace, type RequestFindings, reques
  * as OpenTelemetry's active one: a subscriber of a channel can't run the work.
  */
 
-export interface Tracing {
+interface Tracing {
   /** Makes no more spans, and waits a moment until the last ones are exported. */
   close(): Promise<void>
 }

@@ -1,5 +1,3 @@
-import type { CounterKey, CounterRetention } from '../core/counters/state.ts'
-import { batchReads } from '../core/eventLoop/batchReads.ts'
 import {
   type Bucket,
   type Calendar,
@@ -11,11 +9,13 @@ import {
   PARTS,
   type Period,
 } from '../rules/calendar.ts'
+import type { CounterKey, CounterRetention } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import { joinNames } from '../rules/names.ts'
 import { type HistorySource, historySourcesOf } from '../rules/periods.ts'
+import { batchReads } from './batches.ts'
 
-export interface HistoryRange {
+interface HistoryRange {
   /** Number of periods up to `to`; used without `from` only. */
   last: number
   /** An instant in the first period. */

@@ -8,15 +8,14 @@ import {
   UPDATED_AT,
   VALUE,
 } from '../commit/periodStatements.ts'
-import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../core/counters/state.ts'
-import type { Notices } from '../core/notices.ts'
-import type { JobContext } from '../mysql/batches.ts'
-import { withTimeout } from '../mysql/connections/timeout.ts'
-import { bytes, EPOCH, instant, integer, list } from '../mysql/literals.ts'
+import { withTimeout } from '../mysql/errors.ts'
 import type { Connection, Database } from '../mysql/pool.ts'
-import { select } from '../mysql/sql.ts'
+import { bytes, EPOCH, instant, integer, list, select } from '../mysql/sql.ts'
+import type { Notices } from '../operations/log.ts'
+import type { LeaderboardOrder, LeaderboardPage, SortKey } from '../rules/counter.ts'
 import { NthError } from '../rules/errors.ts'
 import type { CounterRow } from '../rules/rows.ts'
+import type { JobContext } from './batches.ts'
 
 interface ListedRow extends StateRow {
   id: number

@@ -2,19 +2,18 @@ import { AsyncResource } from 'node:async_hooks'
 import { performance } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { Retention } from '../core/counters/definition.ts'
-import { type CounterKey, type CounterState, keyText } from '../core/counters/state.ts'
-import type { NamedOperation } from '../core/groupCommit/request.ts'
-import type { Notices } from '../core/notices.ts'
-import type { Reservation } from '../core/sequences/state.ts'
+import type { NamedOperation } from '../commit/call.ts'
+import type { Notices } from '../operations/log.ts'
+import { refusalMeasure } from '../operations/measures.ts'
+import { calendarOf, type Period } from '../rules/calendar.ts'
+import { type CounterKey, type CounterState, keyText, type Retention } from '../rules/counter.ts'
+import { errorOf, NthError, unavailable } from '../rules/errors.ts'
 import {
+  type Reservation,
   type SequenceGroupKey,
   type SequenceGroupState,
   sequenceGroupKeyText,
-} from '../core/sequences/store.ts'
-import { refusalMeasure } from '../operations/measures.ts'
-import { calendarOf, type Period } from '../rules/calendar.ts'
-import { errorOf, NthError, unavailable } from '../rules/errors.ts'
+} from '../rules/sequence.ts'
 
 /** What can be watched. */
 export type Topic =
@@ -22,7 +21,7 @@ export type Topic =
   | { kind: 'sequenceGroup'; key: SequenceGroupKey }
   | { kind: 'reservation'; key: { token: string } }
 
-export type TopicState = CounterState | SequenceGroupState | Reservation
+type TopicState = CounterState | SequenceGroupState | Reservation
 
 /** A topic that is watched, with its state as last read. */
 export interface Watched {
@@ -31,7 +30,7 @@ export interface Watched {
   state: TopicState | Error | null | undefined
 }
 
-export interface LiveOptions {
+interface LiveOptions {
   /** Reads topics of one kind; undefined where there is none. */
   read: {
     [Kind in Topic['kind']]: (keys: readonly KeyOf<Kind>[]) => Promise<readonly (TopicState | undefined)[]>
@@ -44,7 +43,7 @@ export interface LiveOptions {
 
 type KeyOf<Kind> = Extract<Topic, { kind: Kind }>['key']
 
-export interface Watcher {
+interface Watcher {
   /**
    * Called with the topics whose states changed, at most ten times a second, and not before the last call has ended. If
    * it throws, they are among those of the next call.
@@ -76,7 +75,7 @@ interface WatchedTopic extends Watched {
 }
 
 /** What a watcher watches. */
-export interface Feed {
+interface Feed {
   readonly watcher: Watcher
   readonly entries: Set<WatchedTopic>
   /** Of what changed, the watcher was not notified yet. */
@@ -315,7 +314,7 @@ async function isBusy(): Promise<boolean> {
 }
 
 /** A topic as one string. */
-export function topicText({ kind, key }: Topic): string {
+function topicText({ kind, key }: Topic): string {
   if (kind === 'counter') return `c${keyText(key)}`
   return kind === 'sequenceGroup' ? `g${sequenceGroupKeyText(key)}` : `r${key.token}`
 }
@@ -324,7 +323,7 @@ export function topicText({ kind, key }: Topic): string {
  * Whether two states of a topic differ in anything but their revision: what was never written has a new one at each read,
  * and what was changed by hand may have the old one.
  */
-export function isChanged(before: TopicState, after: TopicState): boolean {
+function isChanged(before: TopicState, after: TopicState): boolean {
   for (const key in after) {
     // States of one topic have the same properties.
     const name = key as keyof TopicState
@@ -335,6 +334,6 @@ export function isChanged(before: TopicState, after: TopicState): boolean {
 }
 
 /** Whether a state is older than one that was read before: it comes from a server that is behind. */
-export function isOlder(after: TopicState, before: TopicState): boolean {
+function isOlder(after: TopicState, before: TopicState): boolean {
   return 'revision' in after && 'revision' in before && after.revision < before.revision
 }

@@ -1,13 +1,10 @@
 import type { Connection } from 'mysql2/promise'
-import type { Notices } from '../core/notices.ts'
-import type { FailoverDetector, Loss } from '../mysql/connections/failover.ts'
-import type { Target } from '../mysql/connections/target.ts'
-import { withTimeout } from '../mysql/connections/timeout.ts'
-import { ER, failureOf, hasErrorNumber } from '../mysql/errors.ts'
-import { bytes, integer } from '../mysql/literals.ts'
+import { ER, failureOf, hasErrorNumber, withTimeout } from '../mysql/errors.ts'
+import type { FailoverDetector, Loss } from '../mysql/health.ts'
 import type { Database } from '../mysql/pool.ts'
-import { openConnection } from '../mysql/settings.ts'
-import { select } from '../mysql/sql.ts'
+import { openConnection, type Target } from '../mysql/settings.ts'
+import { bytes, integer, select } from '../mysql/sql.ts'
+import type { Notices } from '../operations/log.ts'
 
 /** A loss of commits that is noted in the database. */
 interface NotedLoss extends Loss {

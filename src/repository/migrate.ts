@@ -1,11 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { Connection } from 'mysql2/promise'
-import type { Target } from '../mysql/connections/target.ts'
 import { ER, hasErrorNumber } from '../mysql/errors.ts'
-import { bytes, integer } from '../mysql/literals.ts'
 import { explain } from '../mysql/ready.ts'
-import { openConnection } from '../mysql/settings.ts'
-import { select } from '../mysql/sql.ts'
+import { openConnection, type Target } from '../mysql/settings.ts'
+import { bytes, integer, select } from '../mysql/sql.ts'
 
 const MIGRATIONS = new URL('../../schema/migrations/', import.meta.url)
 
@@ -23,7 +21,7 @@ const LOCK_WAIT_S = 60
 const IDLE_LIMIT_S = 7 * 86_400
 
 /** A file of `schema/migrations`. */
-export type Migration = {
+type Migration = {
   name: string
   /** Each of its statements ends with a semicolon at the end of a line. */
   text: string
@@ -33,7 +31,7 @@ export type Migration = {
  * What a migration means for servers of older versions. They work beside an expansion, and can start on it. A
  * contraction breaks those before the version that it names; the files of the first release name none.
  */
-export type Effect = { kind: 'expansion' } | { kind: 'contraction'; oldest: string | undefined }
+type Effect = { kind: 'expansion' } | { kind: 'contraction'; oldest: string | undefined }
 
 interface Comparison {
   /** It has no migration yet, and so no servers that one could break. */

@@ -1,17 +1,16 @@
 import { COUNTER_EXISTS, parsePeriods, periodsText } from '../commit/periodStatements.ts'
-import { withChange } from '../core/change.ts'
+import { SEQUENCE_EXISTS } from '../commit/reservations.ts'
+import { ER, hasErrorNumber } from '../mysql/errors.ts'
+import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import { bytes, integer, list, pageBy, select } from '../mysql/sql.ts'
 import {
   DEFAULT_RETENTION,
+  type PageByName,
   periodsOf,
   type Retention,
   type RetentionChange,
-} from '../core/counters/definition.ts'
-import type { PageByName } from '../core/counters/state.ts'
-import { ER, hasErrorNumber } from '../mysql/errors.ts'
-import { bytes, integer, list } from '../mysql/literals.ts'
-import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { SEQUENCE_EXISTS } from '../mysql/sequences/columns.ts'
-import { pageBy, select } from '../mysql/sql.ts'
+} from '../rules/counter.ts'
+import { withChange } from '../rules/names.ts'
 
 /** Whether readers see a counter or a sequence in it. */
 const HAS_CONTENT = `(exists (
@@ -30,7 +29,7 @@ interface NamespaceState {
   retention: Retention
 }
 
-export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
+type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
 export function openNamespaceStore(database: Database, definitions: Database) {
   const read = async (rest: string) => {

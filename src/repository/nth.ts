@@ -1,20 +1,76 @@
+import type { Writer } from '../commit/batch.ts'
 import { writeFence } from '../commit/fence.ts'
+import { type GroupCommitOptions, openGroupCommit } from '../commit/groupCommit.ts'
 import { openWriter } from '../commit/transaction.ts'
-import type { Writer } from '../core/groupCommit/writer.ts'
-import type { Notices } from '../core/notices.ts'
-import { openApiKeyStore } from '../mysql/access/apiKeys.ts'
-import { createFailoverDetector } from '../mysql/connections/failover.ts'
-import type { Targets } from '../mysql/connections/target.ts'
-import { Health } from '../mysql/health.ts'
+import { createFailoverDetector, Health } from '../mysql/health.ts'
 import { type HostsOptions, openHosts } from '../mysql/hosts.ts'
 import { type DatabaseOptions, openDatabase } from '../mysql/pool.ts'
+import type { Targets } from '../mysql/settings.ts'
+import type { Notices } from '../operations/log.ts'
+import { DEFAULT_RETENTION } from '../rules/counter.ts'
 import { unavailable } from '../rules/errors.ts'
-import { openCounterStore } from './counters.ts'
+import { type ApiKeys, openApiKeyStore, openApiKeys } from './apiKeys.ts'
+import { batchReads } from './batches.ts'
+import { openCounterStore, openCounters } from './counters.ts'
 import { openJobs, scheduledJobs } from './jobs.ts'
 import { openLeaderboardSync } from './leaderboard.ts'
+import { Live } from './live.ts'
 import { openLossWatch } from './lostCommits.ts'
 import { openNamespaceStore } from './namespaces.ts'
-import { openSequenceStore } from './sequences.ts'
+import { openSequenceStore, openSequences } from './sequences.ts'
+
+/** The operations of Nth, independent of the API. */
+export type Nth = Omit<ReturnType<typeof openNth>, 'close' | 'apiKeys' | 'live' | 'state'> & {
+  apiKeys: Omit<ApiKeys, 'close'>
+  live: Pick<Live, 'open' | 'watch' | 'closeFeed'>
+}
+
+type NthOptions = Omit<GroupCommitOptions, 'openWriter' | 'now' | 'onApplied'> & { now?: () => Date }
+
+export function openNth(store: MySqlStore, { now = () => new Date(), ...options }: NthOptions) {
+  const { read: readNamespace } = batchReads(
+    ({ name }: { name: string }) => name,
+    store.namespaces.read,
+    ({ name }) => ({ name, retention: DEFAULT_RETENTION }),
+  )
+  const namespaces = { ...store.namespaces, read: (name: string) => readNamespace({ name }) }
+  const retentionIn = async (namespace: string) => (await namespaces.read(namespace)).retention
+  const live = new Live({
+    read: {
+      counter: (keys) => counters.readMany(keys),
+      sequenceGroup: (keys) => sequences.readSequenceGroups(keys),
+      reservation: (keys) => sequences.reservations(keys),
+    },
+    retentionIn,
+    now,
+    notices: options.notices,
+  })
+  const groupCommit = openGroupCommit({
+    ...options,
+    now,
+    openWriter: store.openWriter,
+    onApplied: live.mark.bind(live),
+  })
+  const deadline = () => performance.now() + options.timeoutMs
+  const apiKeys = openApiKeys(store.apiKeys, now, options.notices)
+  const means = { groupCommit, retentionIn, now, deadline }
+  const counters = openCounters({ ...means, store: store.counters })
+  const sequences = openSequences({ ...means, store: store.sequences })
+  return {
+    apiKeys,
+    checkDatabase: store.check,
+    counters,
+    live,
+    namespaces,
+    sequences,
+    /** Its state, for metrics. */
+    state: () => ({ pending: groupCommit.pending, watched: live.size }),
+    async close(): Promise<void> {
+      live.close()
+      await Promise.all([apiKeys.close(), groupCommit.close()])
+    },
+  }
+}
 
 /** How long the server keeps the locks of a frozen process or a lost machine, in seconds. */
 const IDLE_LIMIT_S = 3
@@ -23,7 +79,7 @@ const TRIP_LIMIT_MS = 4000
 /** Time limit of a check, in milliseconds: shorter than probes usually wait. */
 const CHECK_LIMIT_MS = 800
 
-export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'>, HostsOptions {
+interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'maxPending'>, HostsOptions {
   notices: Notices
   /** Whether the disk of the database has room, where that can be seen. */
   hasRoom?: (() => Promise<boolean>) | undefined
@@ -35,7 +91,7 @@ export interface StoreOptions extends Pick<DatabaseOptions, 'timeLimitMs' | 'max
   runsJobs?: boolean | undefined
 }
 
-export type MySqlStore = ReturnType<typeof openStore>
+type MySqlStore = ReturnType<typeof openStore>
 
 /** Opens the MySQL store. What was opened from it must be closed first. */
 export function openStore(

@@ -2,27 +2,25 @@ import { randomUUID } from 'node:crypto'
 import type { ResultSetHeader } from 'mysql2'
 import { readResults, storeResults } from '../commit/keyStatements.ts'
 import {
-  defaultSequenceDefinition,
-  type History,
-  type PastFormat,
-  type SequenceDefinitionChange,
-} from '../core/sequences/definition.ts'
-import type { SequenceKey, SequenceState } from '../core/sequences/store.ts'
-import type { Variable } from '../mysql/connections/variables.ts'
-import { ER, hasErrorNumber } from '../mysql/errors.ts'
-import { bytes, instant, integer } from '../mysql/literals.ts'
-import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
-import { firstVersion } from '../mysql/revisions.ts'
-import {
   SEQUENCE_COLUMNS,
   type SequenceDefinitionRow,
   sequenceDefinitionIn,
   sequenceDefinitionSet,
-} from '../mysql/sequences/columns.ts'
-import { select } from '../mysql/sql.ts'
+} from '../commit/reservations.ts'
+import { ER, hasErrorNumber } from '../mysql/errors.ts'
+import { type Connection, type Database, inTransaction } from '../mysql/pool.ts'
+import type { Variable } from '../mysql/settings.ts'
+import { bytes, firstVersion, instant, integer, select } from '../mysql/sql.ts'
 import { NthError } from '../rules/errors.ts'
 import { type Claim, claimOf } from '../rules/idempotency.ts'
+import type { SequenceKey, SequenceState } from '../rules/sequence.ts'
 import { changedSequenceDefinition } from '../rules/sequenceChange.ts'
+import {
+  defaultSequenceDefinition,
+  type History,
+  type PastFormat,
+  type SequenceDefinitionChange,
+} from '../rules/sequenceDefinition.ts'
 import { findOrCreateNamespace } from './namespaces.ts'
 
 /**
@@ -230,7 +228,7 @@ export async function findOrCreateSequence(connection: Connection, key: Sequence
   return insertId
 }
 
-export async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
+async function sequenceId(connection: Connection, { namespace, name }: SequenceKey) {
   const [row] = await select<{ id: number }>(
     connection,
     `select s.id

@@ -1,12 +1,204 @@
-import {
-  type Crossed,
-  changedDefinition,
-  crossed,
-  type Definition,
-  type DefinitionChange,
-} from '../core/counters/definition.ts'
-import type { Period } from './calendar.ts'
+import { calendarOf, PERIODS, type Period } from './calendar.ts'
 import { NthError } from './errors.ts'
+import { type Change, joinNames, withChange } from './names.ts'
+
+export interface Definition extends Retention {
+  /** Allowed values; undefined: any. */
+  bounds: Bounds | undefined
+  /** Rows that its value is split across. 1: returned numbers are exact. */
+  slots: number
+}
+
+/** Which totals are kept besides a counter's value. New counters take their namespace's. */
+export interface Retention {
+  /** IANA name of the time zone in which periods begin. */
+  timeZone: string
+  /** Each at most once, finest first. */
+  periods: readonly TrackedPeriod[]
+}
+
+export interface TrackedPeriod {
+  period: Period
+  /** How many days totals are kept after the period ends; null: forever. */
+  keepDays: number | null
+  /** Start of the complete totals, in milliseconds since 1970; null: all are. Earlier: finer periods only. */
+  since: number | null
+}
+
+export type DefinitionChange = Change<Bounds & Pick<Definition, 'slots'>> & RetentionChange
+
+/** A change of retention. A counter's defaults are those of its namespace. */
+export type RetentionChange = Change<{ timeZone: string; periods: readonly PeriodChoice[] }>
+
+export interface PeriodChoice {
+  period: Period
+  /** Undefined or null: forever. */
+  keepDays?: number | null | undefined
+}
+
+export const MAX_SLOTS = 1024
+
+/** Longest retention other than forever: a hundred years. */
+export const MAX_KEEP_DAYS = 36_500
+
+export const DEFAULT_RETENTION: Retention = {
+  timeZone: 'UTC',
+  periods: periodsOf([{ period: 'HOUR', keepDays: 90 }, { period: 'DAY' }, { period: 'MONTH' }]),
+}
+
+/** The chosen periods, finest first, with complete totals. */
+export function periodsOf(chosen: readonly PeriodChoice[]): TrackedPeriod[] {
+  return chosen
+    .map(({ period, keepDays = null }) => ({ period, keepDays, since: null }))
+    .toSorted((a, b) => PERIODS.indexOf(a.period) - PERIODS.indexOf(b.period))
+}
+
+/**
+ * The definition of a counter with a value after a change at an instant; an error if it is invalid. Null retention
+ * counts as unchanged: `Counters.define` has replaced it.
+ */
+function changedDefinition(
+  present: Definition,
+  change: DefinitionChange,
+  value: number,
+  at: number,
+): Definition | NthError {
+  const bounds = changedBounds(present.bounds, change)
+  if (bounds instanceof NthError) return bounds
+  const slots = change.slots === undefined ? present.slots : (change.slots ?? 1)
+  const isBounded = bounds.minValue !== null || bounds.maxValue !== null
+  if (slots > 1 && isBounded) {
+    const bound = change.maxValue == null ? 'minValue' : 'maxValue'
+    const argument = `definition.${change.slots === undefined ? bound : 'slots'}`
+    const message = `A counter with ${slots} slots cannot have bounds, as no slot holds the total value. Nothing was changed.`
+    return new NthError('BAD_USER_INPUT', message, { argument })
+  }
+  const fault = misfit(bounds, value)
+  if (fault) return fault
+  const timeZone = change.timeZone ?? present.timeZone
+  const calendar = calendarOf(timeZone)
+  const periods = periodsOf(change.periods ?? present.periods).map((wanted) => {
+    const before = present.periods.find(({ period }) => period === wanted.period)
+    const { start } = calendar.bucketAt(wanted.period, at)
+    // Periods that were tracked before continue. In another time zone the current one may start earlier: then its row
+    // receives all additions since its start.
+    const since = before ? before.since && Math.min(before.since, start) : start
+    return { ...wanted, since }
+  })
+  const isDefault = !isBounded && bounds.overflow === UNBOUNDED.overflow
+  return { bounds: isDefault ? undefined : bounds, slots, timeZone, periods }
+}
+
+/** Null: unbounded. */
+export interface Bounds {
+  minValue: number | null
+  maxValue: number | null
+  /** Effect of an addition that would cross a bound: it is refused, or applied up to the bound. */
+  overflow: 'REJECT' | 'SATURATE'
+}
+
+export const UNBOUNDED: Bounds = { minValue: null, maxValue: null, overflow: 'REJECT' }
+
+/** A bound that a value crosses. */
+type Crossed = { side: 'minValue' | 'maxValue'; limit: number }
+
+/** The bound that a value crosses; undefined: none. */
+export function crossed(
+  { minValue, maxValue }: Pick<Bounds, 'minValue' | 'maxValue'>,
+  value: number,
+): Crossed | undefined {
+  if (maxValue !== null && value > maxValue) return { side: 'maxValue', limit: maxValue }
+  return minValue !== null && value < minValue ? { side: 'minValue', limit: minValue } : undefined
+}
+
+/** The bounds after a change; an error if they exclude every value. */
+function changedBounds(present: Bounds = UNBOUNDED, change: Change<Bounds>): Bounds | NthError {
+  const bounds = withChange(present, change, UNBOUNDED)
+  const { minValue, maxValue } = bounds
+  if (minValue === null || maxValue === null || minValue <= maxValue) return bounds
+  const argument = change.minValue === undefined ? 'definition.maxValue' : 'definition.minValue'
+  const message = `minValue ${minValue} would be above maxValue ${maxValue}. Nothing was changed.`
+  return new NthError('BAD_USER_INPUT', message, { argument })
+}
+
+/** The error for a value outside new bounds; undefined: it is inside. */
+function misfit(bounds: Bounds, value: number): NthError | undefined {
+  const beyond = crossed(bounds, value)
+  if (!beyond) return undefined
+  const { side, limit } = beyond
+  const word = side === 'maxValue' ? 'above' : 'below'
+  const message = `The current value ${value} is ${word} ${side} ${limit}. Reset the counter first, or set another bound. Nothing was changed.`
+  return new NthError('LIMIT_REACHED', message, { argument: `definition.${side}`, limit, value })
+}
+
+export interface CounterKey {
+  namespace: string
+  name: string
+}
+
+export interface CounterState extends CounterKey {
+  value: number
+  /** Undefined: never written or defined; its namespace's defaults apply. */
+  definition: Definition | undefined
+  /** When it was first written or defined; null: never. */
+  createdAt: Date | null
+  /** When its value was last changed; null: never. */
+  updatedAt: Date | null
+  /** Higher in the newer of two states. */
+  revision: number
+}
+
+/** A counter, and the part of its definition that a history needs. */
+export interface CounterRetention extends CounterKey {
+  retention: Retention
+  slots: number
+}
+
+/** A key as one string. */
+export function keyText({ namespace, name }: CounterKey): string {
+  return joinNames(namespace, name)
+}
+
+/** A counter that was never written or defined. */
+export function unwritten({ namespace, name }: CounterKey, revision: number): CounterState {
+  return { namespace, name, value: 0, definition: undefined, createdAt: null, updatedAt: null, revision }
+}
+
+/** Bounds of a page in an ordered list. */
+export interface Page<Position> {
+  /** Maximum length. With `fromEnd`, counted and listed from the end. */
+  limit: number
+  fromEnd: boolean
+  /** Only what comes after this one. */
+  after?: Position | undefined
+  /** Only what comes before this one. */
+  before?: Position | undefined
+}
+
+/** Ordered by the UTF-8 bytes of the names. */
+export interface PageByName extends Page<string> {
+  prefix: string
+}
+
+export interface LeaderboardPage extends Page<SortKey> {
+  order: LeaderboardOrder
+}
+
+/** Ties are ordered by creation: newest first in descending orders, oldest first in ascending ones. */
+export type LeaderboardOrder = 'VALUE_DESC' | 'VALUE_ASC' | 'UPDATED_AT_DESC'
+
+/** What a leaderboard is sorted by: a value, or an instant in milliseconds since 1970; then the counter's id. */
+export interface SortKey {
+  sortedBy: number
+  id: number
+}
+
+/** A counter as it is now, with its place in the leaderboard. */
+export interface LeaderboardEntry extends CounterState {
+  sortKey: SortKey
+  /** The value it is sorted by, which may be a second older. */
+  listedValue: number
+}
 
 export type CounterOperation =
   | { kind: 'add'; delta: number }
@@ -31,7 +223,7 @@ export interface CounterResult {
 
 export type PeriodValues = { readonly [P in Period]?: number }
 
-export type PeriodTotal = { period: Period; value: number }
+type PeriodTotal = { period: Period; value: number }
 
 /** State of a counter's row while operations are applied to it in order. */
 export class RowState {

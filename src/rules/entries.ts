@@ -1,11 +1,9 @@
-import type { ApiKey } from '../core/access/apiKey.ts'
-import type { Definition, Retention } from '../core/counters/definition.ts'
-import type { CounterKey } from '../core/counters/state.ts'
-import type { PastFormat, SequenceDefinition } from '../core/sequences/definition.ts'
-import type { ReservationState } from '../core/sequences/state.ts'
-import type { SequenceGroupKey, SequenceKey } from '../core/sequences/store.ts'
 import type { Period } from './calendar.ts'
+import type { CounterKey, Definition, Retention } from './counter.ts'
 import type { Claim } from './idempotency.ts'
+import type { ApiKey } from './rights.ts'
+import type { ReservationState, SequenceGroupKey, SequenceKey } from './sequence.ts'
+import type { PastFormat, SequenceDefinition } from './sequenceDefinition.ts'
 
 /**
  * What an export has a line for. Everything is identified by its names, a reservation by its token, keys by their hash:

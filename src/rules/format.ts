@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
-import type { UsedSequenceGroups } from '../core/sequences/definition.ts'
 import { type LocalDate, localDate, type Period } from './calendar.ts'
+import type { UsedSequenceGroups } from './sequenceDefinition.ts'
 
 /** A parsed format. */
-export type Format = readonly Part[]
+type Format = readonly Part[]
 
-export type Part =
+type Part =
   | { kind: 'text'; text: string }
   | { kind: 'group' }
   /** Padded with zeros to this many digits. */

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
-import type { OperationResult } from '../core/operations.ts'
+import type { CounterResult } from './counter.ts'
 import { NthError } from './errors.ts'
 import { type Fault, joinNames } from './names.ts'
+import type { SequenceResult } from './sequence.ts'
 
 /** A request's claim to an idempotency key: it is applied only once. */
 export interface Claim {
@@ -64,3 +65,6 @@ function inOrder(_: string, value: unknown): unknown {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return value
   return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
+
+/** Result of an operation on one row. */
+export type OperationResult = CounterResult | SequenceResult

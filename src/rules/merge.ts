@@ -1,13 +1,5 @@
-import type { Definition } from '../core/counters/definition.ts'
-import { crossed } from '../core/counters/definition.ts'
-import {
-  type History,
-  isDescending,
-  type PastFormat,
-  type SequenceDefinition,
-} from '../core/sequences/definition.ts'
-import type { ReservationState } from '../core/sequences/state.ts'
 import type { Period } from './calendar.ts'
+import { crossed, type Definition } from './counter.ts'
 import type {
   CounterEntry,
   CounterHistoryEntry,
@@ -17,8 +9,15 @@ import type {
   StoredPeriodTotal,
 } from './entries.ts'
 import { NthError } from './errors.ts'
+import type { ReservationState } from './sequence.ts'
 import { changedSequenceDefinition, formatInUse } from './sequenceChange.ts'
-import type { Position } from './sequenceDefinition.ts'
+import {
+  type History,
+  isDescending,
+  type PastFormat,
+  type Position,
+  type SequenceDefinition,
+} from './sequenceDefinition.ts'
 
 /**
  * What an import does with an entry. Present numbers are only raised, or advanced in the direction of a sequence.
@@ -32,7 +31,7 @@ import type { Position } from './sequenceDefinition.ts'
  */
 export const OUTCOMES = ['created', 'raised', 'lowered', 'unchanged', 'kept', 'refused'] as const
 
-export type Outcome = (typeof OUTCOMES)[number]
+type Outcome = (typeof OUTCOMES)[number]
 
 export interface Options {
   /** Whether definitions and numbers of the file replace present ones that differ. */
@@ -277,7 +276,7 @@ export interface PresentReservation {
 }
 
 /** What to write of a reservation. */
-export interface ReservationMerge extends Result {
+interface ReservationMerge extends Result {
   /** Its new state; undefined: unchanged. */
   written: { state: ReservationState; isFree: boolean } | undefined
   /** The tokens of others that lose the same number, as it is taken. */

@@ -1,5 +1,5 @@
-import type { Definition, Retention, TrackedPeriod } from '../core/counters/definition.ts'
 import { calendarOf, DAY_MS, PARTS, type Period } from './calendar.ts'
+import type { Definition, Retention, TrackedPeriod } from './counter.ts'
 
 /**
  * Running periods: those that contain the instant of a flush. What is added in them is kept in columns of the row that

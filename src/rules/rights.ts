@@ -1,3 +1,6 @@
+import { randomBytes } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { NthError } from './errors.ts'
 import { type Fault, nameFault, textFault } from './names.ts'
 import { MAX_BLOCK } from './sequenceDefinition.ts'
 
@@ -50,12 +53,12 @@ export function grantOf(...granted: readonly Scope[]): Grant {
 export const EVERYTHING = grantOf(...SCOPES)
 
 /** Whether a grant includes a scope: ADMIN includes all, WRITE includes ADD. */
-export function includesScope({ scopes }: Grant, scope: Scope): boolean {
+function includesScope({ scopes }: Grant, scope: Scope): boolean {
   return scopes.includes(scope) || scopes.includes('ADMIN') || (scope === 'ADD' && scopes.includes('WRITE'))
 }
 
 /** Whether a grant covers all the names of a target; without a name and a prefix, any of them in the namespace. */
-export function covers({ namespace, names, prefix }: Grant, target: GrantTarget): boolean {
+function covers({ namespace, names, prefix }: Grant, target: GrantTarget): boolean {
   if (namespace !== null && namespace !== target.namespace) return false
   if (target.name !== undefined) {
     return names === null ? target.name.startsWith(prefix) : names.includes(target.name)
@@ -92,4 +95,158 @@ export function grantFault(grant: Grant): (Fault & { path: (string | number)[] }
   if (maxCount >= 1 && maxCount <= MAX_BLOCK) return undefined
   const limit = maxCount < 1 ? 1 : MAX_BLOCK
   return { message: `must be from 1 to ${MAX_BLOCK}; it is ${maxCount}`, limit, path: ['maxCount'] }
+}
+
+/** An API key without its secret. */
+export interface ApiKey extends ApiKeyOptions {
+  id: number
+  /** SHA-256 of the secret, in hexadecimal digits. The secret is random, so it needs no salt. */
+  hash: string
+  /** The first characters of the secret. */
+  prefix: string
+  createdAt: Date
+  revokedAt: Date | null
+  /** About a minute behind. */
+  lastUsedAt: Date | null
+}
+
+export interface ApiKeyOptions {
+  label: string
+  grants: readonly Grant[]
+  /** Origins of the pages that may use it; `*` is any. Null: a server's key, which no page may use. */
+  origins: readonly string[] | null
+  /** Maximum changes a minute from one client address, up to MAX_PER_MINUTE; null: the server's default. */
+  perMinute: number | null
+  expiresAt: Date | null
+}
+
+export const MAX_PER_MINUTE = 1_000_000
+
+/** Why a text is neither an origin nor `*`; undefined: it is one. */
+export function originFault(text: string): Fault | undefined {
+  if (text === '*' || isOrigin(text)) return undefined
+  return { message: 'must be an origin such as https://shop.example, without a path, or *' }
+}
+
+/** Whether a text is an origin as browsers send it: no path, no trailing slash, no default port. */
+export function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text
+}
+
+/**
+ * API keys: `nth_`, 128 random bits and their CRC-32, in hexadecimal digits. The checksum tells a mistyped key from an
+ * unknown one without a read of the database.
+ */
+const FORM = /^nth_([0-9a-f]{32})([0-9a-f]{8})$/
+const RANDOM_BYTES = 16
+const PREFIX_LENGTH = 'nth_'.length + 8
+
+export function createSecret(): string {
+  const random = randomBytes(RANDOM_BYTES).toString('hex')
+  return `nth_${random}${checksum(random)}`
+}
+
+/** Whether a text has the form of an API key. */
+export function isSecret(text: string): boolean {
+  const [, random = '', sum] = FORM.exec(text) ?? []
+  return sum === checksum(random)
+}
+
+/** The first characters of a key, by which people and logs identify it. */
+export function prefixOf(secret: string): string {
+  return secret.slice(0, PREFIX_LENGTH)
+}
+
+function checksum(random: string): string {
+  return crc32(random).toString(16).padStart(8, '0')
+}
+
+/** Kinds of callers, with descriptions for them: the schema's enum is generated from this table. */
+export const callerKinds = {
+  ANONYMOUS: { description: 'No credentials.' },
+  KEY: { description: 'An API key.' },
+  TOKEN: { description: 'A JSON Web Token.' },
+  ADMIN: { description: "The administrator's key of the server's configuration." },
+}
+
+/** Who sent a request, and what they may do. */
+export interface Caller {
+  kind: keyof typeof callerKinds
+  /** Whose idempotency keys are its own; empty: those without credentials. */
+  identity: string
+  grants: readonly Grant[]
+  /** With kind KEY. */
+  key?: ApiKey
+  expiresAt?: Date | null
+}
+
+/** A caller without credentials. */
+export function anonymous(grants: readonly Grant[]): Caller {
+  return { kind: 'ANONYMOUS', identity: '', grants }
+}
+
+/** Anyone, on a server that is open to all. */
+export const UNRESTRICTED = anonymous([EVERYTHING])
+
+/** Whether a caller has a scope on the names of a target; without one, on any names. */
+export function isAllowed({ grants }: Caller, scope: Scope, target?: GrantTarget): boolean {
+  return grants.some((grant) => includesScope(grant, scope) && (!target || covers(grant, target)))
+}
+
+/** Whether a caller has a scope on all names. */
+export function isAllowedOnAll({ grants }: Caller, scope: Scope): boolean {
+  return grants.some(
+    (grant) =>
+      includesScope(grant, scope) && grant.namespace === null && grant.names === null && grant.prefix === '',
+  )
+}
+
+/** The namespaces in which a caller has a scope on any name; undefined: all. */
+export function namespacesOf({ grants }: Caller, scope: Scope): string[] | undefined {
+  const names = grants.filter((grant) => includesScope(grant, scope)).map(({ namespace }) => namespace)
+  return names.includes(null) ? undefined : names.filter((name) => name !== null)
+}
+
+/** Whether a caller may do everything. */
+export function isUnrestricted({ grants }: Caller): boolean {
+  // Every field asks this.
+  for (const { scopes } of grants) if (scopes.includes('ADMIN')) return true
+  return false
+}
+
+/** The most that a caller may add to a counter in one request; 0: nothing. Negative deltas require Infinity. */
+export function maxDeltaFor(caller: Caller, target: GrantTarget): number {
+  if (isAllowed(caller, 'WRITE', target)) return Number.POSITIVE_INFINITY
+  return Math.max(0, ...grantsOf(caller, 'ADD', target).map(({ maxDelta }) => maxDelta))
+}
+
+/** The most numbers that a caller may issue in a sequence in one call; 0: none. */
+export function maxCountFor(caller: Caller, target: GrantTarget): number {
+  if (isAllowed(caller, 'ADMIN', target)) return MAX_BLOCK
+  return Math.max(0, ...grantsOf(caller, 'NUMBER', target).map(({ maxCount }) => maxCount))
+}
+
+function grantsOf({ grants }: Caller, scope: Scope, target: GrantTarget): Grant[] {
+  return grants.filter((grant) => includesScope(grant, scope) && covers(grant, target))
+}
+
+/**
+ * The error for a caller without a right. It depends on the caller and the operation only, so that it doesn't disclose
+ * whether a name exists.
+ */
+export function refusal(
+  { kind }: Caller,
+  scope: Scope,
+  details: { limit?: number; index?: number } = {},
+): NthError {
+  if (kind === 'ANONYMOUS') {
+    const message = `This requires an API key with the scope ${scope}: send it in the header Authorization, as "Bearer nth_…".`
+    return new NthError('UNAUTHENTICATED', message, details)
+  }
+  const beyond = details.limit === undefined ? '' : ` above ${details.limit}`
+  return new NthError(
+    'FORBIDDEN',
+    `The credentials do not include the scope ${scope} for this name${beyond}.`,
+    details,
+  )
 }

@@ -1,5 +1,5 @@
-import type { Definition } from '../core/counters/definition.ts'
-import type { SequenceDefinition } from '../core/sequences/definition.ts'
+import type { Definition } from './counter.ts'
+import type { SequenceDefinition } from './sequenceDefinition.ts'
 
 /** A row that operations change, as a flush identifies it. */
 export type Row = CounterRow | SequenceGroupRow

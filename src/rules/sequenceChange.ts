@@ -1,5 +1,7 @@
-import { withChange } from '../core/change.ts'
-import { crossed } from '../core/counters/definition.ts'
+import { crossed } from './counter.ts'
+import { type ErrorDetails, NthError } from './errors.ts'
+import { formatOf, formatsOverlap, hiddenOf, isFormat, parseFormat } from './format.ts'
+import { withChange } from './names.ts'
 import {
   defaultSequenceDefinition,
   type History,
@@ -8,9 +10,7 @@ import {
   type SequenceDefinition,
   type SequenceDefinitionChange,
   type UsedSequenceGroups,
-} from '../core/sequences/definition.ts'
-import { type ErrorDetails, NthError } from './errors.ts'
-import { formatOf, formatsOverlap, hiddenOf, isFormat, parseFormat } from './format.ts'
+} from './sequenceDefinition.ts'
 
 /** How often the format of a sequence in use can be changed. */
 const MAX_PAST_FORMATS = 100

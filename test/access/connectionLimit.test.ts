@@ -2,9 +2,9 @@ import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
 import { Clients } from '../../src/http/clients.ts'
 import { openConnections } from '../../src/http/connections.ts'
+import { SILENT } from '../../src/operations/log.ts'
 
 function socketFrom(remoteAddress: string) {
   // What the limit uses of one.

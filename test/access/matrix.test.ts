@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { fieldsWithRights } from '../../src/graphql/access/enforce.ts'
-import { schema } from '../../src/graphql/schema.ts'
+import { fieldsWithRights, schema } from '../../src/graphql/schema.ts'
 import { SCOPES, type Scope } from '../../src/rules/rights.ts'
 import type { Answer } from '../support/client.ts'
 import { startProtected } from '../support/keys.ts'

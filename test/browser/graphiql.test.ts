@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { tabs } from '../../src/http/pages/graphiql/graphiql.ts'
+import { tabs } from '../../src/http/pages.ts'
 import { openBrowser } from '../support/browser.ts'
 import { startService } from '../support/service.ts'
 

@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
-import type { CounterKey } from '../../src/core/counters/state.ts'
-import { SILENT } from '../../src/core/notices.ts'
+import { SILENT } from '../../src/operations/log.ts'
 import { Live, type Topic, type Watched } from '../../src/repository/live.ts'
+import type { CounterKey } from '../../src/rules/counter.ts'
 
 const keyOf = (name: string): CounterKey => ({ namespace: 'n', name })
 const topicOf = (name: string): Topic => ({ kind: 'counter', key: keyOf(name) })

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it, onTestFinished } from 'vitest'
-import { Stream } from '../../src/http/live/stream.ts'
+import { Stream } from '../../src/http/liveQuery.ts'
 import { PATIENCE_MS } from '../support/soon.ts'
 
 /** The caller plays no part here. */

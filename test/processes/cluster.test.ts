@@ -2,10 +2,10 @@
 // @module-tag random
 import { createConnection } from 'mysql2/promise'
 import { expect, it } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import { untilReady } from '../../src/mysql/ready.ts'
+import type { Target } from '../../src/mysql/settings.ts'
+import { SILENT } from '../../src/operations/log.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { upTo } from '../support/client.ts'
 import { filledUp, query } from '../support/database.ts'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import { durabilityRisks, untilReady } from '../../src/mysql/ready.ts'
+import { SILENT } from '../../src/operations/log.ts'
 import { query } from '../support/database.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 import { privateServerWith } from '../support/privateServer.ts'

@@ -1,10 +1,10 @@
 // @module-tag random
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import type { CounterKey } from '../../src/core/counters/state.ts'
-import type { Nth } from '../../src/core/nth.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
+import type { Nth } from '../../src/repository/nth.ts'
+import type { CounterKey } from '../../src/rules/counter.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query } from '../support/database.ts'

@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { openTestNth } from '../support/nth.ts'

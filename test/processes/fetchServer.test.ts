@@ -4,7 +4,6 @@ import { mkdir, readdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createConnection, type RowDataPacket } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
 import { initialise, startPrivateServer } from '../../src/mysql/privateServer.ts'
 import {
   fetchServer,
@@ -12,6 +11,7 @@ import {
   findUnpackedServer,
   type ServerProgram,
 } from '../../src/mysql/serverProgram.ts'
+import { SILENT } from '../../src/operations/log.ts'
 import { temporaryDirectory } from '../support/nthProcess.ts'
 
 const { signal } = new AbortController()

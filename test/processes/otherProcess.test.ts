@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it, onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import type { Client } from '../support/client.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'

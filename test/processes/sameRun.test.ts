@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
 import {
   isSameDatabase,
   isSameRun,
@@ -9,6 +8,7 @@ import {
 } from '../../src/mysql/hostStatus.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import { openSession } from '../../src/mysql/session.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { freshDatabase, query } from '../support/database.ts'
 import { AMPLE_MS, openTestNth } from '../support/nth.ts'
 import { dataDirectory } from '../support/nthProcess.ts'

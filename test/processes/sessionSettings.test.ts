@@ -1,6 +1,6 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
 import { query } from '../support/database.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, openTestDatabase, query } from '../support/database.ts'

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { sorted, upTo } from '../support/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database.ts'
 import { FIRST_RELEASE } from '../support/firstRelease.ts'

@@ -9,7 +9,7 @@ import {
   isInterfaceType,
   isObjectType,
 } from 'graphql'
-import { encodeId } from '../../src/graphql/arguments/ids.ts'
+import { encodeId } from '../../src/graphql/arguments.ts'
 import { schema } from '../../src/graphql/schema.ts'
 
 export interface Body {

@@ -1,4 +1,4 @@
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { NthError } from '../../src/rules/errors.ts'
 import { openTestNth } from './nth.ts'
 import type { Random } from './random.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { CounterChange, Counters } from '../../src/core/counters/counters.ts'
+import type { CounterChange, Counters } from '../../src/repository/counters.ts'
 import { NthError } from '../../src/rules/errors.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import type { Event } from './history.ts'

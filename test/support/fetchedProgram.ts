@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Target } from '../../src/mysql/connections/target.ts'
 import { fetchServer } from '../../src/mysql/serverProgram.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 
 /** A program: the installed one, or that of a Debian package, fetched like the database server. Undefined: there is none. */
 export async function findProgram(packageName: string, ...paths: string[]): Promise<string | undefined> {

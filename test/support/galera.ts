@@ -5,12 +5,16 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
-import { serverProgram } from '../../src/mysql/privateServer/open.ts'
-import { endProcess } from '../../src/mysql/privateServer/processes.ts'
-import { commonOptions, initialise, makeTemporaryFolder } from '../../src/mysql/privateServer.ts'
+import { endProcess } from '../../src/mysql/dataDirectory.ts'
+import {
+  commonOptions,
+  initialise,
+  makeTemporaryFolder,
+  serverProgram,
+} from '../../src/mysql/privateServer.ts'
 import { fetchServer, type ServerProgram } from '../../src/mysql/serverProgram.ts'
+import type { Target } from '../../src/mysql/settings.ts'
+import { SILENT } from '../../src/operations/log.ts'
 import { query } from './database.ts'
 import { temporaryDirectory } from './nthProcess.ts'
 import { onFinished } from './openOnce.ts'

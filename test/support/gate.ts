@@ -1,4 +1,4 @@
-import type { Nth } from '../../src/core/nth.ts'
+import type { Nth } from '../../src/repository/nth.ts'
 
 /** Holds up increments until it is opened. */
 export interface Gate {

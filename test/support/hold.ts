@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise'
 import { onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { query } from './database.ts'
 
 /** Holds the row of a counter locked, as somebody's forgotten transaction would. */

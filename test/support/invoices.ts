@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
-import type { Sequences } from '../../src/core/sequences/sequences.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
+import type { Sequences } from '../../src/repository/sequences.ts'
 import { upTo } from './client.ts'
 import { query } from './database.ts'
 

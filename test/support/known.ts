@@ -1,6 +1,5 @@
-import type { Counters } from '../../src/core/counters/counters.ts'
-import { DEFAULT_RETENTION } from '../../src/core/counters/definition.ts'
-import type { CounterKey, CounterRetention } from '../../src/core/counters/state.ts'
+import type { Counters } from '../../src/repository/counters.ts'
+import { type CounterKey, type CounterRetention, DEFAULT_RETENTION } from '../../src/rules/counter.ts'
 
 /** A counter and what it is, as reads of its periods want it. */
 export async function known(counters: Counters, { namespace, name }: CounterKey): Promise<CounterRetention> {

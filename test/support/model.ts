@@ -1,4 +1,4 @@
-import type { DefinitionChange } from '../../src/core/counters/definition.ts'
+import type { DefinitionChange } from '../../src/rules/counter.ts'
 
 /** What counters do, said once more and in the simplest way, to compare with. Values are within the safe range. */
 export interface ModelState {

@@ -1,20 +1,21 @@
 import fc from 'fast-check'
-import { type Batch, type CounterWork, isCoalesced, SMALL_SUM } from '../../src/commit/batch.ts'
+import {
+  type Batch,
+  type CounterWork,
+  isCoalesced,
+  type NotApplied,
+  type Outcome,
+  type Reading,
+  SMALL_SUM,
+  type Transaction,
+  type Writer,
+  type Writes,
+} from '../../src/commit/batch.ts'
 import { doubtful } from '../../src/commit/call.ts'
 import { type GroupCommitOptions, openGroupCommit } from '../../src/commit/groupCommit.ts'
-import { openCounters } from '../../src/core/counters/counters.ts'
-import type { Definition } from '../../src/core/counters/definition.ts'
-import type { CounterKey } from '../../src/core/counters/state.ts'
-import type {
-  NotApplied,
-  Outcome,
-  Reading,
-  Transaction,
-  Writer,
-  Writes,
-} from '../../src/core/groupCommit/writer.ts'
-import { SILENT } from '../../src/core/notices.ts'
-import type { CounterStore } from '../../src/repository/counters.ts'
+import { SILENT } from '../../src/operations/log.ts'
+import { type CounterStore, openCounters } from '../../src/repository/counters.ts'
+import type { CounterKey, Definition } from '../../src/rules/counter.ts'
 import { unavailable } from '../../src/rules/errors.ts'
 import type { StoredResults } from '../../src/rules/idempotency.ts'
 import type { CounterRow } from '../../src/rules/rows.ts'

@@ -1,8 +1,7 @@
 import { onTestFinished } from 'vitest'
-import { type Notices, SILENT } from '../../src/core/notices.ts'
-import { openNth } from '../../src/core/nth.ts'
-import type { Target, Targets } from '../../src/mysql/connections/target.ts'
-import { openStore } from '../../src/repository/nth.ts'
+import type { Target, Targets } from '../../src/mysql/settings.ts'
+import { type Notices, SILENT } from '../../src/operations/log.ts'
+import { openNth, openStore } from '../../src/repository/nth.ts'
 import { createRandom } from './random.ts'
 
 const DAY_MS = 86_400_000

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, vi } from 'vitest'
-import type { Counters } from '../../src/core/counters/counters.ts'
+import type { Counters } from '../../src/repository/counters.ts'
 import { known } from './known.ts'
 
 export const key = { namespace: 'n', name: 'c' }

@@ -1,14 +1,16 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
-import { SILENT } from '../../src/core/notices.ts'
 import {
+  initialise,
   openPrivateDatabase,
   type PrivateDatabase,
+  type PrivateServer,
   serverProgram,
-} from '../../src/mysql/privateServer/open.ts'
-import { initialise, type PrivateServer, startPrivateServer } from '../../src/mysql/privateServer.ts'
+  startPrivateServer,
+} from '../../src/mysql/privateServer.ts'
 import type { ServerProgram } from '../../src/mysql/serverProgram.ts'
+import { SILENT } from '../../src/operations/log.ts'
 
 const PROGRAMS = join(import.meta.dirname, '../../.nth/server')
 

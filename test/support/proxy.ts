@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 
 /** What becomes of a statement on its way to the server. */
 export type Fate =

@@ -1,4 +1,4 @@
-import type { CounterChange } from '../../src/core/counters/counters.ts'
+import type { CounterChange } from '../../src/repository/counters.ts'
 
 export const counter = { namespace: 'n', name: 'c' }
 export const group = { namespace: 'n', sequence: 's', group: 'g' }

@@ -1,5 +1,5 @@
 import { Temporal } from 'temporal-polyfill'
-import type { SequenceDefinition, SequenceDefinitionChange } from '../../src/core/sequences/definition.ts'
+import type { SequenceDefinition, SequenceDefinitionChange } from '../../src/rules/sequenceDefinition.ts'
 
 /** What one sequence does, said once more and in the simplest way, to compare with. */
 export interface SequenceModel {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import type { SequenceDefinitionChange } from '../../src/core/sequences/definition.ts'
 import { PERIODS } from '../../src/rules/calendar.ts'
+import type { SequenceDefinitionChange } from '../../src/rules/sequenceDefinition.ts'
 import type { SequenceOperation } from './sequenceModel.ts'
 
 export const START = Date.UTC(2026, 10, 21)

@@ -1,5 +1,5 @@
-import type { Sequences } from '../../src/core/sequences/sequences.ts'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
+import type { Sequences } from '../../src/repository/sequences.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { query } from './database.ts'
 import { defaults, forecast, type SequenceModel } from './sequenceModel.ts'

@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 
 /** One address for several database servers, as a proxy or a moving name gives it. Closed when the test has finished. */
 export async function openSwitchboard(first: Target) {

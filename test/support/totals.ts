@@ -1,4 +1,4 @@
-import type { Target } from '../../src/mysql/connections/target.ts'
+import type { Target } from '../../src/mysql/settings.ts'
 import { PERIODS, type Period } from '../../src/rules/calendar.ts'
 import { query } from './database.ts'
 

@@ -1,6 +1,6 @@
 // @module-tag random
 import { expect, it } from 'vitest'
-import { encodeId } from '../../src/graphql/arguments/ids.ts'
+import { encodeId } from '../../src/graphql/arguments.ts'
 import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
 import { upTo } from '../support/client.ts'
 import { freshDatabase } from '../support/database.ts'
