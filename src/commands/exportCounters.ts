@@ -74,14 +74,14 @@ export async function* exportCounters(
     (slot) => slot,
   )
   const historyOf = eachOf(
-    rowsOf<HistoryRow>((after) => readHistory(connection, after), HISTORY_PAGE),
+    rowsOf<ExportedHistoryRow>((after) => readHistory(connection, after), HISTORY_PAGE),
     ({ period, start, value }): StoredPeriodTotal => ({
       period: periodOf(period),
       start,
       value: BigInt(value),
     }),
   )
-  for await (const row of rowsOf<CounterRow>((after) => readCounters(connection, after))) {
+  for await (const row of rowsOf<ExportedCounterRow>((after) => readCounters(connection, after))) {
     const key = nameIn(row)
     const definition = definitionIn(row)
     const slots: SlotRow[] = []
@@ -118,10 +118,13 @@ async function* totalsOf(
   yield* columns.values()
 }
 
-type CounterRow = DefinitionRow & NamedRow & { id: number }
+type ExportedCounterRow = DefinitionRow & NamedRow & { id: number }
 
 /** `straight_join`: MariaDB would begin with the namespaces, and sort all later counters for each page. */
-function readCounters(connection: Connection, after: CounterRow | undefined): Promise<CounterRow[]> {
+function readCounters(
+  connection: Connection,
+  after: ExportedCounterRow | undefined,
+): Promise<ExportedCounterRow[]> {
   return select(
     connection,
     `select straight_join n.name as namespace, c.name, c.id, ${DEFINITION}
@@ -145,14 +148,14 @@ function readSlots(connection: Connection, { id, slot } = { id: 0, slot: 0 }): P
   )
 }
 
-interface HistoryRow extends Record<'id' | 'period' | 'start', number> {
+interface ExportedHistoryRow extends Record<'id' | 'period' | 'start', number> {
   value: number | string
 }
 
 function readHistory(
   connection: Connection,
-  { id, period, start }: Pick<HistoryRow, 'id' | 'period' | 'start'> = { id: 0, period: 0, start: 0 },
-): Promise<HistoryRow[]> {
+  { id, period, start }: Pick<ExportedHistoryRow, 'id' | 'period' | 'start'> = { id: 0, period: 0, start: 0 },
+): Promise<ExportedHistoryRow[]> {
   return select(
     connection,
     `select counter_id as id, period, start, value

@@ -1,6 +1,6 @@
 import type { Connection } from '../mysql/pool.ts'
 import { bytes, list, select } from '../mysql/sql.ts'
-import { findOrCreateNamespace, retentionOf } from '../repository/namespaces.ts'
+import { findOrCreateNamespace, type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import { DEFAULT_RETENTION } from '../rules/counter.ts'
 import type { Options, Result } from '../rules/merge.ts'
 
@@ -31,8 +31,6 @@ export function locking({ isDryRun }: ImportContext, clause = 'for update'): str
 export function isWritten({ outcome }: Result): boolean {
   return outcome === 'created' || outcome === 'raised' || outcome === 'lowered'
 }
-
-export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
 /** Ids and defaults of namespaces by their names; created where missing. In a dry run these have the id 0. */
 export async function findNamespaces(context: ImportContext, keys: readonly { namespace: string }[]) {

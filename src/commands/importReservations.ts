@@ -7,7 +7,7 @@ import { type ImportContext, locking, write } from './importContext.ts'
 import { type FoundGroup, lockGroups } from './importSequences.ts'
 
 /** A reservation, and where its number belongs: to a group, a period and a generation. */
-interface Located extends PresentReservation {
+interface LocatedReservation extends PresentReservation {
   place: string
 }
 
@@ -27,7 +27,7 @@ export async function importReservations(
   })
   const sameNumber =
     located.length > 0 ? await lockReservations(context, 'reservation_free', sameNumbers(located)) : []
-  const byPlace = new Map<string, readonly Located[]>(groupBy(sameNumber, ({ place }) => place))
+  const byPlace = new Map<string, readonly LocatedReservation[]>(groupBy(sameNumber, ({ place }) => place))
   const raised = new Set<number>()
   const results: Result[] = []
   for (const entry of entries) {
@@ -79,7 +79,7 @@ async function lockReservations(
   context: ImportContext,
   index: 'primary' | 'reservation_free',
   condition: string,
-): Promise<Located[]> {
+): Promise<LocatedReservation[]> {
   const rows = await select<ReservationRow>(
     context.connection,
     `select token, group_id, period_key, generation, value, formatted, state, is_free, expires_at

@@ -57,7 +57,7 @@ import {
 } from './importContext.ts'
 
 /** A locked sequence. */
-interface SequenceRow {
+interface PresentSequenceRow {
   id: number
   version: number
   isDefined: boolean
@@ -94,7 +94,7 @@ const UNUSED = { used: { isNamed: false, isUnnamed: false }, isUsedSince: false 
 interface MergedSequence {
   entry: SequenceEntry
   namespaceId: number
-  row: SequenceRow | undefined
+  row: PresentSequenceRow | undefined
   exists: boolean
   merge: SequenceMerge
 }
@@ -153,16 +153,16 @@ function findSequences(connection: Connection, keys: readonly SequenceKey[]): Pr
   return select(connection, statement)
 }
 
-type LockedSequence = SequenceDefinitionRow &
+type PresentSequence = SequenceDefinitionRow &
   Record<'id' | 'version' | 'is_defined', number> & { format_history: Buffer | null }
 
 async function lockSequences(
   context: ImportContext,
   found: readonly FoundSequence[],
   lock: 'for update' | 'lock in share mode',
-): Promise<Map<string, SequenceRow>> {
+): Promise<Map<string, PresentSequenceRow>> {
   if (found.length === 0) return new Map()
-  const rows = await select<LockedSequence>(
+  const rows = await select<PresentSequence>(
     context.connection,
     `select s.id, s.version, s.is_defined, s.format_history, ${SEQUENCE_COLUMNS}
        from sequence s force index (primary)
@@ -183,7 +183,7 @@ async function lockSequences(
 
 /** A sequence group, and its sequence. */
 export interface FoundGroup {
-  sequence: SequenceRow
+  sequence: PresentSequenceRow
   id: number
   identity: number
   isUsed: boolean
@@ -200,7 +200,7 @@ export interface FoundGroup {
 export async function lockGroups(
   context: ImportContext,
   keys: readonly SequenceGroupKey[],
-): Promise<{ sequences: Map<string, SequenceRow>; groups: Map<string, FoundGroup> }> {
+): Promise<{ sequences: Map<string, PresentSequenceRow>; groups: Map<string, FoundGroup> }> {
   const { connection, isDryRun, now } = context
   const wanted = new Map(keys.map((key) => [keyText(sequenceOf(key)), sequenceOf(key)]))
   let found = await findSequences(connection, [...wanted.values()])
@@ -235,7 +235,7 @@ values ${list(names, (name) => `(${integer(sequence.id)}, ${bytes(name)}, ${firs
 
 async function readGroups(
   context: ImportContext,
-  { id, definition }: SequenceRow,
+  { id, definition }: PresentSequenceRow,
   keys: readonly SequenceGroupKey[],
 ) {
   const rows = await select<
@@ -396,7 +396,7 @@ function latestOf(entry: GroupEntry, { latestPeriod }: FoundGroup, taken: readon
 }
 
 /** `version` is that of the sequence if it has not been redefined since these numbers, or else an earlier one. */
-function latestSet({ definition, version }: SequenceRow, latest: LatestNumbers): string {
+function latestSet({ definition, version }: PresentSequenceRow, latest: LatestNumbers): string {
   const { format = definition.format, timeZone = definition.timeZone } = latest
   const isCurrent = latest.isCurrent && format === definition.format && timeZone === definition.timeZone
   return `latest_period_key = ${integer(latest.period)},

@@ -5,18 +5,12 @@ import { type Connection, inTransaction, openDatabase } from '../mysql/pool.ts'
 import { connectionOptions, openConnection, type Target } from '../mysql/settings.ts'
 import { bytes, digest, instant, integer, list, orNull, select } from '../mysql/sql.ts'
 import { readKeys } from '../repository/apiKeys.ts'
-import { retentionOf } from '../repository/namespaces.ts'
+import { type NamespaceRow, retentionOf } from '../repository/namespaces.ts'
 import type { Retention } from '../rules/counter.ts'
 import type { ApiKeyEntry, Entry, EntryType, IdempotencyKeyEntry, NamespaceEntry } from '../rules/entries.ts'
 import { isTooLarge, NthError } from '../rules/errors.ts'
 import { type Options, OTHER_DEFINITION, type Result } from '../rules/merge.ts'
-import {
-  ChangedMeanwhileError,
-  type ImportContext,
-  locking,
-  type NamespaceRow,
-  write,
-} from './importContext.ts'
+import { ChangedMeanwhileError, type ImportContext, locking, write } from './importContext.ts'
 import { importCounters } from './importCounters.ts'
 import { importReservations } from './importReservations.ts'
 import { importGroups, importSequences } from './importSequences.ts'

@@ -46,14 +46,14 @@ export async function run(args: string[]): Promise<void> {
   else await withDatabase((target) => execute(command, target))
 }
 
-type Command =
+type KeysCommand =
   | { name: 'help' }
   | { name: 'create'; options: ApiKeyOptions }
   | { name: 'list' }
   | { name: 'revoke'; prefix: string }
 
 /** @throws {Error} saying what is wrong with the arguments */
-function parseCommand(args: string[], now: Date): Command {
+function parseCommand(args: string[], now: Date): KeysCommand {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
@@ -135,7 +135,7 @@ function faultOf(text: string | undefined, check: typeof nameFault): string {
   return text === undefined ? 'is required' : (check(text)?.message ?? '')
 }
 
-async function execute(command: Exclude<Command, { name: 'help' }>, target: Target): Promise<void> {
+async function execute(command: Exclude<KeysCommand, { name: 'help' }>, target: Target): Promise<void> {
   const database = openDatabase(openHosts([target]), {
     timeLimitMs: 10_000,
     maxPending: 10,

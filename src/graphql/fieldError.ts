@@ -84,7 +84,7 @@ export function locateErrors(schema: GraphQLSchema): void {
   }
 }
 
-type Resolver = GraphQLFieldResolver<unknown, ErrorCount>
+type ErrorCountingResolver = GraphQLFieldResolver<unknown, ErrorCount>
 
 /** A part of the context of a request. */
 export interface ErrorCount {
@@ -92,7 +92,7 @@ export interface ErrorCount {
   errorsBelow?: number
 }
 
-function locating(resolve: Resolver): Resolver {
+function locating(resolve: ErrorCountingResolver): ErrorCountingResolver {
   return (parent, args, context, info) => {
     try {
       const result = resolve(parent, args, context, info)

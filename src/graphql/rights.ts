@@ -28,7 +28,7 @@ export interface Right {
   /** What the right must cover, for the documentation. */
   covers: string
   /** Throws if the caller doesn't have it. Arguments have the types of the schema, but may be invalid. */
-  check(context: Context, call: Call): Verdict | Promise<Verdict>
+  check(context: Context, call: FieldCall): Verdict | Promise<Verdict>
   /** For fields that return a list of what an argument lists: checks an element. */
   elements?: {
     argument: string
@@ -42,7 +42,7 @@ export interface Right {
 type Verdict = 'missing' | undefined
 
 /** A call of a field. */
-interface Call {
+interface FieldCall {
   parent: Arguments
   args: Arguments
   info: GraphQLResolveInfo
@@ -101,14 +101,14 @@ export function onIds(faultOf: typeof checks.ids): Right {
 }
 
 /** A right on what a call is about: a name, or all names that start with a prefix. */
-export function on(scope: Scope, covers: string, targetOf: (call: Call) => GrantTarget): Right {
+export function on(scope: Scope, covers: string, targetOf: (call: FieldCall) => GrantTarget): Right {
   return { scope, covers, check: ({ caller }, call) => assertAllowed(caller, scope, targetOf(call)) }
 }
 
 export const PREFIXED = 'all names with the prefix; without one, all of the namespace'
 
 /** A right on any name in a namespace, or another one on it. */
-export function inNamespace(scope: Scope, namespaceOf: (call: Call) => string, other?: Scope): Right {
+export function inNamespace(scope: Scope, namespaceOf: (call: FieldCall) => string, other?: Scope): Right {
   return {
     scope,
     covers: `any name in the namespace${other ? `; or ${other}` : ''}`,

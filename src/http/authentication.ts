@@ -155,7 +155,7 @@ function behindProxy(): HttpError {
   return new HttpError(403, 'FORBIDDEN', message)
 }
 
-interface Bucket {
+interface TokenBucket {
   tokens: number
   /** When it had so many, on the clock of `performance.now()`, in milliseconds. */
   at: number
@@ -170,7 +170,7 @@ const MAX_BUCKETS = 100_000
  * is full, and then owed.
  */
 class RateLimits {
-  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_BUCKETS })
+  readonly #buckets = new LRUCache<string, TokenBucket>({ max: MAX_BUCKETS })
 
   /** Takes some from a bucket. Returns the pause until it has so many, in milliseconds, without taking any; or 0. */
   take(name: string, perMinute: number, count: number): number {

@@ -21,7 +21,7 @@ interface ConnectionsOptions {
 /** A request and its response. */
 interface Exchange {
   response: ServerResponse
-  client: Client
+  client: ClientKey
   /** Memory that it was charged for, in bytes. */
   bytes: number
 }
@@ -141,8 +141,8 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
   }
 
   function closeSlowReaders(): void {
-    const unread: { socket: Socket; bytes: number; client: Client | Socket }[] = []
-    const totals = new Map<Client | Socket, number>()
+    const unread: { socket: Socket; bytes: number; client: ClientKey | Socket }[] = []
+    const totals = new Map<ClientKey | Socket, number>()
     let unreadBytes = 0
     for (const [socket, { current }] of connections) {
       const bytes = socket.writableLength
@@ -159,7 +159,7 @@ export function openConnections(server: Server, options: ConnectionsOptions) {
       }
     }
     if (unreadBytes <= maxUnreadBytes) return
-    const totalOf = ({ client }: { client: Client | Socket }) => totals.get(client) ?? 0
+    const totalOf = ({ client }: { client: ClientKey | Socket }) => totals.get(client) ?? 0
     const mostFirst = unread.toSorted((a, b) => totalOf(b) - totalOf(a) || b.bytes - a.bytes)
     // The last one stays, however large it is.
     for (const { socket, bytes } of mostFirst.slice(0, -1)) {
@@ -221,7 +221,7 @@ export type Reserve = Connections['reserve']
 export type Release = Connections['release']
 
 /** Whose memory it is: an address that counts as one client. Undefined: one without limits, behind which may be many. */
-export type Client = string | undefined
+export type ClientKey = string | undefined
 
 /**
  * Memory that clients share, in bytes of the heap. A client may hold as much as is free: alone half of it all, beside n
@@ -245,7 +245,7 @@ export class MemoryBudget {
    *
    * @param sharedBytes what it adds to the memory in use, if the client shares a part of it with others
    */
-  charge(client: Client, bytes: number, sharedBytes = bytes): void {
+  charge(client: ClientKey, bytes: number, sharedBytes = bytes): void {
     this.#usedBytes += sharedBytes
     if (client === undefined) return
     const held = this.heldBy(client) + bytes
@@ -262,7 +262,7 @@ export class MemoryBudget {
    *
    * @param isLarge one without limits may use only half of the memory for what is large, so that what is small has room
    */
-  hasRoom(client: Client, isLarge: boolean): boolean {
+  hasRoom(client: ClientKey, isLarge: boolean): boolean {
     const freeBytes = this.#maxBytes - this.#usedBytes
     if (client !== undefined) return this.heldBy(client) <= freeBytes
     return freeBytes >= (isLarge ? this.#maxBytes / 2 : 0)

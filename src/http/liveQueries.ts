@@ -15,7 +15,7 @@ import { NthError, unavailable } from '../rules/errors.ts'
 import type { Caller } from '../rules/rights.ts'
 import type { Clients } from './clients.ts'
 import type { CompiledOperation } from './compiledOperations.ts'
-import { type Client, MemoryBudget } from './connections.ts'
+import { type ClientKey, MemoryBudget } from './connections.ts'
 import { invalidCredential, LEEWAY_MS } from './credentials.ts'
 import { bytesOfDocument } from './documents.ts'
 import { type HeaderList, httpOf, serviceUnavailable } from './errors.ts'
@@ -155,7 +155,13 @@ export function openLiveQueries(nth: Nth, options: LiveQueriesOptions) {
   }
 
   /** Joins a query and takes what its stream needs: both, or neither. */
-  function takeQuota(shared: SharedQuery, caller: Caller, client: Client, bytes: number, ownBytes: number) {
+  function takeQuota(
+    shared: SharedQuery,
+    caller: Caller,
+    client: ClientKey,
+    bytes: number,
+    ownBytes: number,
+  ) {
     const addedBytes = ownBytes + join(shared)
     try {
       return quotas.take(caller, client, bytes, addedBytes)
@@ -279,7 +285,7 @@ function createStreamQuotas(maxStreams: number, maxBytes: number) {
      * @throws {NthError} RATE_LIMITED if its client has as many streams as it may have, or the streams of its address
      *   keep too much; UNAVAILABLE if all of them do
      */
-    take({ identity }: Caller, client: Client, bytes: number, addedBytes: number): StreamQuota {
+    take({ identity }: Caller, client: ClientKey, bytes: number, addedBytes: number): StreamQuota {
       const key = `${identity}\n${client}`
       // Nothing is counted without an address.
       const usage: Usage = (client !== undefined && usages.get(key)) || { streams: 0, names: 0 }

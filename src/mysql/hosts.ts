@@ -41,7 +41,7 @@ export interface HostsOptions {
 }
 
 /** What came of asking a server the last time. */
-type Answer =
+type HostAnswer =
   | { kind: 'usable' }
   | { kind: 'unusable'; problem: string }
   /** It did not answer, or not as it should. Whether it would answer the same again: it denies access, or a right. */
@@ -81,7 +81,7 @@ export class Hosts {
   /** Aborted when connections that were opened before must not be used any more. */
   #use = createSignal()
   #choosing: Promise<Target> | undefined
-  readonly #answers = new Map<Target, Answer>()
+  readonly #answers = new Map<Target, HostAnswer>()
   #askedAt = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
 
@@ -233,7 +233,7 @@ export class Hosts {
   }
 
   /** Notes an answer. A server that is passed over for another reason than before is reported. */
-  #note(target: Target, answer: Answer): void {
+  #note(target: Target, answer: HostAnswer): void {
     const isSame = problemIn(answer) === problemIn(this.#answers.get(target))
     this.#answers.set(target, answer)
     if (!this.#isOne && answer.kind !== 'usable' && !isSame)
@@ -252,7 +252,7 @@ export class Hosts {
   }
 }
 
-function problemIn(answer: Answer | undefined): string | undefined {
+function problemIn(answer: HostAnswer | undefined): string | undefined {
   return answer && answer.kind !== 'usable' ? answer.problem : undefined
 }
 

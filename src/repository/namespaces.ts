@@ -29,7 +29,7 @@ interface NamespaceState {
   retention: Retention
 }
 
-type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
+export type NamespaceRow = { id: number } & Record<'name' | 'time_zone' | 'periods', Buffer>
 
 export function openNamespaceStore(database: Database, definitions: Database) {
   const read = async (rest: string) => {

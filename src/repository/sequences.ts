@@ -296,7 +296,7 @@ async function sequencesIn(connection: Connection, statement: string): Promise<S
 const LATEST = `s.id as sequence_id, g.id, g.latest_period_key, g.format as latest_format, g.time_zone as latest_zone,
        v.value, v.next_value, v.updated_at, coalesce(g.revision, ${REVISION_OF_NOW}) + coalesce(s.definitions, 0) as revision`
 
-interface SequenceGroupRow
+interface StoredSequenceGroupRow
   extends KeyRow,
     SequenceDefinitionRow,
     Record<'latest_period_key' | 'value' | 'next_value', number | null> {
@@ -329,7 +329,7 @@ async function readSequenceGroups(
            left join sequence_group g on g.sequence_id = s.id and g.name = requested.name
            left join ${JOIN_LATEST}`
   })
-  return sequenceGroupsFrom(connection, await select<SequenceGroupRow>(connection, statement), now)
+  return sequenceGroupsFrom(connection, await select<StoredSequenceGroupRow>(connection, statement), now)
 }
 
 export async function listSequenceGroups(
@@ -339,7 +339,7 @@ export async function listSequenceGroups(
   now: Date,
 ): Promise<SequenceGroupState[]> {
   const conditions = [`n.name = ${bytes(namespace)}`, `s.name = ${bytes(name)}`, 'g.version > 0']
-  const rows = await select<SequenceGroupRow>(
+  const rows = await select<StoredSequenceGroupRow>(
     connection,
     `select n.name as namespace, s.name as sequence, g.name as its_group, ${SEQUENCE_COLUMNS}, ${LATEST}
        from namespace n
@@ -352,7 +352,11 @@ export async function listSequenceGroups(
 }
 
 /** Their states at an instant. */
-async function sequenceGroupsFrom(connection: Connection, rows: readonly SequenceGroupRow[], now: Date) {
+async function sequenceGroupsFrom(
+  connection: Connection,
+  rows: readonly StoredSequenceGroupRow[],
+  now: Date,
+) {
   const groups = rows.map((row) => {
     const definition = row.sequence_id === null ? defaultSequenceDefinition('UTC') : sequenceDefinitionIn(row)
     return {
@@ -386,10 +390,10 @@ async function sequenceGroupsFrom(connection: Connection, rows: readonly Sequenc
 }
 
 /** A sequence group with a row. */
-type Used = { id: number; row: SequenceGroupRow; definition: SequenceDefinition; periodKey: number }
+type Used = { id: number; row: StoredSequenceGroupRow; definition: SequenceDefinition; periodKey: number }
 
 /** The format of the last number. */
-function latestIn({ latest_format, latest_zone }: SequenceGroupRow) {
+function latestIn({ latest_format, latest_zone }: StoredSequenceGroupRow) {
   return { format: latest_format?.toString() ?? null, timeZone: latest_zone.toString('latin1') }
 }
 

@@ -31,7 +31,7 @@ import {
  */
 export const OUTCOMES = ['created', 'raised', 'lowered', 'unchanged', 'kept', 'refused'] as const
 
-type Outcome = (typeof OUTCOMES)[number]
+type ImportOutcome = (typeof OUTCOMES)[number]
 
 export interface Options {
   /** Whether definitions and numbers of the file replace present ones that differ. */
@@ -40,7 +40,7 @@ export interface Options {
 
 /** What was done with an entry. `note`: why not all of it was applied. */
 export interface Result {
-  outcome: Outcome
+  outcome: ImportOutcome
   note?: string | undefined
 }
 
@@ -102,7 +102,7 @@ export function mergeCounter(
   const otherZone = fits ? '' : '; its time zone differs, so its history was not imported'
   const note = differs && exists && !overwrite ? OTHER_DEFINITION + otherZone : undefined
   if (!exists) return { outcome: 'created', value, definition, isCleared, totals: changed }
-  const unwritten: Outcome = entry.value < present.value ? 'kept' : 'unchanged'
+  const unwritten: ImportOutcome = entry.value < present.value ? 'kept' : 'unchanged'
   const outcome = !isWritten ? unwritten : isLowered && overwrite ? 'lowered' : 'raised'
   const totals = isCleared || !(definition || changed.length > 0) ? changed : withRunning(present, changed)
   return { outcome, note, value, definition, isCleared, totals }
