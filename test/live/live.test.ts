@@ -80,6 +80,6 @@ it('watches a name for one watcher, when another watcher of it is closed', async
   await live.watch(feed, [topicOf('a')])
   live.closeFeed(feed)
   reads.length = 0
-  live.mark([{ kind: 'counter', name: keyOf('a') } as never])
+  live.mark([{ kind: 'counter', name: keyOf('a'), operation: { kind: 'add', delta: 1 } } as never])
   await expect.poll(() => reads).toContainEqual(['a'])
 })

@@ -21,7 +21,6 @@ export async function wholeState(
       `query($name: String!) {
         namespace(name: $name) {
           timeZone periods { period keepDays }
-          counters(first: 100) { nodes { ${COUNTER} } }
           top: counters(first: 100, orderBy: VALUE_DESC) { nodes { value } }
           sequences(first: 100) { nodes { ${SEQUENCE} } }
         }
@@ -29,11 +28,35 @@ export async function wholeState(
       { name },
     )
     if (!data?.namespace) throw new Error(`Refused: ${JSON.stringify(errors)}`)
-    state[name] = [data.namespace, errors?.map(({ message, path }) => [message, path])]
+    state[name] = [data.namespace, reasons(errors), await countersOf(send, name)]
   }
   const { nodes } = await ask(
     'query($ids: [ID!]!) { nodes(ids: $ids) { ... on Reservation { id value formatted state expiresAt } } }',
     { ids: reservations },
   )
   return { ...state, nodes }
+}
+
+/** All counters of a namespace, in pages that are within the limits of a request. */
+async function countersOf(send: Client['send'], name: string): Promise<unknown[]> {
+  const pages: unknown[] = []
+  for (let after: string | null = null; ; ) {
+    const { data, errors } = await send(
+      `query($name: String!, $after: String) {
+        namespace(name: $name) {
+          counters(first: 20, after: $after) { pageInfo { hasNextPage endCursor } nodes { ${COUNTER} } }
+        }
+      }`,
+      { name, after },
+    )
+    if (!data?.namespace?.counters) throw new Error(`Refused: ${JSON.stringify(errors)}`)
+    const { nodes, pageInfo } = data.namespace.counters
+    pages.push([nodes, reasons(errors)])
+    if (!pageInfo.hasNextPage) return pages
+    after = pageInfo.endCursor
+  }
+}
+
+function reasons(errors: readonly { message: string; path?: unknown }[] | undefined) {
+  return errors?.map(({ message, path }) => [message, path])
 }

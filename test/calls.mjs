@@ -1,5 +1,5 @@
-// Counts the function calls that some operations make, by V8's precise coverage. Fails if one makes over 3 % more than
-// `calls.json` has. Unlike a time, a count is the same on a slow or busy machine: repeats differ by about 1 %.
+// Counts the function calls that some operations make, and finds their files, by V8's precise coverage. Unlike a time, a
+// count is the same on a slow or busy machine: repeats differ by about 1 %.
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { Session } from 'node:inspector/promises'
@@ -8,12 +8,15 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
-const HELP = `Counts the function calls of some operations. Fails if one makes over 3 % more than bench/calls.json has.
+const HELP = `Counts the function calls of some operations, and finds the files of Nth's functions that they execute. Fails if an
+operation makes over 3 % more calls than test/calls.json has, if an increment executes more files than it may, or
+functions of what it doesn't need, or if docs/architecture.md shows other files.
 
   npm run check:calls -- [options]
 
-  --record         lower the recorded numbers to the measured ones
-  --why <reason>   with --record: raise those that are exceeded, and record the reason
+  --trace          print the functions of each file
+  --record         lower the recorded numbers to the measured ones, and write the files to docs/architecture.md
+  --why <reason>   with --record: raise the numbers that are exceeded, and record the reason
   --help           this text`
 
 const MARGIN = 1.03
@@ -23,23 +26,40 @@ const ROUNDS = 5
 const REPEATS = 200
 const BATCH = 31
 
+/** What one increment may execute. */
+const MAX_FILES = 45
+const MAX_FOLDERS = 7
+const NEEDLESS = /sequence|reservation|histor|slot/i
+
 const RECORD = new URL('calls.json', import.meta.url)
+const DOCS = new URL('../docs/architecture.md', import.meta.url)
+/** In the docs, the table of files is between these lines. */
+const [BEGIN, END] = [
+  '<!-- npm run check:calls -- --record writes this table -->\n',
+  '<!-- end of the table -->\n',
+]
 
 const { values: options } = parseArgs({
-  options: { record: { type: 'boolean' }, why: { type: 'string' }, help: { type: 'boolean' } },
+  options: {
+    trace: { type: 'boolean' },
+    record: { type: 'boolean' },
+    why: { type: 'string' },
+    help: { type: 'boolean' },
+  },
 })
 if (options.why !== undefined && !options.record) throw new Error('--why needs --record')
 if (options.help) console.log(HELP)
 else process.exitCode = await check(options)
 
 /** @returns the exit code */
-async function check({ record, why }) {
+async function check({ trace, record, why }) {
   const { calls, raises } = JSON.parse(await readFile(RECORD, 'utf8'))
   const lines = []
   let isExceeded = false
-  for (const [operation, measured] of Object.entries(await measureAll())) {
+  const operations = await measureAll()
+  for (const [operation, { own, libraries }] of Object.entries(operations)) {
     calls[operation] ??= { own: 0, libraries: 0 }
-    for (const [code, count] of Object.entries(measured)) {
+    for (const [code, count] of Object.entries({ own, libraries })) {
       const recorded = calls[operation][code]
       const isOver = count > recorded * MARGIN
       lines.push({ operation, code, recorded, measured: count, '': isOver ? 'too many' : '' })
@@ -49,12 +69,61 @@ async function check({ record, why }) {
     }
   }
   console.table(lines)
+  if (trace) printTraces(operations)
   if (record) await writeFile(RECORD, `${JSON.stringify({ calls, raises }, null, 2)}\n`)
-  if (!isExceeded) return 0
-  console.error(
-    'Some make over 3 % more calls than recorded. If they must: --record --why "…" raises the record.',
-  )
-  return 1
+  const faults = [...faultsOf(operations.increment.files), ...(await faultsOfDocs(operations, record))]
+  if (isExceeded)
+    faults.push(
+      'Some make over 3 % more calls than recorded. If they must: --record --why "…" raises the record.',
+    )
+  for (const fault of faults) console.error(fault)
+  return faults.length === 0 ? 0 : 1
+}
+
+function printTraces(operations) {
+  for (const [operation, { files }] of Object.entries(operations)) {
+    console.log(`\n${operation}: ${files.size} files`)
+    for (const [file, functions] of [...files].sort()) console.log(`  ${file}: ${functions.join(', ')}`)
+  }
+}
+
+/** Why an increment doesn't execute just what it needs. */
+function faultsOf(files) {
+  const faults = []
+  const folders = new Set([...files.keys()].map((file) => file.split('/').slice(0, -1).join('/')))
+  if (files.size > MAX_FILES)
+    faults.push(`An increment executes ${files.size} files, more than ${MAX_FILES}.`)
+  if (folders.size > MAX_FOLDERS)
+    faults.push(`An increment executes files of ${folders.size} folders, more than ${MAX_FOLDERS}.`)
+  for (const [file, functions] of files) {
+    const needless = functions.filter((name) => NEEDLESS.test(name) || NEEDLESS.test(file))
+    if (needless.length > 0) faults.push(`An increment needs nothing of ${file}: ${needless.join(', ')}.`)
+  }
+  return faults
+}
+
+/** Compares the table in the docs with what was measured, or writes it. */
+async function faultsOfDocs(operations, isRecording) {
+  const columns = Object.entries(operations).filter(([, { isRequest }]) => isRequest)
+  const files = [...new Set(columns.flatMap(([, { files }]) => [...files.keys()]))].sort()
+  const rows = files.map((file) => {
+    const counts = columns.map(([, { files }]) => files.get(file)?.length ?? '')
+    return `| [\`${file}\`](../src/${file}) | ${counts.join(' | ')} |`
+  })
+  const sums = columns.map(([, { files }]) => `${[...files.values()].flat().length} in ${files.size} files`)
+  const table = [
+    `| Functions of | ${columns.map(([operation]) => `\`${operation}\``).join(' | ')} |`,
+    `| --- |${' --- |'.repeat(columns.length)}`,
+    ...rows,
+    `| all | ${sums.join(' | ')} |`,
+  ]
+  const docs = await readFile(DOCS, 'utf8')
+  const [before, rest = ''] = docs.split(BEGIN)
+  const [shown = '', after = ''] = rest.split(END)
+  if (isRecording) await writeFile(DOCS, `${before}${BEGIN}\n${table.join('\n')}\n\n${END}${after}`)
+  const namesIn = (text) => [...text.matchAll(/^\| \[`(.*?)`\]/gm)].map(([, file]) => file).join()
+  if (isRecording || namesIn(shown) === files.join()) return []
+  return ['docs/architecture.md shows other files than those that are executed: --record writes them.']
 }
 
 async function measureAll() {
@@ -68,11 +137,12 @@ async function measureAll() {
       Promise.all(names.map((name) => nth.counters.incrementBy({ namespace: 'default', name }, 1)))
     await inBatch()
     const count = (work) => countCalls(coverage, work)
+    const request = async (work) => ({ ...(await count(work)), isRequest: true })
     return {
-      increment: await count(() =>
+      increment: await request(() =>
         ask('mutation($name: String!) { increment(name: $name) { value } }', { name: 'hot' }),
       ),
-      nextInSequence: await count(() =>
+      nextInSequence: await request(() =>
         ask(
           'mutation($name: String!, $group: String!) { nextInSequence(name: $name, group: $group) { value } }',
           {
@@ -81,7 +151,7 @@ async function measureAll() {
           },
         ),
       ),
-      'counters(names:), ten': await count(() =>
+      'counters(names:), ten': await request(() =>
         ask('query($names: [String!]!) { counters(names: $names) { value } }', { names: names.slice(0, 10) }),
       ),
       [`a batch of ${BATCH} increments, without HTTP`]: await count(inBatch),
@@ -166,18 +236,37 @@ function openClient(url) {
 async function countCalls(coverage, work) {
   for (let repeat = 0; repeat < WARM_UP; repeat++) await work()
   const lowest = { own: Number.POSITIVE_INFINITY, libraries: Number.POSITIVE_INFINITY }
+  let files = new Map()
   for (let round = 0; round < ROUNDS; round++) {
     // Each time, counts begin again at 0.
     await coverage.post('Profiler.takePreciseCoverage')
     for (let repeat = 0; repeat < REPEATS; repeat++) await work()
     const { result } = await coverage.post('Profiler.takePreciseCoverage')
+    files = filesIn(result)
     for (const code of Object.keys(lowest)) {
       const calls = result.flatMap(({ url, functions }) => (codeOf(url) === code ? functions : []))
       const count = calls.reduce((sum, { ranges }) => sum + ranges[0].count, 0)
       lowest[code] = Math.min(lowest[code], Math.round(count / REPEATS))
     }
   }
-  return lowest
+  return { ...lowest, files }
+}
+
+/** The names of the functions that each repeat executes, by file. */
+function filesIn(result) {
+  const files = new Map()
+  for (const { url, functions } of result) {
+    if (codeOf(url) !== 'own') continue
+    // The first one is the file itself.
+    const executed = functions.slice(1).filter(({ ranges }) => ranges[0].count >= REPEATS / 2)
+    const file = url.split('/dist/')[1].replace(/\.js$/, '.ts')
+    if (executed.length > 0)
+      files.set(
+        file,
+        executed.map(({ functionName }) => functionName || '(anonymous)'),
+      )
+  }
+  return files
 }
 
 function codeOf(url) {
