@@ -18,8 +18,8 @@ export function tryLocks(
   { claims, counters, sequenceGroups, precautions: { quarantined } }: Batch,
   text: FlushText,
 ): Reader<Extract<NotApplied, { kind: 'notLocked' }> | undefined> {
-  const suspect = counters.find(({ row }) => row.key === quarantined)
-  if (suspect) text.add(lockOne('counter_value', rowsIn(suspect)))
+  const quarantinedWork = counters.find(({ row }) => row.key === quarantined)
+  if (quarantinedWork) text.add(lockOne('counter_value', rowsIn(quarantinedWork)))
   for (const { hash } of inOrder(claims)) text.add(lockOne('idempotency_key', `hash = ${digest(hash)}`))
   const single = counters.filter(({ row }) => row.definition.slots === 1)
   const slotted = counters.filter(({ row }) => row.definition.slots > 1)
