@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { findChromium } from './test/support/chromium.mjs'
-import { hasFirstRelease } from './test/support/firstRelease.ts'
+import { findChromium } from './test/support/browser/chromium.mjs'
+import { hasFirstRelease } from './test/support/server/firstRelease.ts'
 import { PATIENCE_MS } from './test/support/soon.ts'
 
 const chromium = findChromium()

@@ -9,7 +9,7 @@ import {
 import { expect, it } from 'vitest'
 import { schema } from '../src/graphql/schema.ts'
 import { errorCodes } from '../src/rules/errors.ts'
-import { introspectionTypes } from './support/clientsPage.ts'
+import { introspectionTypes } from './support/client/clientsPage.ts'
 
 it('is written down in schema/schema.graphql (npm run schema)', async () => {
   await expect(`${printSchema(schema)}\n`).toMatchFileSnapshot('../schema/schema.graphql')

@@ -1,9 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { axeFindings } from '../support/axe.ts'
-import { openBrowser } from '../support/browser.ts'
-import { states } from '../support/pageStates.ts'
-import { startService } from '../support/service.ts'
+import { axeFindings } from '../support/browser/axe.ts'
+import { openBrowser } from '../support/browser/browser.ts'
+import { states } from '../support/browser/pageStates.ts'
+import { startService } from '../support/server/service.ts'
 
 it.each(Object.entries(states))('finds nothing wrong with %s', async (_, { path, before, after }) => {
   const service = await startService()

@@ -1,9 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers } from '../support/answers.ts'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { sorted, upTo } from '../support/client.ts'
-import { startService } from '../support/service.ts'
+import { loseAnswers } from '../support/browser/answers.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { sorted, upTo } from '../support/client/client.ts'
+import { startService } from '../support/server/service.ts'
 
 const board = (window: Window, name: string) => window.getByRole('region', { name })
 

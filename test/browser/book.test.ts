@@ -1,12 +1,12 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser } from '../support/browser.ts'
-import { upTo } from '../support/client.ts'
-import { query } from '../support/database.ts'
-import { stopClock } from '../support/periods.ts'
-import { startRelay } from '../support/relay.ts'
-import { startService } from '../support/service.ts'
-import { recordTexts } from '../support/texts.ts'
+import { openBrowser } from '../support/browser/browser.ts'
+import { recordTexts } from '../support/browser/texts.ts'
+import { upTo } from '../support/client/client.ts'
+import { startRelay } from '../support/client/relay.ts'
+import { query } from '../support/database/database.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { startService } from '../support/server/service.ts'
 
 stopClock()
 

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { startService } from '../support/service.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { startService } from '../support/server/service.ts'
 
 /** How much two colours of a place differ, as WCAG 2 measures it: from 1 to 21. */
 function contrast(window: Window, selector: string, pseudo: string, property: string): Promise<number> {

@@ -1,10 +1,10 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { cutOff, loseAnswers } from '../support/answers.ts'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { cellsOf, consoleUrl, createCounters } from '../support/console.ts'
-import { stopClock } from '../support/periods.ts'
-import { startService } from '../support/service.ts'
+import { cutOff, loseAnswers } from '../support/browser/answers.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consoleUrl, createCounters } from '../support/browser/console.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { startService } from '../support/server/service.ts'
 
 stopClock()
 

@@ -1,9 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { consoleUrl } from '../support/console.ts'
-import { ADMIN_KEY, as, startProtected } from '../support/keys.ts'
-import { startService } from '../support/service.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { consoleUrl } from '../support/browser/console.ts'
+import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
+import { startService } from '../support/server/service.ts'
 
 const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
 

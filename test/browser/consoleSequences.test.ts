@@ -1,9 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { cellsOf, consoleUrl } from '../support/console.ts'
-import { expireAll } from '../support/invoices.ts'
-import { startService } from '../support/service.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { cellsOf, consoleUrl } from '../support/browser/console.ts'
+import { expireAll } from '../support/client/invoices.ts'
+import { startService } from '../support/server/service.ts'
 
 const button = (window: Window, name: string) => window.getByRole('button', { name, exact: true })
 

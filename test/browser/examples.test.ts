@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
 import { build } from 'vite'
 import { expect, it, onTestFinished } from 'vitest'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { temporaryDirectory } from '../support/nthProcess.ts'
-import { startRelay } from '../support/relay.ts'
-import { startService } from '../support/service.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { startRelay } from '../support/client/relay.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
+import { startService } from '../support/server/service.ts'
 
 const EXAMPLES = join(import.meta.dirname, '../../examples')
 const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' }

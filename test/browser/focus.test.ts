@@ -1,8 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { holdBack } from '../support/answers.ts'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { startService } from '../support/service.ts'
+import { holdBack } from '../support/browser/answers.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { startService } from '../support/server/service.ts'
 
 /** The accessible name, or else the text, of what has the focus. */
 const focused = (window: Window) =>

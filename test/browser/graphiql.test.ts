@@ -1,8 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { tabs } from '../../src/http/pages.ts'
-import { openBrowser } from '../support/browser.ts'
-import { startService } from '../support/service.ts'
+import { openBrowser } from '../support/browser/browser.ts'
+import { startService } from '../support/server/service.ts'
 
 it('opens with prepared tabs that run one after another, without any outside address', {
   tags: 'quick',

@@ -1,11 +1,11 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { loseAnswers, refuseAll } from '../support/answers.ts'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { query } from '../support/database.ts'
-import { expireAll, numbersIn } from '../support/invoices.ts'
-import { stopClock } from '../support/periods.ts'
-import { startService } from '../support/service.ts'
+import { loseAnswers, refuseAll } from '../support/browser/answers.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { expireAll, numbersIn } from '../support/client/invoices.ts'
+import { query } from '../support/database/database.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { startService } from '../support/server/service.ts'
 
 stopClock()
 

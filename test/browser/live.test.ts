@@ -1,9 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { urlOf } from '../support/database.ts'
-import { dataDirectory, startNth } from '../support/nthProcess.ts'
-import { privateServer } from '../support/privateServer.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { urlOf } from '../support/database/database.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
 
 const book = (window: Window) => window.getByRole('listitem').filter({ hasText: 'Bulldozer' })
 const sold = (window: Window, text: string) => book(window).getByText(text, { exact: true }).waitFor()

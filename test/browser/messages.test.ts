@@ -1,11 +1,11 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/answers.ts'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { upTo } from '../support/client.ts'
-import { startRelay } from '../support/relay.ts'
-import { type Service, startService } from '../support/service.ts'
-import { ALERTS, recordTexts } from '../support/texts.ts'
+import { cutOff, holdBack, loseAnswers, refuseAll } from '../support/browser/answers.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { ALERTS, recordTexts } from '../support/browser/texts.ts'
+import { upTo } from '../support/client/client.ts'
+import { startRelay } from '../support/client/relay.ts'
+import { type Service, startService } from '../support/server/service.ts'
 
 const EDITION = 'Red Horse Hill, signed'
 

@@ -4,8 +4,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { openBrowser } from '../support/browser.ts'
-import { startService } from '../support/service.ts'
+import { openBrowser } from '../support/browser/browser.ts'
+import { startService } from '../support/server/service.ts'
 
 const README = join(import.meta.dirname, '../../README.md')
 

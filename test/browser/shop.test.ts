@@ -1,11 +1,11 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { cutOff, holdBack, loseAnswers } from '../support/answers.ts'
-import { openBrowser, type Window } from '../support/browser.ts'
-import { sorted, upTo } from '../support/client.ts'
-import { startRelay } from '../support/relay.ts'
-import { startService } from '../support/service.ts'
-import { recordTexts } from '../support/texts.ts'
+import { cutOff, holdBack, loseAnswers } from '../support/browser/answers.ts'
+import { openBrowser, type Window } from '../support/browser/browser.ts'
+import { recordTexts } from '../support/browser/texts.ts'
+import { sorted, upTo } from '../support/client/client.ts'
+import { startRelay } from '../support/client/relay.ts'
+import { startService } from '../support/server/service.ts'
 
 const book = (window: Window, title: string) => window.getByRole('listitem').filter({ hasText: title })
 const EDITION = 'Red Horse Hill, signed'

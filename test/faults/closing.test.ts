@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { freshDatabase } from '../support/database.ts'
-import { openTestStore } from '../support/nth.ts'
-import { startProxy } from '../support/proxy.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { openTestStore } from '../support/server/nth.ts'
 
 it.each([
   ['ends a connection', 'is cut off'],

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { CLASSES } from '../../src/mysql/errors.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { AMPLE_MS, openTestNth } from '../support/nth.ts'
-import { type Fate, startProxy } from '../support/proxy.ts'
-import { sums } from '../support/totals.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { type Fate, startProxy } from '../support/database/proxy.ts'
+import { sums } from '../support/database/totals.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 const key = { namespace: 'n', name: 'c' }
 

@@ -1,10 +1,10 @@
 // @module-tag slow
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { upTo } from '../support/client.ts'
-import { freshDatabase } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
-import { startProxy } from '../support/proxy.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { openTestNth } from '../support/server/nth.ts'
 
 const key = { namespace: 'n', name: 'c' }
 const group = { namespace: 'n', sequence: 'c', group: '' }

@@ -1,10 +1,10 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { upTo } from '../support/client.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { hold } from '../support/hold.ts'
-import { AMPLE_MS, openTestNth } from '../support/nth.ts'
-import { collectStatements } from '../support/statements.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { hold } from '../support/database/hold.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 it('does not have a cart with a locked counter hold up the others of its counters', async () => {
   const target = await freshDatabase()

@@ -2,10 +2,10 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import { upTo } from '../support/client.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { AMPLE_MS, openTestNth } from '../support/nth.ts'
-import { collectStatements } from '../support/statements.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 /** So many locks, each waited for, take longer than this deadline. */
 const HELD = 80

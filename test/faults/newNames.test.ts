@@ -1,9 +1,9 @@
 import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
-import { inParallel, upTo } from '../support/client.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { AMPLE_MS, openTestNth } from '../support/nth.ts'
-import { collectStatements } from '../support/statements.ts'
+import { inParallel, upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 

@@ -1,14 +1,14 @@
 import { expect, it } from 'vitest'
 import { CLASSES } from '../../src/mysql/errors.ts'
-import { upTo } from '../support/client.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { hold } from '../support/hold.ts'
-import { openTestNth } from '../support/nth.ts'
-import { stopClock, told, turnedClock } from '../support/periods.ts'
-import { type Fate, farAway, startProxy } from '../support/proxy.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { hold } from '../support/database/hold.ts'
+import { type Fate, farAway, startProxy } from '../support/database/proxy.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { sums } from '../support/database/totals.ts'
+import { stopClock, told, turnedClock } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
-import { collectStatements } from '../support/statements.ts'
-import { sums } from '../support/totals.ts'
+import { openTestNth } from '../support/server/nth.ts'
 
 stopClock()
 

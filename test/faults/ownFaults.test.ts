@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { NthError } from '../../src/rules/errors.ts'
-import { upTo } from '../support/client.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { openTestNth } from '../support/server/nth.ts'
 
 const UNKNOWN_ZONE = 'Mars/Olympus'
 const counter = (name: string) => ({ namespace: 'n', name })

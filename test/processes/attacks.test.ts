@@ -3,12 +3,12 @@ import { Agent, request } from 'node:http'
 import { text as textOf } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { type Attack, openAttack } from '../support/attacks.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { ADMIN_KEY, as } from '../support/keys.ts'
-import { startNth } from '../support/nthProcess.ts'
+import { type Attack, openAttack } from '../support/client/attacks.ts'
+import { ADMIN_KEY, as } from '../support/client/keys.ts'
+import { postHead } from '../support/client/wire.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { onFinished } from '../support/openOnce.ts'
-import { postHead } from '../support/wire.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 /*
  * Each attack beside an honest client. `ATTACK_SECONDS=180 npx vitest run test/processes/attacks.test.ts` runs each for

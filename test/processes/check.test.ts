@@ -2,11 +2,11 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServer } from '../support/privateServer.ts'
-import { startProxy } from '../support/proxy.ts'
-import { copyWithMigration } from '../support/releases.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
+import { copyWithMigration } from '../support/server/releases.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 

@@ -9,10 +9,10 @@ import {
   getRequest,
 } from 'relay-runtime'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { CACHING, type CachingExample, startExamples, TITLE } from '../support/clientExamples.ts'
-import type { Files } from '../support/clientsPage.ts'
-import { holdAnswers } from '../support/heldAnswers.ts'
-import { stopClock } from '../support/periods.ts'
+import { CACHING, type CachingExample, startExamples, TITLE } from '../support/client/clientExamples.ts'
+import type { Files } from '../support/client/clientsPage.ts'
+import { holdAnswers } from '../support/client/heldAnswers.ts'
+import { stopClock } from '../support/model/periods.ts'
 
 stopClock()
 

@@ -3,10 +3,10 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buildSchema, isEnumType, parse, print } from 'graphql'
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { upTo } from '../support/client.ts'
-import { CLIENTS, type Example, examples, startExamples, TITLE } from '../support/clientExamples.ts'
-import { ARTIFACTS, importable } from '../support/clientsPage.ts'
-import { holdAnswers } from '../support/heldAnswers.ts'
+import { upTo } from '../support/client/client.ts'
+import { CLIENTS, type Example, examples, startExamples, TITLE } from '../support/client/clientExamples.ts'
+import { ARTIFACTS, importable } from '../support/client/clientsPage.ts'
+import { holdAnswers } from '../support/client/heldAnswers.ts'
 
 const SCHEMA = join(import.meta.dirname, '../../schema/schema.graphql')
 it.each(CLIENTS)(

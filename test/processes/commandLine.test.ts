@@ -3,8 +3,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { startNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { initialise } from '../../src/mysql/privateServer.ts'
 import type { ServerProgram } from '../../src/mysql/serverProgram.ts'
-import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { serverProgramForTests } from '../support/privateServer.ts'
+import { serverProgramForTests } from '../support/database/privateServer.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 async function refusal(directory: string): Promise<string> {
   const nth = spawnNth({ NTH_DATA_DIR: directory })

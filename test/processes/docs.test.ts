@@ -5,8 +5,8 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { fieldsWithRights, schema } from '../../src/graphql/schema.ts'
 import { errorCodes } from '../../src/rules/errors.ts'
-import { subscribe } from '../support/events.ts'
-import { startService } from '../support/service.ts'
+import { subscribe } from '../support/client/events.ts'
+import { startService } from '../support/server/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const URL_OF_DOCS = 'http://127.0.0.1:4000'

@@ -2,9 +2,9 @@ import { expect, it } from 'vitest'
 import { openHosts } from '../../src/mysql/hosts.ts'
 import { durabilityRisks, untilReady } from '../../src/mysql/ready.ts'
 import { SILENT } from '../../src/operations/log.ts'
-import { query } from '../support/database.ts'
-import { temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServerWith } from '../support/privateServer.ts'
+import { query } from '../support/database/database.ts'
+import { privateServerWith } from '../support/database/privateServer.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const { signal } = new AbortController()
 

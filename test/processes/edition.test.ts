@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { inParallel, sorted, upTo } from '../support/client.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { startNth } from '../support/nthProcess.ts'
+import { inParallel, sorted, upTo } from '../support/client/client.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 it('sells exactly 100 of an edition of 100 to 500 buyers who come at once to two processes', async () => {
   const DATABASE_URL = urlOf(await freshDatabase())

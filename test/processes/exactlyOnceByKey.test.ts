@@ -1,9 +1,9 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { inParallel, sorted, upTo } from '../support/client.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { type NthProcess, startNth } from '../support/nthProcess.ts'
-import { startProxy } from '../support/proxy.ts'
+import { inParallel, sorted, upTo } from '../support/client/client.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { type NthProcess, startNth } from '../support/server/nthProcess.ts'
 
 const INCREMENT = 'mutation($key: String!) { increment(name: "c", idempotencyKey: $key) { value replayed } }'
 

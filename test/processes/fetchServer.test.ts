@@ -12,7 +12,7 @@ import {
   type ServerProgram,
 } from '../../src/mysql/serverProgram.ts'
 import { SILENT } from '../../src/operations/log.ts'
-import { temporaryDirectory } from '../support/nthProcess.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const { signal } = new AbortController()
 

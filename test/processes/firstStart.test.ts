@@ -4,8 +4,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServer } from '../support/privateServer.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
 
 it('says that it compiles before it does', async () => {
   const { scripts } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'))

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { type Load, startLoad } from '../support/load.ts'
-import { type NthProcess, startNth, temporaryDirectory } from '../support/nthProcess.ts'
+import { type Load, startLoad } from '../support/client/load.ts'
+import { type NthProcess, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const SERVER = join(import.meta.dirname, '../../.nth/server')
 const MB = 2 ** 20

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { SHORT_MS, startMeasuredNth } from '../support/turns.ts'
+import { SHORT_MS, startMeasuredNth } from '../support/server/turns.ts'
 
 const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 const COUNTERS = 'query($n: [String!]!) { counters(names: $n) { value } }'

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { ADMIN_KEY, as } from '../support/keys.ts'
-import { dataDirectory, spawnNth, startNth } from '../support/nthProcess.ts'
+import { ADMIN_KEY, as } from '../support/client/keys.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { dataDirectory, spawnNth, startNth } from '../support/server/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const BUY = 'mutation { increment(namespace: "booksales", name: "Bulldozer") { value } }'

@@ -1,8 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { ADMIN_KEY, as } from '../support/keys.ts'
-import { startNth } from '../support/nthProcess.ts'
+import { ADMIN_KEY, as } from '../support/client/keys.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 const SECRET = 'a value that is secret'
 

@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { inParallel, upTo } from '../support/client.ts'
-import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/turns.ts'
+import { inParallel, upTo } from '../support/client/client.ts'
+import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/server/turns.ts'
 
 const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 

@@ -1,12 +1,12 @@
 import { Agent, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { subscribe } from '../support/events.ts'
-import { ADMIN_KEY, startProtected } from '../support/keys.ts'
-import { startNth } from '../support/nthProcess.ts'
-import { workersOf } from '../support/processes.ts'
-import { startTwo } from '../support/workers.ts'
+import { subscribe } from '../support/client/events.ts'
+import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { startNth } from '../support/server/nthProcess.ts'
+import { workersOf } from '../support/server/processes.ts'
+import { startTwo } from '../support/server/workers.ts'
 
 const increment = 'mutation Increment { increment(name: "private name") { value } }'
 

@@ -7,10 +7,10 @@ import { createConnection } from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { compareMigrations, migrate, withMigrationLock } from '../../src/repository/migrate.ts'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { spawnNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServerWith } from '../support/privateServer.ts'
-import { startProxy } from '../support/proxy.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { privateServerWith } from '../support/database/privateServer.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { spawnNth, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const MIGRATIONS = join(ROOT, 'schema/migrations')

@@ -5,11 +5,11 @@ import { chmod, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { parse } from 'yaml'
-import { clientOf } from '../support/client.ts'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { clientArguments, findMysqlClient } from '../support/fetchedProgram.ts'
-import { openTestNth } from '../support/nth.ts'
-import { dataDirectory, temporaryDirectory } from '../support/nthProcess.ts'
+import { clientOf } from '../support/client/client.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { clientArguments, findMysqlClient } from '../support/database/fetchedProgram.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { dataDirectory, temporaryDirectory } from '../support/server/nthProcess.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const mysql = await findMysqlClient()

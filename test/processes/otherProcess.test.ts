@@ -1,12 +1,12 @@
 // @module-tag slow
 import { expect, it, onTestFinished } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import type { Client } from '../support/client.ts'
-import { upTo } from '../support/client.ts'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { startLoad } from '../support/load.ts'
-import { startNth } from '../support/nthProcess.ts'
-import { signalProcess } from '../support/privateServer.ts'
+import type { Client } from '../support/client/client.ts'
+import { upTo } from '../support/client/client.ts'
+import { startLoad } from '../support/client/load.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { signalProcess } from '../support/database/privateServer.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 const CALLERS = 16
 

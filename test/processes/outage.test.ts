@@ -1,13 +1,13 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { migrate } from '../../src/repository/migrate.ts'
-import { type Client, sorted, upTo } from '../support/client.ts'
-import { urlOf } from '../support/database.ts'
-import { startLoad } from '../support/load.ts'
-import { openTestNth } from '../support/nth.ts'
-import { dataDirectory, startNth } from '../support/nthProcess.ts'
-import { privateServer, signalServer } from '../support/privateServer.ts'
-import { startService } from '../support/service.ts'
+import { type Client, sorted, upTo } from '../support/client/client.ts'
+import { startLoad } from '../support/client/load.ts'
+import { urlOf } from '../support/database/database.ts'
+import { privateServer, signalServer } from '../support/database/privateServer.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
+import { startService } from '../support/server/service.ts'
 
 function load({ ask }: Client, callers: number) {
   return startLoad(

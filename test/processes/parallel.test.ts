@@ -1,9 +1,9 @@
 // @module-tag random
 import { expect, it } from 'vitest'
-import { type Client, inParallel, sorted, upTo } from '../support/client.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { startNth } from '../support/nthProcess.ts'
+import { type Client, inParallel, sorted, upTo } from '../support/client/client.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { runSize } from '../support/random.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 /** Two server processes on one database. */
 async function twoServers(): Promise<[Client, Client]> {

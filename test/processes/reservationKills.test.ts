@@ -1,11 +1,19 @@
 // @module-tag random
 import { expect, it } from 'vitest'
-import { upTo } from '../support/client.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { CONFIRM, expectNoGap, GAPLESS, KEY, RELEASE, RESERVE, settleAll } from '../support/invoices.ts'
-import { openTestNth } from '../support/nth.ts'
-import { startNth } from '../support/nthProcess.ts'
+import { upTo } from '../support/client/client.ts'
+import {
+  CONFIRM,
+  expectNoGap,
+  GAPLESS,
+  KEY,
+  RELEASE,
+  RESERVE,
+  settleAll,
+} from '../support/client/invoices.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
 import { createRandom, runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 it('leaves no gap behind 40 callers whose server is killed again and again', async () => {
   const target = await freshDatabase()

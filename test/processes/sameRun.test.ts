@@ -9,11 +9,11 @@ import {
 import { openHosts } from '../../src/mysql/hosts.ts'
 import { openSession } from '../../src/mysql/session.ts'
 import type { Target } from '../../src/mysql/settings.ts'
-import { freshDatabase, query } from '../support/database.ts'
-import { AMPLE_MS, openTestNth } from '../support/nth.ts'
-import { dataDirectory } from '../support/nthProcess.ts'
-import { privateServer } from '../support/privateServer.ts'
-import { startProxy } from '../support/proxy.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { startProxy } from '../support/database/proxy.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
+import { dataDirectory } from '../support/server/nthProcess.ts'
 
 const key = { namespace: 'n', name: 'c' }
 const HOUR_MS = 3_600_000

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { defaultMemoryMb, logSizeMb } from '../../src/mysql/privateServer.ts'
 import { migrate } from '../../src/repository/migrate.ts'
-import { query } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
-import { dataDirectory } from '../support/nthProcess.ts'
-import { privateServer, signalServer } from '../support/privateServer.ts'
+import { query } from '../support/database/database.ts'
+import { privateServer, signalServer } from '../support/database/privateServer.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { dataDirectory } from '../support/server/nthProcess.ts'
 
 const GB = 2 ** 30
 const key = { namespace: 'n', name: 'c' }

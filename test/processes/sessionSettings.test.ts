@@ -2,15 +2,15 @@
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
-import { fillWithAnything, NAMESPACES } from '../support/anyState.ts'
-import { query } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
-import { temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServer } from '../support/privateServer.ts'
+import { query } from '../support/database/database.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { wholeState } from '../support/database/wholeState.ts'
+import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
 import { createRandom } from '../support/random.ts'
-import { startService } from '../support/service.ts'
-import { entriesIn, exported } from '../support/transfer.ts'
-import { wholeState } from '../support/wholeState.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
+import { startService } from '../support/server/service.ts'
+import { entriesIn, exported } from '../support/server/transfer.ts'
 
 const key = { namespace: 'n', name: 'c' }
 

@@ -1,8 +1,8 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { startNth } from '../support/nthProcess.ts'
-import { openWire, postHead } from '../support/wire.ts'
+import { openWire, postHead } from '../support/client/wire.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { startNth } from '../support/server/nthProcess.ts'
 
 /** A process with a heap of 512 MB, and a way to send it a request of which only the size of the answer counts. */
 async function startSmall() {

@@ -2,11 +2,11 @@ import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
 import { migrate } from '../../src/repository/migrate.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
-import { freshDatabase, openTestDatabase, query } from '../support/database.ts'
-import { openTestNth } from '../support/nth.ts'
-import { temporaryDirectory } from '../support/nthProcess.ts'
-import { privateServer } from '../support/privateServer.ts'
-import { exported, imported } from '../support/transfer.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
+import { exported, imported } from '../support/server/transfer.ts'
 
 const PACKET = 65_536
 /** What else a packet has takes up to four bytes. */

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { query } from '../support/database.ts'
-import { freePort } from '../support/freePort.ts'
-import { dataDirectory, spawnNth, startNth } from '../support/nthProcess.ts'
-import { privateServerWith } from '../support/privateServer.ts'
+import { query } from '../support/database/database.ts'
+import { privateServerWith } from '../support/database/privateServer.ts'
+import { freePort } from '../support/server/freePort.ts'
+import { dataDirectory, spawnNth, startNth } from '../support/server/nthProcess.ts'
 
 const CERTIFICATES = join(import.meta.dirname, '../support/tls')
 const AUTHORITY = join(CERTIFICATES, 'ca.pem')

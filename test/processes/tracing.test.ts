@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { changeChannel, flushTrace, operationTrace, requestTrace } from '../../src/operations/measures.ts'
 import { openTracing } from '../../src/operations/tracing.ts'
-import { freshDatabase, urlOf } from '../support/database.ts'
-import { subscribe } from '../support/events.ts'
-import { startNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { startService } from '../support/service.ts'
+import { subscribe } from '../support/client/events.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
+import { startService } from '../support/server/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 

@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { Target } from '../../src/mysql/settings.ts'
-import { sorted, upTo } from '../support/client.ts'
-import { freshDatabase, query, urlOf } from '../support/database.ts'
-import { FIRST_RELEASE } from '../support/firstRelease.ts'
-import { createFleet, type Fleet } from '../support/fleet.ts'
-import { type Load, startLoad } from '../support/load.ts'
-import { compileFirstRelease, copyWithMigration } from '../support/releases.ts'
+import { sorted, upTo } from '../support/client/client.ts'
+import { type Load, startLoad } from '../support/client/load.ts'
+import { freshDatabase, query, urlOf } from '../support/database/database.ts'
+import { sums } from '../support/database/totals.ts'
+import { FIRST_RELEASE } from '../support/server/firstRelease.ts'
+import { createFleet, type Fleet } from '../support/server/fleet.ts'
+import { compileFirstRelease, copyWithMigration } from '../support/server/releases.ts'
 import { soon } from '../support/soon.ts'
-import { sums } from '../support/totals.ts'
 
 /** How many calls of each kind are answered, at least, before the next server is replaced. */
 const CALLS = 50

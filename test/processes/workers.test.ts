@@ -2,9 +2,9 @@
 import { availableParallelism } from 'node:os'
 import { expect, it } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { inParallel, sorted, upTo } from '../support/client.ts'
-import { connectionsAt, workersOf } from '../support/processes.ts'
-import { increment, openConnection, reach, startTwo } from '../support/workers.ts'
+import { inParallel, sorted, upTo } from '../support/client/client.ts'
+import { connectionsAt, workersOf } from '../support/server/processes.ts'
+import { increment, openConnection, reach, startTwo } from '../support/server/workers.ts'
 
 it('shares one port among workers, each of which serves, and hands out exact numbers', {
   tags: 'quick',

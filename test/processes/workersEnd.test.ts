@@ -4,11 +4,11 @@ import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { sorted, upTo } from '../support/client.ts'
-import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/nthProcess.ts'
-import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/processes.ts'
+import { sorted, upTo } from '../support/client/client.ts'
+import { dataDirectory, spawnNth, startNth, temporaryDirectory } from '../support/server/nthProcess.ts'
+import { connectionsAt, databaseOf, isAlive, workersOf } from '../support/server/processes.ts'
+import { increment, openRequest, startTwo, untilRefused } from '../support/server/workers.ts'
 import { soon } from '../support/soon.ts'
-import { increment, openRequest, startTwo, untilRefused } from '../support/workers.ts'
 
 it('answers all it has accepted when a Ctrl-C reaches every process, and leaves none, nor a database', {
   tags: 'quick',

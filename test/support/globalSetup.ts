@@ -6,7 +6,7 @@ import type { TestProject } from 'vitest/node'
 import { openPrivateDatabase } from '../../src/mysql/privateServer.ts'
 import { parseTargets, type Target } from '../../src/mysql/settings.ts'
 import { SILENT } from '../../src/operations/log.ts'
-import { hasFirstRelease } from './firstRelease.ts'
+import { hasFirstRelease } from './server/firstRelease.ts'
 import { makeTemporaryDirectory } from './temporary.ts'
 
 declare module 'vitest' {

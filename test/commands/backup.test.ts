@@ -1,0 +1,320 @@
+import { once } from 'node:events'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { startProtected } from '../support/client/keys.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { wholeState } from '../support/database/wholeState.ts'
+import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { createRandom } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
+import { fileWith, type Line, runCommand, startCommand } from '../support/server/transfer.ts'
+
+stopClock()
+
+type Target = Awaited<ReturnType<typeof freshDatabase>>
+
+/** Backs a database up into a new directory, which is returned. */
+async function backedUp(target: Target): Promise<string> {
+  const directory = join(await temporaryDirectory(), 'backup')
+  const { code, output, errors } = await runCommand(target, ['backup', directory])
+  expect([code, errors]).toEqual([0, ''])
+  expect(output).toMatch(/^Backed up as of \d{4}-.*Z into .*backup\.\n$/)
+  return directory
+}
+
+const restored = (target: Target, ...args: string[]) => runCommand(target, ['restore', ...args])
+
+const ADD = (key: string) =>
+  `mutation { incrementBy(namespace: "shop", name: "sold", delta: 1, idempotencyKey: "${key}") { value } }`
+const CART = `mutation { incrementMany(namespace: "shop", changes: [{ name: "x", delta: 2 }, { name: "y", delta: 3 }],
+  idempotencyKey: "cart") { counter { name value } } }`
+
+it('restores everything, with API keys and idempotency keys', async () => {
+  const before = await freshDatabase()
+  await fillWithAnything(before, createRandom(7))
+  // Ids are part of the identity that idempotency keys belong to.
+  await query(before, 'alter table api_key auto_increment = 50')
+  const service = await startProtected({ target: before })
+  const grants = [{ scopes: ['ADD', 'READ'], namespace: 'shop', maxDelta: 5 }]
+  const [kept, revoked] = [
+    await service.createKey(grants, { origins: ['https://shop.example'], perMinute: 7 }),
+    await service.createKey([{ scopes: ['READ'] }]),
+  ]
+  const server = await service.createKey(grants)
+  await service.admin.ask(`mutation { revokeApiKey(id: "${revoked.id}") { id } }`)
+  const first = [
+    await service.as(server.secret).ask(ADD('once')),
+    await service.as(server.secret).ask(CART),
+    await service.admin.ask(ADD('once')),
+  ]
+  const directory = await backedUp(before)
+  expect(await readdir(directory)).toEqual(['nth.jsonl'])
+  expect((await stat(directory)).mode & 0o077).toBe(0)
+  expect((await stat(join(directory, 'nth.jsonl'))).mode & 0o077).toBe(0)
+  expect(await readFile(join(directory, 'nth.jsonl'), 'utf8')).not.toContain(server.secret)
+
+  const after = await freshDatabase()
+  const { code, output, errors } = await restored(after, directory)
+  expect([code, output]).toEqual([0, expect.stringMatching(/^Restored as of 20.*Z\.\n$/)])
+  expect(errors).toMatch(/^API keys: 3 created\.\nIdempotency keys: \d+ created\.$/m)
+  expect(errors).toContain('Numbers issued later will be issued again: nth restore --advance <n>')
+  const copy = await startProtected({ target: after })
+  // Lists by value follow a moment later.
+  const state = () => wholeState(service.admin, NAMESPACES)
+  await expect.poll(state).toEqual(await wholeState(copy.admin, NAMESPACES))
+  const keys =
+    'query { apiKeys(first: 9) { nodes { id label prefix grants { scopes namespace maxDelta } origins perMinute revokedAt createdAt } } }'
+  expect(await copy.admin.ask(keys)).toEqual(await service.admin.ask(keys))
+  expect((await copy.as(revoked.secret).send('{ viewer { kind } }')).status).toBe(401)
+  expect(
+    (await copy.as(kept.secret).send('{ viewer { kind } }', {}, { origin: 'https://shop.example' })).status,
+  ).toBe(200)
+  // Repeats are recognised, those of each caller.
+  expect([
+    await copy.as(server.secret).ask(ADD('once')),
+    await copy.as(server.secret).ask(CART),
+    await copy.admin.ask(ADD('once')),
+  ]).toEqual(first)
+  expect(copy.faults).toEqual([])
+})
+
+it('moves numbers on past those that were issued after the backup, once, and lists the others', async () => {
+  const before = await freshDatabase()
+  const { counters, sequences } = openTestNth(before)
+  const ns = { namespace: 'shop' }
+  const counter = (name: string) => ({ ...ns, name })
+  const group = (sequence: string, group = '') => ({ ...ns, sequence, group })
+  await sequences.define(counter('down'), { step: -2, startValue: 1000 })
+  await sequences.define(counter('daily'), { restartEvery: 'DAY', format: '{yyyy}{MM}{dd}-{value}' })
+  await sequences.define(counter('short'), { maxValue: 30 })
+  await sequences.define(counter('exact'), { gapless: true })
+  await counters.define(counter('stock'), { minValue: 0 })
+  await counters.reset(counter('stock'), 90)
+  await counters.define(counter('limited'), { maxValue: 20 })
+  await counters.define(counter('views'), { slots: 4 })
+  const { token } = await sequences.reserve(group('exact', 'a'), 60)
+  await sequences.confirm(token)
+
+  const issued: string[] = []
+  /** Issues one number of each. */
+  async function issue(from: { counters: typeof counters; sequences: typeof sequences }): Promise<void> {
+    issued.push(`buyers ${(await from.counters.incrementBy(counter('buyers'), 1)).value}`)
+    issued.push(`limited ${(await from.counters.incrementBy(counter('limited'), 1)).value}`)
+    for (const key of [group('plain'), group('plain', 'a'), group('down'), group('daily', 'b')]) {
+      const { issued: numbers } = await from.sequences.next(key, 1)
+      issued.push(`${key.sequence} ${key.group} ${numbers.value}`)
+    }
+    await from.sequences.next(group('short'), 1)
+    await from.counters.incrementBy(counter('views'), 1)
+  }
+  for (const _ of upTo(5)) await issue({ counters, sequences })
+  const directory = await backedUp(before)
+  for (const _ of upTo(12)) await issue({ counters, sequences })
+
+  const after = await freshDatabase()
+  const { code, output, errors } = await restored(after, directory, '--advance', '50')
+  expect([code, errors]).toEqual([0, expect.not.stringContaining('issued again')])
+  const lines = output.trimEnd().split('\n')
+  expect(lines.at(-1)).toBe('Moved on by 50: 1 counters, 4 sequence groups.')
+  expect(lines.slice(1, -1).toSorted()).toEqual([
+    'Not moved on: counter "limited" in "shop": Limit reached: 5 plus 50 is above the maximum of 20. Nothing was changed.',
+    'Not moved on: counter "stock" in "shop" has a minimum; its value is 90.',
+    'Not moved on: group "" of sequence "short" in "shop": Cannot issue 50 numbers, as the last number was 5 and the sequence ends at 30. Nothing was issued.',
+    'Not moved on: group "a" of sequence "exact" in "shop" is gapless; its last number is 1.',
+  ])
+  const repeated = await restored(after, directory, '--continue', '--advance', '50')
+  expect(repeated.code).toBe(0)
+  const copy = openTestNth(after)
+  expect((await copy.counters.read(counter('buyers'))).value).toBe(55)
+  expect((await copy.counters.read(counter('views'))).value).toBe(5)
+  const state = await copy.sequences.readSequenceGroup(group('down'))
+  expect(state.lastValue).toBe(1000 - 2 * 54)
+  await copy.counters.define(counter('limited'), { maxValue: null })
+  await copy.counters.reset(counter('limited'), 50)
+  await issue(copy)
+  expect(new Set(issued).size).toBe(issued.length)
+
+  // For a database that was restored otherwise.
+  const alone = await restored(after, '--advance', '100')
+  expect([alone.code, alone.output]).toEqual([0, expect.stringContaining('Moved on by 100: 2 counters, ')])
+  expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
+})
+
+it('restores only into an empty database that nobody uses, unless told to continue', async () => {
+  const before = await freshDatabase()
+  const { counters } = openTestNth(before)
+  await counters.incrementBy({ namespace: 'default', name: 'a' }, 3)
+  const directory = await backedUp(before)
+  const inUse = await restored(before, directory)
+  expect([inUse.code, inUse.errors]).toEqual([
+    1,
+    expect.stringMatching(/^The database \w+ is in use, by \d+ other sessions\. Stop Nth/),
+  ])
+
+  const after = await freshDatabase()
+  await query(
+    after,
+    "insert into api_key (hash, prefix, label, grants, created_at) values (repeat('a', 32), 'p', 'l', '[]', now())",
+  )
+  const filled = await restored(after, directory)
+  expect([filled.code, filled.errors]).toEqual([
+    1,
+    expect.stringMatching(/^The database \w+ is not empty\. Restore into a new one/),
+  ])
+  expect(await query(after, 'select count(*) as count from counter')).toEqual([{ count: 0 }])
+  expect((await restored(after, directory, '--continue')).code).toBe(0)
+
+  const again = await runCommand(before, ['backup', directory])
+  expect([again.code, again.errors]).toEqual([
+    1,
+    `The directory ${directory} is not empty. Give one for each backup.\n`,
+  ])
+})
+
+it('ends in the same state if a restore is killed in the middle again and again', {
+  tags: 'slow',
+}, async () => {
+  const before = await freshDatabase()
+  const { counters, sequences } = openTestNth(before)
+  await Promise.all(
+    upTo(3000).flatMap((n) => [
+      counters.incrementBy({ namespace: 'shop', name: `c${n}` }, n),
+      sequences.next({ namespace: 'shop', sequence: 's', group: `g${n}` }, n),
+    ]),
+  )
+  const directory = await backedUp(before)
+  const after = await freshDatabase()
+  const random = createRandom()
+  let hits = 0
+  for (const _ of upTo(8)) {
+    const { child, ended } = startCommand(after, ['restore', directory, '--continue', '--advance', '10'])
+    const closed = once(child, 'close')
+    let isOver = false
+    closed.then(() => {
+      isOver = true
+    })
+    const goal = random.below(6000)
+    while (!isOver) {
+      const [row] = await query(
+        after,
+        `select (select count(*) from counter) + (select count(*) from idempotency_key) as count`,
+      )
+      if (Number(row?.count) > goal) break
+    }
+    child.kill('SIGKILL')
+    if ((await ended).code === 'SIGKILL') hits++
+  }
+  expect(hits).toBeGreaterThan(3)
+  const { code, output } = await restored(after, directory, '--continue', '--advance', '10')
+  expect([code, output]).toEqual([
+    0,
+    expect.stringContaining('Moved on by 10: 3000 counters, 3000 sequence groups.\n'),
+  ])
+  const [sums] = await query(
+    after,
+    `select (select sum(value) from counter_value) as counters, (select sum(value) from sequence_value) as numbers`,
+  )
+  const total = (3000 * 3001) / 2 + 10 * 3000
+  expect([Number(sums?.counters), Number(sums?.numbers)]).toEqual([total, total])
+})
+
+it.each([
+  [['backup'], 'Give the directory of the backup; see --help.'],
+  [['backup', 'a', 'b'], 'Unexpected argument "b".'],
+  [['restore'], 'Give the directory of the backup; see --help.'],
+  [['restore', 'a', 'b'], 'Unexpected argument "b".'],
+  [
+    ['restore', '/nowhere'],
+    "/nowhere/nth.jsonl: ENOENT: no such file or directory, open '/nowhere/nth.jsonl'",
+  ],
+  ...['0', '-1', '1.5', 'many', '1000001', ''].map((text): [string[], string] => [
+    ['restore', `--advance=${text}`],
+    `--advance must be a whole number from 1 to 1000000; it is "${text}".`,
+  ]),
+])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {
+  const { code, errors } = await runCommand(
+    { host: '127.0.0.1', port: 1, user: 'u', password: '', database: 'd' },
+    args,
+  )
+  expect([code, errors]).toEqual([1, `${message}\n`])
+})
+
+it.each([
+  ['', 'The file is empty.'],
+  ['name,value\na,1\n', 'Line 1 is not that of an export of Nth.'],
+  ['{"type":"counter"}\n', 'Line 1 is not that of an export of Nth.'],
+])('says what is wrong with a file: %j', async (text, message) => {
+  const directory = await temporaryDirectory()
+  const path = join(directory, 'nth.jsonl')
+  await writeFile(path, text)
+  const { code, errors } = await restored(await freshDatabase(), directory)
+  expect([code, errors]).toEqual([1, `${path}: ${message}\n`])
+})
+
+const TIME = '2026-11-20T00:00:00.000Z'
+const keyLine = (fields: object = {}) => ({
+  type: 'apiKey',
+  id: 7,
+  hash: 'a'.repeat(64),
+  prefix: 'nth_aaaaaaaa',
+  label: 'x',
+  grants: [{ scopes: ['READ'], namespace: null, names: null, prefix: '', maxDelta: 1, maxCount: 1 }],
+  origins: null,
+  perMinute: null,
+  createdAt: TIME,
+  expiresAt: null,
+  revokedAt: null,
+  lastUsedAt: null,
+  ...fields,
+})
+const idempotencyLine = (results: unknown) => ({
+  type: 'idempotencyKey',
+  hash: 'b'.repeat(64),
+  fingerprint: 'c'.repeat(64),
+  appliedAt: TIME,
+  claimedAt: TIME,
+  results,
+})
+
+async function restoredLines(...lines: Line[]) {
+  const target = await freshDatabase()
+  const directory = await temporaryDirectory()
+  await writeFile(join(directory, 'nth.jsonl'), fileWith(lines))
+  return { target, ...(await restored(target, directory)) }
+}
+
+it.each([
+  [keyLine({ id: 2 ** 53 - 1 }), 'id'],
+  [keyLine({ id: 0 }), 'id'],
+  [keyLine({ grants: [] }), 'grants'],
+  [keyLine({ grants: Array(101).fill(keyLine().grants[0]) }), 'grants'],
+  [keyLine({ perMinute: 2 ** 40 }), 'perMinute'],
+  [keyLine({ hash: 'x' }), 'hash'],
+  ...[[null], ['x'], [{ value: 'evil' }], [2 ** 53], [[1]], [{ kind: 'evil' }]].map(
+    (results): [Line, string] => [idempotencyLine(results), 'results'],
+  ),
+])('refuses a line of a key that is wrong, and names it: %#', { tags: 'slow' }, async (line, field) => {
+  const { code, errors } = await restoredLines(line)
+  expect([code, errors]).toEqual([1, expect.stringMatching(new RegExp(`^Line 2: ${field}`, 'm'))])
+})
+
+it('gives a new id to an API key whose id another one has', async () => {
+  const { code, errors, target } = await restoredLines(keyLine(), keyLine({ hash: 'd'.repeat(64) }))
+  expect([code, errors]).toEqual([0, expect.stringContaining('API keys: 2 created.')])
+  const rows = await query(target, 'select id from api_key order by id')
+  expect([rows.length, rows[0]?.id]).toEqual([2, 7])
+})
+
+it.each([keyLine(), idempotencyLine([[1, 0, 1]])])(
+  'imports no keys, which only a restore takes: %#',
+  async (line) => {
+    const target = await freshDatabase()
+    const { code, errors } = await runCommand(target, ['import', '-'], fileWith([line]))
+    expect([code, errors]).toEqual([1, expect.stringContaining('Line 2: only nth restore takes API keys')])
+    expect(await query(target, 'select id from api_key')).toEqual([])
+  },
+)

@@ -1,0 +1,244 @@
+import { execFileSync } from 'node:child_process'
+import { readdir, stat, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { expect, it } from 'vitest'
+import { createProgress } from '../../src/commands/files.ts'
+import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { temporaryDirectory } from '../support/server/nthProcess.ts'
+import {
+  counterLine,
+  exported,
+  fileOf,
+  fileWith,
+  imported,
+  readText,
+  runCommand,
+  startCommand,
+} from '../support/server/transfer.ts'
+
+const inDefault = (name: string) => ({ namespace: 'default', name })
+
+it('writes names and values as CSV, and reads them again', async () => {
+  const [one, other] = [await freshDatabase(), await freshDatabase()]
+  const { counters, sequences } = openTestNth(one)
+  const names = ['plain', 'a,b', 'say "n"', ' space ', '\u2028', '\ufeff']
+  for (const [index, name] of names.entries()) await counters.reset(inDefault(name), index - 2)
+  await sequences.next({ namespace: 'default', sequence: 's', group: '' }, 4)
+  await sequences.next({ namespace: 'default', sequence: 's', group: 'MYBOARD' }, 9)
+  const csv = await exported(one, '--format', 'csv')
+  expect(csv.split('\r\n')).toEqual([
+    'type,namespace,name,group,period,value',
+    'counter,default,plain,,,-2',
+    'counter,default,"a,b",,,-1',
+    'counter,default,"say ""n""",,,0',
+    'counter,default," space ",,,1',
+    'counter,default,"\u2028",,,2',
+    'counter,default,"\ufeff",,,3',
+    'sequenceGroup,default,s,,0,4',
+    'sequenceGroup,default,s,MYBOARD,0,9',
+    '',
+  ])
+  expect((await imported(other, csv)).errors).toBe('Counters: 6 created.\nSequence groups: 2 created.\n')
+  const sorted = (text: string) => text.split('\r\n').toSorted()
+  expect(sorted(await exported(other, '--format', 'csv'))).toEqual(sorted(csv))
+  const copy = openTestNth(other)
+  expect(
+    await copy.sequences.next({ namespace: 'default', sequence: 's', group: 'MYBOARD' }, 1),
+  ).toMatchObject({
+    issued: { value: 10 },
+  })
+})
+
+it('escapes names that a spreadsheet would take for formulas, and reads them again', async () => {
+  const [one, other] = [await freshDatabase(), await freshDatabase()]
+  const { counters, sequences } = openTestNth(one)
+  const names = [
+    '=HYPERLINK("http://evil.example")',
+    '+1+1',
+    '-1',
+    '@SUM(1)',
+    '＝1',
+    "'",
+    "'=1",
+    "''a",
+    'a;=1+1',
+    "a;'b;",
+    'plain',
+  ]
+  for (const [index, name] of names.entries()) await counters.reset(inDefault(name), index)
+  await sequences.next({ namespace: '=n', sequence: '+s', group: '@g' }, 4)
+  const csv = await exported(one, '--format', 'csv', '--spreadsheet')
+  expect(csv.split('\r\n')).toEqual([
+    "\ufefftype,'namespace,'name,'group,period,value",
+    `counter,default,"'=HYPERLINK(""http://evil.example"")",,,0`,
+    "counter,default,'+1+1,,,1",
+    "counter,default,'-1,,,2",
+    "counter,default,'@SUM(1),,,3",
+    "counter,default,'＝1,,,4",
+    "counter,default,'',,,5",
+    "counter,default,''=1,,,6",
+    "counter,default,'''a,,,7",
+    "counter,default,a;'=1+1,,,8",
+    "counter,default,a;''b;',,,9",
+    'counter,default,plain,,,10',
+    "sequenceGroup,'=n,'+s,'@g,0,4",
+    '',
+  ])
+  expect((await imported(other, csv)).errors).toBe('Counters: 11 created.\nSequence groups: 1 created.\n')
+  const sorted = async (target: typeof one) =>
+    (await exported(target, '--format', 'csv')).split('\r\n').toSorted()
+  expect(await sorted(other)).toEqual(await sorted(one))
+  // Where the header doesn't say so, an apostrophe is part of a name.
+  await imported(other, "name,value\n'=1,70\n")
+  expect((await openTestNth(other).counters.read(inDefault("'=1"))).value).toBe(70)
+})
+
+it.each([
+  ['name,value\nhome,12\n"a,b",3\n', 'default'],
+  ['\ufeffname,value\r\nhome,12\r\n\r\n"a,b",3\r\n', 'default'],
+  ['Value,Name\n12,home\n3,"a,b"', 'default'],
+  ['name;value\nhome;12\na,b;3\n', 'default'],
+  ['\ufeffname\tvalue\r\nhome\t12\r\na,b\t3\r\n', 'default'],
+  ['namespace,name,value\nhits,home,12\nhits,"a,b",3\n', 'hits'],
+])('reads the CSV of a hit counter: %j', async (csv, namespace) => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  expect((await runCommand(target, ['import', '-'], csv)).errors).toBe('Counters: 2 created.\n')
+  expect((await counters.read({ namespace, name: 'home' })).value).toBe(12)
+  expect((await counters.read({ namespace, name: 'a,b' })).value).toBe(3)
+  const change = await counters.incrementBy({ namespace, name: 'home' }, 1, { wantsPeriodValues: true })
+  expect([change.value, change.valuesIn?.DAY]).toEqual([13, 1])
+})
+
+it('changes nothing in a dry run, and says the same', async () => {
+  const [from, to] = [await freshDatabase(), await freshDatabase()]
+  const source = openTestNth(from)
+  for (const name of ['a', 'b', 'c']) await source.counters.incrementBy(inDefault(name), 5)
+  const exact = { namespace: 'default', sequence: 'exact', group: '' }
+  await source.sequences.define({ namespace: 'default', name: 'exact' }, { gapless: true })
+  await source.sequences.reserve(exact, 100)
+  const { counters } = openTestNth(to)
+  await counters.incrementBy(inDefault('a'), 2)
+  await counters.incrementBy(inDefault('b'), 7)
+  const text = await exported(from)
+  const before = await exported(to)
+  const dry = await imported(to, text, '--dry-run')
+  const withoutInstant = (text: string) => text.slice(text.indexOf('\n'))
+  expect(withoutInstant(await exported(to))).toBe(withoutInstant(before))
+  expect(dry.errors).toBe(`Dry run: nothing was changed.\n${(await imported(to, text)).errors}`)
+  expect(dry.errors).toContain('Counters: 1 created, 1 raised, 1 kept.')
+})
+
+it('writes a file whole or not at all, and ends quietly when its reader does', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target)
+  await counters.incrementBy(inDefault('a'), 1)
+  const path = join(await temporaryDirectory(), 'nth.csv')
+  const { code, errors } = await runCommand(target, ['export', '--output', path])
+  expect([code, errors]).toEqual([
+    0,
+    'Left out: all but the values of counters and the last numbers of sequence groups in their latest periods.\n',
+  ])
+  expect(await readText(path)).toContain('counter,default,a,,,1')
+  expect(await readdir(dirname(path))).toEqual(['nth.csv'])
+  const failed = await runCommand(target, ['export', '--output', join(path, 'x')])
+  expect([failed.code, failed.output]).toEqual([1, ''])
+  const { child, ended } = startCommand(target, ['export'])
+  child.stdout?.destroy()
+  expect(await ended).toMatchObject({ code: 0, errors: '' })
+})
+
+it('leaves out secrets and internal ids', async () => {
+  const target = await freshDatabase()
+  const { counters, apiKeys } = openTestNth(target)
+  await query(
+    target,
+    'alter table counter auto_increment = 918273',
+    'alter table namespace auto_increment = 817263',
+  )
+  const { secret } = await apiKeys.create({
+    label: 'secret label',
+    grants: [{ scopes: ['ADD'], namespace: null, names: null, prefix: '', maxDelta: 1, maxCount: 1 }],
+    origins: null,
+    perMinute: null,
+    expiresAt: null,
+  })
+  await counters.incrementBy(inDefault('a'), 1)
+  const text = await exported(target)
+  for (const part of [secret, 'secret label', '918273', '817263', 'revision', 'version":5'])
+    expect(text).not.toContain(part)
+})
+
+it('shows a bar on a terminal, and nothing elsewhere', () => {
+  const written: string[] = []
+  let now = 0
+  const progress = createProgress(
+    { isTTY: true, columns: 80, write: (text) => written.push(text) },
+    () => now,
+  )
+  now = 1000
+  progress.show(500, 0.5)
+  progress.clear()
+  expect(written).toEqual([
+    `\r\x1b[K[${'#'.repeat(15)}${' '.repeat(15)}] 50 % 500 entries, 500/s`,
+    '\r\x1b[K',
+  ])
+  const silent = createProgress({ write: () => expect.unreachable() }, () => 0)
+  silent.show(1, 1)
+  silent.clear()
+})
+
+it.each([
+  [['export', '--format', 'xml'], '--format must be jsonl or csv; it is "xml".'],
+  [['export', '--spreadsheet'], '--spreadsheet also needs --format csv.'],
+  [['import'], 'Give the file to import; see --help.'],
+  [['import', 'a', 'b'], 'Unexpected argument "b".'],
+])('says what is wrong with %j', { tags: 'slow' }, async (args, message) => {
+  const { code, errors } = await runCommand(await freshDatabase(), args)
+  expect([code, errors]).toEqual([1, `${message}\n`])
+})
+
+it('reads a long history in parts', async () => {
+  const [one, other] = [await freshDatabase(), await freshDatabase()]
+  const path = await fileOf(fileWith([counterLine('a', 1)]))
+  await runCommand(one, ['import', path])
+  await query(
+    one,
+    ...filledUp(2500),
+    `insert into counter_history (counter_id, period, start, value)
+     select c.id, 1, 1700000000 - 1700000000 % 3600 + 3600 * f.n, f.n from counter c, filled f`,
+  )
+  const text = await exported(one)
+  expect(text).toContain('"type":"counterHistory"')
+  expect((await imported(other, text)).errors).toContain('Counters: 1 created.')
+  const lines = (text: string) => text.split('\n').slice(1)
+  expect(lines(await exported(other))).toEqual(lines(text))
+})
+
+it('writes to a pipe, and to nothing else that is there', async () => {
+  const target = await freshDatabase()
+  const directory = await temporaryDirectory()
+  const [pipe = '', file = '', link = '', dangling = ''] = ['pipe', 'file', 'link', 'dangling'].map((name) =>
+    join(directory, name),
+  )
+  execFileSync('mkfifo', [pipe])
+  const reader = readText(pipe)
+  expect((await runCommand(target, ['export', '--output', pipe])).code).toBe(0)
+  expect(await reader).toMatch(/^\{"type":"nth".*\n\{"type":"end","lines":0\}\n$/)
+  expect((await stat(pipe)).isFIFO()).toBe(true)
+  await writeFile(file, 'old')
+  await symlink('file', link)
+  await symlink('nowhere', dangling)
+  for (const [path, why] of [
+    [file, 'exists'],
+    [link, 'is a symbolic link'],
+    [dangling, 'is a symbolic link'],
+  ] as const)
+    expect(await runCommand(target, ['export', '--output', path])).toMatchObject({
+      code: 1,
+      errors: `${path} ${why}; give the name of a new file.\n`,
+    })
+  expect(await readText(file)).toBe('old')
+  expect((await readdir(directory)).toSorted()).toEqual(['dangling', 'file', 'link', 'pipe'])
+})

@@ -1,0 +1,65 @@
+// @module-tag random
+import { expect, it } from 'vitest'
+import { encodeId } from '../../src/graphql/arguments.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { wholeState } from '../support/database/wholeState.ts'
+import { fillWithAnything, NAMESPACES } from '../support/model/anyState.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { createRandom, runSize } from '../support/random.ts'
+import { startService } from '../support/server/service.ts'
+import { entriesIn, exported, imported } from '../support/server/transfer.ts'
+
+stopClock()
+
+const ALL = [...NAMESPACES, 'empty']
+
+it.each(upTo(runSize(1, 3)))(
+  'answers the same after an export and an import, whatever there was (%i)',
+  async (stream) => {
+    const [before, after] = [await freshDatabase(), await freshDatabase()]
+    const tokens = await fillWithAnything(before, createRandom(stream))
+    const ids = tokens.slice(0, 100).map((token) => encodeId('Reservation', token))
+    const text = await exported(before)
+    const { code, errors } = await imported(after, text)
+    expect([code, errors]).toEqual([
+      0,
+      expect.stringMatching(/^Namespaces: 4 created\.\nCounters: \d+ created\./),
+    ])
+    const [one, other] = [await startService({ target: before }), await startService({ target: after })]
+    const state = await wholeState(other, ALL, ids)
+    expect(JSON.stringify(state).length).toBeGreaterThan(50_000)
+    // What sorts its counters by value may follow their changes by seconds.
+    await expect.poll(() => wholeState(one, ALL, ids)).toEqual(state)
+
+    // So do changes: numbers go on where they were, and what was refused still is.
+    const changes = `mutation {
+    a: nextInSequence(namespace: "shop", name: "plain", group: "a") { value formatted }
+    b: nextInSequence(namespace: "shop", name: "monthly", group: "a", count: 3) { value formatted }
+    c: nextInSequence(namespace: "shop", name: "down") { value formatted }
+    d: nextInSequence(namespace: "shop", name: "ring", count: 5) { value formatted }
+    e: reserveInSequence(namespace: "shop", name: "exact", group: "a") { value formatted }
+    f: reserveInSequence(namespace: "shop", name: "exact", group: "") { value formatted }
+    g: increment(namespace: "shop", name: "a") { value valueIn(period: WEEK) }
+    h: incrementBy(namespace: "default", name: "A", delta: -3) { value valueIn(period: DAY) }
+    i: increment(namespace: "Zürich ", name: "日本語") { value valueIn(period: MONTH) }
+    j: defineSequence(namespace: "shop", name: "plain", definition: { format: "F1x{group}-{value}" }) { format }
+    k: defineSequence(namespace: "shop", name: "exact", definition: { gapless: false }) { gapless }
+    ${ids.map((id, index) => `r${index}: confirmReservation(id: "${id}") { value state }`).join('\n')}
+  }`
+    expect(await other.send(changes)).toEqual(await one.send(changes))
+    expect([one.faults, other.faults]).toEqual([[], []])
+  },
+)
+
+it('exports the same lines from the copy, in whatever order', { tags: 'slow' }, async () => {
+  const [before, after] = [await freshDatabase(), await freshDatabase()]
+  await fillWithAnything(before, createRandom(4))
+  const text = await exported(before)
+  await imported(after, text)
+  const sorted = (text: string) =>
+    entriesIn(text)
+      .map((line) => JSON.stringify(line))
+      .toSorted()
+  expect(sorted(await exported(after))).toEqual(sorted(text))
+})

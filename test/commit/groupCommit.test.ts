@@ -1,0 +1,168 @@
+// @module-tag random
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { type CounterWork, isCoalesced, type Outcome, type Writer } from '../../src/commit/batch.ts'
+import { Call } from '../../src/commit/call.ts'
+import { SILENT } from '../../src/operations/log.ts'
+import { operations, witness } from '../support/model/asking.ts'
+import { isExplained } from '../support/model/history.ts'
+import { emptyState, rowOf } from '../support/model/model.ts'
+import {
+  courses,
+  emptyTable,
+  modelStore,
+  modelWriter,
+  openModel,
+  turnsLater,
+} from '../support/model/modelStore.ts'
+import { meetsRareCases, runSize } from '../support/random.ts'
+
+const requests = fc.array(
+  fc.record({ turns: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
+  {
+    minLength: 1,
+    maxLength: 40,
+  },
+)
+
+it('tells every caller what happened, under random schedules and failures, in two processes', async () => {
+  const seen = new Map<string, number>()
+  await fc.assert(
+    fc.asyncProperty(requests, courses, async (asked, stream) => {
+      const table = emptyTable()
+      const processes = [1, 2].map(() => openModel(() => modelWriter(table, stream), modelStore(table)))
+      let clock = 0
+      const told = await Promise.all(
+        asked.map(async ({ turns, operation, process }) => {
+          await turnsLater(turns)
+          const counters = processes[process]
+          if (!counters) throw new Error('There are two')
+          return witness(counters, operation, () => ++clock)
+        }),
+      )
+      for (const { outcome } of told) {
+        const what = 'code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : 'done'
+        seen.set(what, (seen.get(what) ?? 0) + 1)
+      }
+      const events = told.flatMap(({ event }) => event ?? [])
+      const isFound = ({ rows }: typeof emptyState) =>
+        ['a', 'b', 'c'].every((name) => {
+          const { value, added } = table.rows.get(name) ?? { value: 0, added: 0 }
+          return rowOf(rows, name).value === value && rowOf(rows, name).added === added
+        })
+      expect(isExplained(events, emptyState, isFound)).toBe(true)
+    }),
+    { numRuns: runSize(100, 500) },
+  )
+  const outcomes = [
+    'done',
+    'replayed',
+    'LIMIT_REACHED',
+    'OUT_OF_RANGE',
+    'IDEMPOTENCY_KEY_REUSED',
+    'UNAVAILABLE',
+    'OUTCOME_UNKNOWN',
+  ]
+  for (const what of meetsRareCases() ? outcomes : [])
+    expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
+})
+
+it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
+  const flushed: number[] = []
+  let finish: () => void = () => undefined
+  const writer = writerWith((counters) => {
+    flushed.push(counters.reduce((sum, work) => sum + (isCoalesced(work) ? work.path.sum : 0), 0))
+    return new Promise((resolve) => {
+      finish = () => resolve({ kind: 'committed' })
+    })
+  })
+  const store = modelStore(emptyTable())
+  const { incrementBy } = openModel(() => writer, store)
+  const key = { namespace: 'n', name: 'c' }
+  await store.rows.load(key)
+  const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))
+  const first = callers(3)
+  await turnsLater(1)
+  expect(flushed).toEqual([3])
+  const second = [...callers(2), ...callers(4)]
+  await turnsLater(5)
+  second.push(...callers(1))
+  expect(flushed).toEqual([3])
+  finish()
+  expect((await Promise.all(first)).map(({ value }) => value)).toEqual([1, 2, 3])
+  await turnsLater(1)
+  expect(flushed).toEqual([3, 7])
+  finish()
+  expect((await Promise.all(second)).map(({ value }) => value)).toEqual([1, 2, 3, 4, 5, 6, 7])
+})
+
+it('does not send again what may be committed, when a writer fails in a way that it must not', async () => {
+  let flushes = 0
+  const faults: unknown[] = []
+  const broken = new Error('broken')
+  const writer = writerWith(async () => {
+    flushes += 1
+    throw broken
+  })
+  const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
+    notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
+  })
+  const key = { namespace: 'n', name: 'c' }
+  await expect(incrementBy(key, 1)).rejects.toMatchObject({ code: 'OUTCOME_UNKNOWN', cause: broken })
+  expect([flushes, faults]).toEqual([1, [broken]])
+})
+
+it('reports a COMMIT that is not sent as soon as all callers were seen waiting, and says that it may have counted', async () => {
+  const faults: unknown[] = []
+  const writer = writerWith(async () => ({ kind: 'committed' }), { isCommitSent: false })
+  const { incrementBy } = openModel(() => writer, modelStore(emptyTable()), {
+    notices: { ...SILENT, fault: (fault) => void faults.push(fault) },
+  })
+  await expect(incrementBy({ namespace: 'n', name: 'c' }, 1)).rejects.toMatchObject({
+    code: 'OUTCOME_UNKNOWN',
+    cause: { message: expect.stringContaining('COMMIT is sent as soon as all callers were seen waiting') },
+  })
+  expect(faults).toHaveLength(1)
+})
+
+it('never commits a call that was answered, or that is in no flush', () => {
+  const openCall = () => new Call({ operations: [], mode: 'one' }, 0, Infinity, () => undefined)
+  const answered = openCall()
+  answered.waitIn(new Set())
+  answered.flush()
+  answered.answer.catch(() => undefined)
+  answered.settle(new Error('late'))
+  expect(() => answered.commit()).toThrow('not answered')
+  const waiting = openCall()
+  expect(() => waiting.flush()).toThrow('has waited')
+  waiting.waitIn(new Set())
+  expect(() => waiting.commit()).toThrow('in a flush')
+})
+
+/** A writer whose counters have the value 0, with what its COMMIT answers. */
+function writerWith(
+  commit: (counters: readonly CounterWork[]) => Promise<Outcome>,
+  { isCommitSent = true } = {},
+): Writer {
+  return {
+    async begin({ counters }) {
+      const reading = { value: 0, isAdded: true, periods: undefined, revision: undefined, now: 0 }
+      return {
+        kind: 'transaction',
+        fitsOneTrip: false,
+        isCommitSent,
+        read: async () => ({
+          kind: 'read',
+          counters: new Map(counters.map((work) => [work, reading])),
+          sequenceGroups: new Map(),
+          earlier: [],
+        }),
+        write: () => undefined,
+        commit: () => commit(counters),
+        commitAtOnce: () => Promise.reject(new Error('It takes two trips')),
+        rollBack: async () => undefined,
+      }
+    },
+    close: async () => undefined,
+  }
+}

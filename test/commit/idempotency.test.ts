@@ -1,0 +1,220 @@
+import { createConnection } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { claimOf } from '../../src/rules/idempotency.ts'
+import { inParallel } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+const INCREMENT = `mutation($key: String) {
+  increment(name: "c", idempotencyKey: $key) { value previousValue appliedDelta at replayed counter { value } }
+}`
+
+it('counts a repeat once, and tells its first answer again beside the present counter', async () => {
+  const { ask } = await startService()
+  const { increment: first } = await ask(INCREMENT, { key: 'k' })
+  expect(first).toMatchObject({
+    value: 1,
+    previousValue: 0,
+    appliedDelta: 1,
+    replayed: false,
+    counter: { value: 1 },
+  })
+  await ask('mutation { incrementBy(name: "c", delta: 5) { value } }')
+  const { increment: again } = await ask(INCREMENT, { key: 'k' })
+  expect(again).toEqual({ ...first, replayed: true, counter: { value: 6 } })
+  expect((await ask(INCREMENT, { key: 'other' })).increment).toMatchObject({ value: 7, replayed: false })
+  expect((await ask(INCREMENT, { key: null })).increment).toMatchObject({ value: 8, replayed: false })
+})
+
+it.each([
+  [
+    'incrementBy',
+    'incrementBy(name: "c", delta: 3, idempotencyKey: "k") { value replayed }',
+    [3],
+    'incrementBy(name: "c", delta: 4, idempotencyKey: "k") { value }',
+  ],
+  [
+    'incrementMany',
+    'incrementMany(changes: [{ name: "c" }, { name: "d", delta: 2 }, { name: "c" }], idempotencyKey: "k") { value replayed }',
+    [1, 2, 2],
+    'incrementMany(changes: [{ name: "c" }, { name: "c" }, { name: "d", delta: 2 }], idempotencyKey: "k") { value }',
+  ],
+  [
+    'reset',
+    'reset(name: "c", to: 9, idempotencyKey: "k") { value replayed }',
+    [9],
+    'reset(name: "c", idempotencyKey: "k") { value }',
+  ],
+  [
+    'nextInSequence',
+    'nextInSequence(name: "s", group: "B", count: 3, idempotencyKey: "k") { value lastValue formatted replayed group { lastValue } }',
+    [1],
+    'nextInSequence(name: "s", group: "B", idempotencyKey: "k") { value }',
+  ],
+])('knows a repeat of %s, and refuses the key for anything else', async (field, call, values, other) => {
+  const { ask, refusal, send } = await startService()
+  const repeats = [
+    await ask(`mutation { a: ${call} b: ${call} }`),
+    await ask(`mutation { a: ${call} b: ${call} }`),
+  ]
+  const answers = repeats.flatMap(({ a, b }) => [a, b].flat())
+  expect(answers.map(({ value }) => value)).toEqual([1, 2, 3, 4].flatMap(() => values))
+  expect(answers.map(({ replayed }) => replayed)).toEqual(
+    [false, true, true, true].flatMap((replayed) => values.map(() => replayed)),
+  )
+  expect(await refusal(`mutation { ${other} }`)).toEqual({ code: 'IDEMPOTENCY_KEY_REUSED' })
+  expect(await refusal('mutation { increment(name: "c", idempotencyKey: "k") { value } }')).toEqual({
+    code: 'IDEMPOTENCY_KEY_REUSED',
+  })
+  // What was refused has changed nothing, and a repeat is still known.
+  const { data } = await send(`mutation { a: ${call} }`)
+  expect([data.a].flat()[0]).toMatchObject({ replayed: true })
+  expect(field).toBeTruthy()
+})
+
+it('tells a repeat the same texts of a block, over the end of a cycle and after another definition', async () => {
+  const { ask } = await startService()
+  const take = `nextInSequence(name: "round", group: "é", count: 3, idempotencyKey: "k") {
+    value lastValue values formattedValues at replayed group { nextValue }
+  }`
+  const { first } = await ask(`mutation {
+    defineSequence(name: "round", definition: { startValue: 3, minValue: 1, maxValue: 4, cycle: true, format: "{group} {value:2}" }) { id }
+    first: ${take}
+  }`)
+  const texts = { values: [3, 4, 1], formattedValues: ['é 03', 'é 04', 'é 01'], lastValue: 1 }
+  expect(first).toMatchObject({ ...texts, replayed: false, group: { nextValue: 2 } })
+  const { again } = await ask(`mutation {
+    defineSequence(name: "round", definition: { maxValue: 9, format: "no {value}", timeZone: "Asia/Tokyo" }) { id }
+    nextInSequence(name: "round", group: "é") { value }
+    again: ${take}
+  }`)
+  expect(again).toEqual({ ...first, replayed: true, group: { nextValue: 3 } })
+})
+
+it('takes arguments that are left out for their defaults', async () => {
+  const { ask } = await startService()
+  await ask('mutation { reset(name: "c", idempotencyKey: "k") { value } }')
+  const { reset } = await ask(
+    'mutation { reset(idempotencyKey: "k", namespace: "default", to: 0, name: "c") { replayed } }',
+  )
+  expect(reset).toEqual({ replayed: true })
+})
+
+it('keeps the keys of each namespace apart', async () => {
+  const { ask } = await startService()
+  const { a, b } = await ask(`mutation {
+    a: increment(name: "c", namespace: "x", idempotencyKey: "k") { replayed }
+    b: increment(name: "c", namespace: "y", idempotencyKey: "k") { replayed }
+  }`)
+  expect([a, b]).toEqual([{ replayed: false }, { replayed: false }])
+})
+
+it('does not remember what was refused', async () => {
+  const { ask, refusal, target } = await startService()
+  await ask('mutation { defineCounter(name: "c", definition: { maxValue: 0 }) { maxValue } }')
+  expect(await refusal(INCREMENT, { key: 'k' })).toEqual({ code: 'LIMIT_REACHED', limit: 0, value: 0 })
+  expect(await query(target, 'select hash from idempotency_key')).toEqual([])
+  await ask('mutation { defineCounter(name: "c", definition: { maxValue: 1 }) { maxValue } }')
+  expect((await ask(INCREMENT, { key: 'k' })).increment).toMatchObject({ value: 1, replayed: false })
+  expect((await ask(INCREMENT, { key: 'k' })).increment).toMatchObject({ value: 1, replayed: true })
+})
+
+it('has later calls of one flush follow the first with their key, or count where that one is refused', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 'c' }
+  await counters.define(key, { maxValue: 3 })
+  const outcomes = await Promise.all(
+    [5, 2, 2, 1].map((delta) =>
+      counters.incrementBy(key, delta, { claim: claimOf('n', 'k', [delta]) }).then(
+        ({ value, isReplayed }) => (isReplayed ? `${value} again` : value),
+        ({ code }) => code,
+      ),
+    ),
+  )
+  expect(outcomes).toEqual(['LIMIT_REACHED', 2, '2 again', 'IDEMPOTENCY_KEY_REUSED'])
+  expect((await counters.read(key)).value).toBe(2)
+})
+
+it.each([
+  ['an empty one', ''],
+  ['one of 256 characters', 'k'.repeat(256), 255],
+  ['one that is not ASCII', 'ключ'],
+  ['one with a line end', 'a\nb'],
+])('refuses %s', async (_, key, limit?: number) => {
+  const { refusal, ask } = await startService()
+  expect(await refusal(INCREMENT, { key })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'idempotencyKey',
+    ...(limit !== undefined && { limit }),
+  })
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('takes keys of any printable characters, up to 255', async () => {
+  const { ask } = await startService()
+  for (const key of ['k'.repeat(255), ' ', "'; drop table counter; --", '"\\']) {
+    expect((await ask(INCREMENT, { key })).increment.replayed).toBe(false)
+    expect((await ask(INCREMENT, { key })).increment.replayed).toBe(true)
+  }
+})
+
+it('has nobody wait for a key that somebody else holds, but who uses it', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
+  const soldOut = { namespace: 'n', name: 'sold out' }
+  await counters.define(soldOut, { maxValue: 0 })
+  const other = { namespace: 'n', name: 'other' }
+  await inParallel(20, 40, (index) =>
+    counters.incrementBy(other, 1, { claim: claimOf('n', `old ${index}`, []) }),
+  )
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  await holder.query('select * from idempotency_key where hash = ? for update', [
+    Buffer.from(claimOf('n', 'old 7', []).hash, 'hex'),
+  ])
+  let isPending = true
+  const held = counters.incrementBy(other, 1, { claim: claimOf('n', 'old 7', []) }).finally(() => {
+    isPending = false
+  })
+  held.catch(() => undefined)
+  const refused = await inParallel(8, 640, (index) =>
+    counters.incrementBy(soldOut, 1, { claim: claimOf('n', `new ${index}`, []) }).catch(({ code }) => code),
+  )
+  expect(new Set(refused)).toEqual(new Set(['LIMIT_REACHED']))
+  expect(await counters.incrementBy(other, 1)).toMatchObject({ value: 41 })
+  // If each flush waited for the lock, a second at a time, the deadline would have been over before.
+  expect(isPending).toBe(true)
+  await holder.query('rollback')
+  expect(await held).toMatchObject({ isReplayed: true })
+})
+
+it('counts nothing under a key that is neither free nor has a result, until it is free', async () => {
+  const target = await freshDatabase()
+  const { counters } = openTestNth(target, { timeoutMs: 1000 })
+  const key = { namespace: 'n', name: 'c' }
+  const claim = claimOf('n', 'k', [])
+  const hash = `x'${claim.hash}'`
+  await query(
+    target,
+    `insert into idempotency_key (hash, fingerprint, applied_at, claimed_at)
+     values (${hash}, ${hash}, utc_timestamp(3), utc_timestamp(3))`,
+  )
+  await expect(counters.incrementBy(key, 1, { claim })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await query(target, `delete from idempotency_key where hash = ${hash}`)
+  const again = () => counters.incrementBy(key, 1, { claim }).catch(() => undefined)
+  await expect.poll(again).toMatchObject({ value: 1 })
+})
+
+it('costs a call without a key no statement', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 'c' }
+  await counters.incrementBy(key, 1)
+  const statements = collectStatements()
+  await counters.incrementBy(key, 1)
+  expect(statements.filter((text) => text.includes('idempotency_key'))).toEqual([])
+  await counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })
+  expect(statements.filter((text) => text.includes('idempotency_key'))).not.toEqual([])
+})

@@ -1,0 +1,216 @@
+import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { startService } from '../support/server/service.ts'
+
+stopClock()
+
+const HOUR_MS = 3_600_000
+
+it('gives the last 30 by default, oldest first, the empty ones too, up to the running one', async () => {
+  const { ask } = await startService()
+  const { incrementBy } = await ask(
+    'mutation { incrementBy(name: "c", delta: 5) { at counter { history(period: HOUR) { start end value } } } }',
+  )
+  const { history } = incrementBy.counter
+  expect(history.map(({ value }: { value: number }) => value)).toEqual([...Array(29).fill(0), 5])
+  const hour = Math.floor(Date.parse(incrementBy.at) / HOUR_MS) * HOUR_MS
+  for (const [index, { start, end }] of history.entries()) {
+    expect(start).toBe(new Date(hour - (29 - index) * HOUR_MS).toISOString())
+    expect(end).toBe(new Date(hour - (28 - index) * HOUR_MS).toISOString())
+  }
+})
+
+it('tells of counters never written as their namespace says', async () => {
+  const { ask } = await startService()
+  await ask('mutation { defineNamespace(definition: { timeZone: "Asia/Kolkata" }) { id } }')
+  const { counter } = await ask(
+    '{ counter(name: "c") { valueIn(period: DAY) history(period: DAY, last: 2, to: "2026-03-01T00:00:00Z") { start value } } }',
+  )
+  expect(counter).toEqual({
+    valueIn: 0,
+    history: [
+      { start: '2026-02-27T18:30:00.000Z', value: 0 },
+      { start: '2026-02-28T18:30:00.000Z', value: 0 },
+    ],
+  })
+})
+
+it('reads the history of 50 counters, and the period total of each, by few statements', async () => {
+  const { ask } = await startService()
+  const names = upTo(50).map((index) => `c${index}`)
+  await ask(
+    `mutation { ${names.map((name, index) => `${name}: incrementBy(name: "${name}", delta: ${index + 1}) { value }`).join(' ')} }`,
+  )
+  const statements = collectStatements()
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names) { valueIn(period: DAY) history(period: DAY, last: 7) { value } hours: history(period: HOUR, last: 48) { value } } }',
+    { names },
+  )
+  for (const [index, { valueIn, history, hours }] of counters.entries()) {
+    expect(valueIn).toBe(index + 1)
+    expect(history.at(-1)).toEqual({ value: index + 1 })
+    expect([history.length, hours.length]).toEqual([7, 48])
+  }
+  // Of 151 reads. How many of them share a tick depends on how long it takes.
+  expect(statements.length).toBeLessThan(12)
+})
+
+it('takes the stretch of time that is asked for, from the period that holds its beginning', async () => {
+  const { ask, target } = await startService()
+  await ask(
+    'mutation { defineCounter(name: "c", definition: { timeZone: "Europe/Berlin", periods: [{ period: DAY }] }) { id } }',
+  )
+  await query(
+    target,
+    `insert into counter_history (counter_id, period, start, value)
+     values (1, 2, ${Date.UTC(2026, 2, 27, 23) / 1000}, 1),
+            (1, 2, ${Date.UTC(2026, 2, 28, 23) / 1000}, 2),
+            (1, 2, ${Date.UTC(2026, 2, 29, 22) / 1000}, 3)`,
+  )
+  const history = async (args: string, period = 'DAY') =>
+    (await ask(`{ counter(name: "c") { history(period: ${period}, ${args}) { start end value } } }`)).counter
+      .history
+  // The 29th had 23 hours; the 30th begins at 22:00 in UTC, and is not in it.
+  expect(await history('from: "2026-03-28T12:00:00+01:00", to: "2026-03-30T00:00:00+02:00"')).toEqual([
+    { start: '2026-03-27T23:00:00.000Z', end: '2026-03-28T23:00:00.000Z', value: 1 },
+    { start: '2026-03-28T23:00:00.000Z', end: '2026-03-29T22:00:00.000Z', value: 2 },
+  ])
+  expect(await history('last: 2, to: "2026-03-30T00:00:00.001+02:00"')).toMatchObject([
+    { value: 2 },
+    { value: 3 },
+  ])
+  expect(await history('last: 1, to: "2026-03-30T00:00:00Z"', 'WEEK')).toEqual([
+    { start: '2026-03-29T22:00:00.000Z', end: '2026-04-05T22:00:00.000Z', value: 3 },
+  ])
+  expect(await history('last: 1, to: "2026-04-01T00:00:00Z"', 'YEAR')).toMatchObject([{ value: 6 }])
+  expect(await history('last: 0')).toEqual([])
+  expect(await history('from: "2026-03-30T00:00:00Z", to: "2026-03-30T00:00:00Z"')).toEqual([])
+  expect(await history('from: "2026-03-30T00:00:00Z", to: "2026-03-01T00:00:00Z"')).toEqual([])
+})
+
+it.each([
+  ['history(period: DAY, last: -1) { value }', 'last', 0],
+  ['history(period: DAY, last: 2501) { value }', 'last', 2500],
+  ['history(period: DAY, last: 1, from: "2026-01-01T00:00:00Z") { value }', 'last', undefined],
+  ['history(period: YEAR, last: 2000) { value }', 'last', undefined],
+  ['history(period: HOUR, from: "2020-01-01T00:00:00Z") { value }', 'from', 2500],
+  ['history(period: DAY, from: "0999-12-31T00:00:00Z") { value }', 'from', undefined],
+  ['history(period: DAY, to: "2600-12-31T00:00:00Z") { value }', 'to', undefined],
+  ['history(period: DAY, from: "0000-01-01T00:00:00Z") { value }', 'from', undefined],
+])('refuses %s', async (field, argument, limit) => {
+  const { post, faults } = await startService()
+  const { body } = await post(JSON.stringify({ query: `{ counter(name: "c") { ${field} } }` }))
+  const [error] = body.errors ?? []
+  expect(error?.extensions).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument,
+    ...(limit !== undefined && { limit }),
+  })
+  expect(faults).toEqual([])
+})
+
+it('returns null for a period that neither it nor a finer one tracks', async () => {
+  const { ask, post } = await startService()
+  await ask('mutation { defineCounter(name: "c", definition: { periods: [{ period: WEEK }] }) { id } }')
+  const { body } = await post(
+    JSON.stringify({
+      query:
+        'mutation { increment(name: "c") { value valueIn(period: MONTH) counter { valueIn(period: MONTH) history(period: MONTH) { value } } } }',
+    }),
+  )
+  // What was counted stands.
+  expect(body.data).toEqual({
+    increment: { value: 1, valueIn: null, counter: { valueIn: null, history: null } },
+  })
+  expect(body).not.toHaveProperty('errors')
+})
+
+it('returns 24 hours of 500 counters, to a client with a cache', async () => {
+  const { ask } = await startService()
+  const names = upTo(500).map((index) => `c${index}`)
+  await ask('mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
+    changes: names.map((name, index) => ({ name, delta: index })),
+  })
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names) { __typename id name value history(period: HOUR, last: 24) { __typename start end value } } }',
+    { names },
+  )
+  expect(
+    counters.map(({ history }: { history: { value: number }[] }) => history.map(({ value }) => value)),
+  ).toEqual(names.map((_, index) => [...Array(23).fill(0), index]))
+})
+
+it('returns all hours of 90 days', async () => {
+  const { ask } = await startService()
+  await ask('mutation { increment(name: "c") { value } }')
+  const { counter } = await ask(
+    '{ counter(name: "c") { history(period: HOUR, last: 2160) { start end value } } }',
+  )
+  expect(counter.history).toHaveLength(2160)
+  expect(counter.history.at(-1).value).toBe(1)
+})
+
+it('returns a period total of 500 counters', async () => {
+  const { ask } = await startService()
+  const names = upTo(500).map((index) => `c${index}`)
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names) { id name value valueIn(period: MONTH) createdAt updatedAt } }',
+    { names },
+  )
+  expect(counters.map(({ valueIn }: { valueIn: number }) => valueIn)).toEqual(Array(500).fill(0))
+})
+
+it('gives so much in one request, and says when it is asked for more', async () => {
+  const { ask, post } = await startService()
+  const names = upTo(50).map((index) => `c${index}`)
+  const query = (last: number, period: string, fields: string) =>
+    `{ counters(names: ${JSON.stringify(names)}) { history(period: ${period}, last: ${last}) { ${fields} } } }`
+  const { counters } = await ask(query(290, 'HOUR', 'start end value'))
+  expect(counters.flatMap(({ history }: { history: unknown[] }) => history)).toHaveLength(14_500)
+  for (const [last, period, fields, limit] of [
+    [301, 'HOUR', 'value', 30_000],
+    [151, 'HOUR', 'a: value b: value c: value d: value', 30_000],
+    [10, 'YEAR', 'value', undefined],
+  ] as const) {
+    const { body } = await post(JSON.stringify({ query: query(last, period, fields) }))
+    const error = { code: 'BAD_USER_INPUT', limit }
+    if (limit === undefined) expect(body.errors).toBe(undefined)
+    else expect(body.errors?.[0]?.extensions).toEqual(error)
+  }
+  await ask(
+    `mutation { ${names.map((name) => `${name}: defineCounter(name: "${name}", definition: { periods: [{ period: HOUR }] }) { id }`).join(' ')} }`,
+  )
+  // 50 times 10 years of hours.
+  const { body } = await post(JSON.stringify({ query: query(10, 'YEAR', 'value') }))
+  expect(body.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
+})
+
+it.each([
+  ['timeZone: "Mars/Olympus"', 'definition.timeZone', undefined],
+  ['timeZone: ""', 'definition.timeZone', undefined],
+  ['timeZone: "+01:00"', 'definition.timeZone', undefined],
+  ['timeZone: "UTC\'; drop table counter; --"', 'definition.timeZone', undefined],
+  ['periods: [{ period: DAY }, { period: DAY, keepDays: 3 }]', 'definition.periods.1.period', undefined],
+  ['periods: [{ period: DAY, keepDays: 0 }]', 'definition.periods.0.keepDays', 1],
+  ['periods: [{ period: DAY, keepDays: 36501 }]', 'definition.periods.0.keepDays', 36_500],
+  ['slots: 0', 'definition.slots', 1],
+  ['slots: 1025', 'definition.slots', 1024],
+  ['slots: 2, maxValue: 5', 'definition.slots', undefined],
+])('refuses a definition of %s', async (definition, argument, limit) => {
+  const { post, faults } = await startService()
+  const isOfNamespace = !definition.includes('slots')
+  const fields = [
+    `c: defineCounter(name: "c", definition: { ${definition} }) { id }`,
+    ...(isOfNamespace ? [`n: defineNamespace(definition: { ${definition} }) { id }`] : []),
+  ]
+  const { status, body } = await post(JSON.stringify({ query: `mutation { ${fields.join(' ')} }` }))
+  expect(status).toBe(200)
+  expect(body.errors).toHaveLength(fields.length)
+  for (const { extensions } of body.errors ?? []) {
+    expect(extensions).toEqual({ code: 'BAD_USER_INPUT', argument, ...(limit !== undefined && { limit }) })
+  }
+  expect(faults).toEqual([])
+})

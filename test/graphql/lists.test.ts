@@ -1,0 +1,141 @@
+import { expect, it } from 'vitest'
+import { startService } from '../support/server/service.ts'
+
+const LIST = `query($prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
+  namespace(name: "n") {
+    counters(prefix: $prefix, first: $first, after: $after, last: $last, before: $before) {
+      nodes { name value }
+      edges { cursor node { name } }
+      pageInfo { startCursor endCursor hasNextPage hasPreviousPage }
+    }
+  }
+}`
+
+async function serviceWith(names: string[]) {
+  const service = await startService()
+  for (const name of names) {
+    await service.ask('mutation($name: String!) { increment(name: $name, namespace: "n") { value } }', {
+      name,
+    })
+  }
+  const list = async (variables: Record<string, unknown> = {}) =>
+    (await service.ask(LIST, variables)).namespace.counters
+  return { ...service, list }
+}
+
+const namesOf = (page: { nodes: { name: string }[] }) => page.nodes.map(({ name }) => name)
+
+it('lists the counters of a namespace by the code points of their names', async () => {
+  const { list, ask } = await serviceWith(['b', 'a', '😀', 'ａ', 'B', 'á'])
+  await ask('mutation { increment(name: "elsewhere", namespace: "m") { value } }')
+  expect(namesOf(await list())).toEqual(['B', 'a', 'b', 'á', 'ａ', '😀'])
+})
+
+it('pages forward and backward without missing or repeating any', async () => {
+  const names = Array.from({ length: 23 }, (_, index) => `name ${String(index).padStart(2, '0')}`)
+  const { list } = await serviceWith(names)
+  const forward: string[] = []
+  let page = await list({ first: 5 })
+  expect(page.pageInfo.hasPreviousPage).toBe(false)
+  forward.push(...namesOf(page))
+  while (page.pageInfo.hasNextPage) {
+    page = await list({ first: 5, after: page.pageInfo.endCursor })
+    forward.push(...namesOf(page))
+  }
+  expect(forward).toEqual(names)
+  const backward: string[] = []
+  page = await list({ last: 5 })
+  backward.unshift(...namesOf(page))
+  while (page.pageInfo.hasPreviousPage) {
+    page = await list({ last: 5, before: page.pageInfo.startCursor })
+    backward.unshift(...namesOf(page))
+  }
+  expect(backward).toEqual(names)
+})
+
+it('lists only names with a prefix, however odd it is', async () => {
+  const { list } = await serviceWith(['a', 'ab', 'ab%', 'ac', 'b', 'ÿ', 'ÿz', '\u{10FFFF}x'])
+  expect(namesOf(await list({ prefix: 'ab' }))).toEqual(['ab', 'ab%'])
+  expect(namesOf(await list({ prefix: 'ab%' }))).toEqual(['ab%'])
+  expect(namesOf(await list({ prefix: 'ÿ' }))).toEqual(['ÿ', 'ÿz'])
+  expect(namesOf(await list({ prefix: '\u{10FFFF}' }))).toEqual(['\u{10FFFF}x'])
+  expect(namesOf(await list({ prefix: '_' }))).toEqual([])
+})
+
+it('gives 50 by default, none for first: 0, and no cursors for an empty page', async () => {
+  const names = Array.from({ length: 52 }, (_, index) => `n${String(index).padStart(2, '0')}`)
+  const { list } = await serviceWith(names)
+  const page = await list()
+  expect(namesOf(page)).toEqual(names.slice(0, 50))
+  expect(page.pageInfo.hasNextPage).toBe(true)
+  const empty = await list({ prefix: 'zz' })
+  expect(empty).toEqual({
+    nodes: [],
+    edges: [],
+    pageInfo: { startCursor: null, endCursor: null, hasNextPage: false, hasPreviousPage: false },
+  })
+  expect(namesOf(await list({ first: 0 }))).toEqual([])
+})
+
+it('refuses what it would otherwise cut short', async () => {
+  const { refusal } = await startService()
+  expect(await refusal(LIST, { first: 501 })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'first',
+    limit: 500,
+  })
+  expect(await refusal(LIST, { last: 501 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'last', limit: 500 })
+  expect(await refusal(LIST, { first: -1 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'first', limit: 0 })
+  expect(await refusal(LIST, { first: 1, last: 1 })).toEqual({ code: 'BAD_USER_INPUT', argument: 'last' })
+  expect(await refusal(LIST, { after: 'no cursor!' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'after' })
+  expect(await refusal(LIST, { prefix: 'a\nb' })).toEqual({ code: 'BAD_USER_INPUT', argument: 'prefix' })
+})
+
+const NAMESPACES = `query($prefix: String! = "", $first: Int, $after: String, $last: Int, $before: String) {
+  namespaces(prefix: $prefix, first: $first, after: $after, last: $last, before: $before) {
+    nodes { id name timeZone }
+    pageInfo { endCursor hasNextPage }
+  }
+}`
+
+it('lists the namespaces that hold a counter or a sequence', async () => {
+  const { ask, refusal } = await startService()
+  await ask(`mutation {
+    defineNamespace(name: "b", definition: { timeZone: "Asia/Tokyo" }) { id }
+    a: increment(name: "c", namespace: "b") { value }
+    b: nextInSequence(name: "s", namespace: "a") { value }
+    c: defineSequence(name: "s", namespace: "b1", definition: { step: 2 }) { id }
+    d: defineCounter(name: "c", namespace: "B", definition: { maxValue: 0 }) { id }
+    only: defineNamespace(name: "only defined", definition: {}) { id }
+    e: increment(name: "c", namespace: "emptied") { value }
+    f: deleteCounter(name: "c", namespace: "emptied") { value }
+  }`)
+  const list = async (page: object = {}) => (await ask(NAMESPACES, { ...page })).namespaces
+  const all = await list()
+  expect(namesOf(all)).toEqual(['B', 'a', 'b', 'b1'])
+  expect(all.nodes[2].timeZone).toBe('Asia/Tokyo')
+  expect((await ask('{ namespace(name: "b") { id } }')).namespace.id).toBe(all.nodes[2].id)
+  expect(namesOf(await list({ prefix: 'b' }))).toEqual(['b', 'b1'])
+  const first = await list({ first: 3 })
+  expect(first.pageInfo.hasNextPage).toBe(true)
+  expect(namesOf(await list({ after: first.pageInfo.endCursor }))).toEqual(['b1'])
+  expect(namesOf(await list({ last: 2 }))).toEqual(['b', 'b1'])
+  expect(await refusal(NAMESPACES, { first: 1, last: 1 })).toMatchObject({ argument: 'last' })
+})
+
+it('leaves the fields beside a refused one, whichever it is', async () => {
+  const { send } = await startService()
+  const { data, errors } = await send(`{
+    a: counter(name: "") { value }
+    b: counters(names: ["c", ""]) { value }
+    c: sequence(name: "") { name }
+    d: namespace(name: "") { name }
+    e: namespaces(first: 501) { nodes { name } }
+    f: node(id: "x") { id }
+    g: nodes(ids: ["x"]) { id }
+    fine: counter(name: "c") { value }
+  }`)
+  const empty = { a: null, b: null, c: null, d: null, e: null, f: null, g: null }
+  expect(data).toEqual({ ...empty, fine: { value: 0 } })
+  expect(errors?.map(({ path }) => path?.[0]).toSorted()).toEqual(Object.keys(empty))
+})

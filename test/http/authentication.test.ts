@@ -1,0 +1,447 @@
+import { hash } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
+import { SILENT } from '../../src/operations/log.ts'
+import { type ApiKeyStore, openApiKeys } from '../../src/repository/apiKeys.ts'
+import { unavailable } from '../../src/rules/errors.ts'
+import { createSecret, EVERYTHING, isSecret, prefixOf } from '../../src/rules/rights.ts'
+import { ADMIN_KEY, as, startProtected } from '../support/client/keys.ts'
+import { openWire } from '../support/client/wire.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { openSwitchboard } from '../support/database/switchboard.ts'
+import { openTestStore } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+const READ = '{ counter(name: "c") { value } }'
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+const SHOP = 'https://shop.example'
+const EVIL = 'https://evil.example'
+
+const KEY_OPTIONS = { label: 'x', grants: [EVERYTHING], origins: null, perMinute: null, expiresAt: null }
+
+/** The API keys of a store, without a service; closed when the test has finished. */
+function openTestKeys(store: ApiKeyStore) {
+  const keys = openApiKeys(store, () => new Date(), { ...SILENT, fault: console.error })
+  onTestFinished(keys.close)
+  return keys
+}
+
+/** Sends a request as a browser or a program would. */
+async function call(url: string, { secret, query = READ, ...headers }: Record<string, string | undefined>) {
+  const { path = '/graphql', ...others } = headers
+  const given = Object.entries(others).filter(([, value]) => value !== undefined) as [string, string][]
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
+      ...Object.fromEntries(given),
+    },
+    body: JSON.stringify({ query }),
+  })
+  const body = await response.json()
+  const [error] = body.errors ?? []
+  return {
+    status: response.status,
+    headers: response.headers,
+    body,
+    code: error?.extensions.code,
+    message: error?.message,
+  }
+}
+
+it('rejects wrong credentials with 401, and executes nothing', async () => {
+  const { url, createKey, admin } = await startProtected()
+  const { secret, id } = await createKey([{ scopes: ['READ', 'ADD'] }])
+  await admin.ask(`mutation { revokeApiKey(id: "${id}") { revokedAt } }`)
+  const wrong = [
+    `Bearer ${secret}`,
+    `Bearer ${createSecret()}`,
+    `Bearer nth_${'0'.repeat(40)}`,
+    `Bearer ${secret.slice(0, -1)}`,
+    'Bearer eyJhbGciOiJub25lIn0.e30.',
+    `Bearer ${ADMIN_KEY}x`,
+    `Basic ${Buffer.from(`admin:${ADMIN_KEY}`).toString('base64')}`,
+    'Bearer',
+    ADMIN_KEY,
+  ]
+  const statements = collectStatements()
+  for (const authorization of wrong) {
+    const { status, code, headers, body } = await call(url, { authorization, query: INCREMENT })
+    expect([status, code, headers.get('www-authenticate')], authorization).toEqual([
+      401,
+      'UNAUTHENTICATED',
+      'Bearer realm="Nth", error="invalid_token"',
+    ])
+    expect(body).not.toHaveProperty('data')
+  }
+  expect(statements).toEqual([])
+  expect(await admin.ask(READ)).toEqual({ counter: { value: 0 } })
+})
+
+it('rejects a request with several credentials', async () => {
+  const { url } = await startProtected()
+  const { status, code } = await call(url, { secret: ADMIN_KEY, path: `/graphql?key=${createSecret()}` })
+  expect([status, code]).toEqual([400, 'BAD_REQUEST'])
+})
+
+it('takes no key after its expiry', async () => {
+  const { as, createKey } = await startProtected()
+  /** A key that lives as short as this machine lets it be used. */
+  const useExpiring = async (lifetimeMs: number): Promise<{ secret: string; expiresAt: Date }> => {
+    const expiresAt = new Date(Date.now() + lifetimeMs)
+    const { secret } = await createKey([{ scopes: ['READ'] }], { expiresAt })
+    const { status, data } = await as(secret).send('{ viewer { kind expiresAt key { label } } }')
+    if (status === 401) return useExpiring(4 * lifetimeMs)
+    expect(data).toEqual({
+      viewer: { kind: 'KEY', expiresAt: expiresAt.toISOString(), key: { label: 'test' } },
+    })
+    return { secret, expiresAt }
+  }
+  const { secret, expiresAt } = await useExpiring(1500)
+  await expect.poll(async () => (await as(secret).send(READ)).status).toBe(401)
+  expect(Date.now()).toBeGreaterThanOrEqual(expiresAt.getTime())
+})
+
+it('revokes a key in every process within two seconds', async () => {
+  const { admin, createKey, target } = await startProtected()
+  const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
+  const { secret, id } = await createKey([{ scopes: ['READ'] }])
+  const bystander = await createKey([{ scopes: ['READ'] }])
+  for (const used of [secret, bystander.secret]) await as(other, used).ask(READ)
+  const checks = collectStatements('revoked_at is not null')
+  expect(
+    (await admin.ask(`mutation { revokeApiKey(id: "${id}") { revokedAt } }`)).revokeApiKey.revokedAt,
+  ).not.toBeNull()
+  await expect.poll(async () => (await as(other, secret).send(READ)).status, { interval: 20 }).toBe(401)
+  // Both processes check once a second. The first check may have begun before, and one more after the refusal.
+  expect(checks.length).toBeLessThanOrEqual(2 * 3)
+  expect((await as(other, bystander.secret).send(READ)).status).toBe(200)
+})
+
+it('stores keys as hashes only', async () => {
+  const { createKey, target } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  expect(isSecret(secret)).toBe(true)
+  const [row] = await query(target, 'select *, hex(hash) as digest from api_key')
+  expect(row?.digest).toHaveLength(64)
+  for (const column of Object.values(row ?? {})) expect(String(column)).not.toContain(secret.slice(12))
+})
+
+it('notes when a key was last used, with one write for all its calls', async () => {
+  const target = await freshDatabase()
+  const store = openTestStore(target)
+  onTestFinished(store.close)
+  const keys = openTestKeys(store.apiKeys)
+  const { secret, key } = await keys.create(KEY_OPTIONS)
+  const statements = collectStatements('api_key')
+  for (let use = 0; use < 10; use++) await keys.find(secret, key.hash)
+  const before = Date.now()
+  await keys.close()
+  expect(statements.filter((statement) => statement.startsWith('update'))).toHaveLength(1)
+  const [row] = await query(target, `select last_used_at from api_key where id = ${key.id}`)
+  expect(Math.abs(row?.last_used_at.getTime() - before)).toBeLessThan(60_000)
+  // Later uses replace earlier ones, whoever notes them first.
+  const times = [before + 5000, before + 2000]
+  for (const time of times) await store.apiKeys.noteUse([{ id: key.id, at: new Date(time) }])
+  const [later] = await query(target, `select last_used_at from api_key where id = ${key.id}`)
+  expect(later?.last_used_at.getTime()).toBe(times[0])
+})
+
+it('lets pages use the keys of their origins only, and lets them read why not', async () => {
+  const { url, createKey } = await startProtected()
+  const shop = (await createKey([{ scopes: ['READ'] }], { origins: [SHOP] })).secret
+  const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
+  const server = (await createKey([{ scopes: ['READ'] }])).secret
+  const own = url
+  const tries: [string, Record<string, string>, number][] = [
+    [shop, { origin: SHOP }, 200],
+    [shop, { origin: own }, 200],
+    [shop, { origin: EVIL }, 403],
+    [shop, { origin: 'null' }, 403],
+    [shop, { origin: `${SHOP}.evil.example` }, 403],
+    [shop, {}, 403],
+    [shop, { 'sec-fetch-site': 'same-origin' }, 200],
+    [shop, { 'sec-fetch-site': 'cross-site' }, 403],
+    [shop, { referer: `${SHOP}/books?id=1` }, 200],
+    [shop, { referer: `${EVIL}/?${SHOP}` }, 403],
+    [any, { origin: EVIL }, 200],
+    [any, {}, 200],
+    [server, {}, 200],
+    [server, { origin: own }, 200],
+    [server, { origin: SHOP }, 403],
+    [ADMIN_KEY, { origin: SHOP }, 403],
+    [ADMIN_KEY, { origin: own }, 200],
+  ]
+  for (const [secret, headers, expected] of tries) {
+    const about = JSON.stringify([secret === shop ? 'shop' : secret === any ? 'any' : 'server', headers])
+    const { status, code, headers: received } = await call(url, { secret, ...headers })
+    expect([status, code], about).toEqual([expected, expected === 403 ? 'FORBIDDEN' : undefined])
+    if (headers.origin) expect(received.get('access-control-allow-origin'), about).toBe(headers.origin)
+    expect(received.get('access-control-allow-credentials')).toBeNull()
+  }
+  const unknown = await call(url, { secret: createSecret(), origin: EVIL })
+  expect([unknown.status, unknown.headers.get('access-control-allow-origin')]).toEqual([401, EVIL])
+})
+
+it('takes the pages at NTH_PUBLIC_URL for its own', async () => {
+  const publicOrigin = 'https://nth.example'
+  const { url } = await startProtected({ access: { publicOrigin } })
+  expect((await call(url, { secret: ADMIN_KEY, origin: publicOrigin })).status).toBe(200)
+  expect((await call(url, { secret: ADMIN_KEY, origin: SHOP })).status).toBe(403)
+  // A proxy on this machine passes on the host that its client named.
+  for (const [host, status] of [
+    ['nth.example', 200],
+    ['evil.example', 403],
+  ]) {
+    const wire = openWire(url)
+    const body = JSON.stringify({ query: READ })
+    const lines = [
+      'POST /graphql HTTP/1.1',
+      `Host: ${host}`,
+      'Connection: close',
+      `Authorization: Bearer ${ADMIN_KEY}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    ]
+    wire.write(`${lines.join('\r\n')}\r\n\r\n${body}`)
+    expect((await wire.ended()).slice(9, 12)).toBe(`${status}`)
+  }
+})
+
+it('lets any page ask in a preflight whether it may send a key', async () => {
+  const { url } = await startProtected()
+  const preflight = async (requested: string) => {
+    const headers = {
+      origin: EVIL,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': requested,
+    }
+    const { status, headers: received } = await fetch(`${url}/graphql`, { method: 'OPTIONS', headers })
+    return [status, received.get('access-control-allow-origin'), received.get('access-control-allow-headers')]
+  }
+  expect(await preflight('authorization,content-type')).toEqual([204, EVIL, 'authorization,content-type'])
+  expect(await preflight('content-type')).toEqual([204, null, null])
+  expect(await preflight('content-type,x-authorization')).toEqual([204, null, null])
+  expect(await preflight('Content-Type, Authorization')).toEqual([204, EVIL, 'Content-Type, Authorization'])
+})
+
+it('changes nothing for pages of other origins that send no key, whatever a browser sends before', async () => {
+  const { url, ask } = await startService()
+  const sent = async (headers: Record<string, string>) => {
+    const { status, code } = await call(url, { query: INCREMENT, ...headers })
+    return [status, code]
+  }
+  expect(await sent({ origin: EVIL })).toEqual([403, 'FORBIDDEN'])
+  expect(await sent({ origin: EVIL, 'x-authorization': '1' })).toEqual([403, 'FORBIDDEN'])
+  expect(await sent({ origin: 'null' })).toEqual([403, 'FORBIDDEN'])
+  expect(await ask(READ)).toEqual({ counter: { value: 0 } })
+  expect(await sent({ origin: url })).toEqual([200, undefined])
+  expect(await sent({ origin: 'http://localhost:5173' })).toEqual([200, undefined])
+})
+
+it('takes keys of pages in the address, and no others', async () => {
+  const { url, createKey } = await startProtected()
+  const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
+  const server = (await createKey([{ scopes: ['READ'] }])).secret
+  const get = async (parameters: string) => {
+    const response = await fetch(`${url}/graphql?${parameters}`)
+    return [response.status, await response.json()]
+  }
+  const text = encodeURIComponent(READ)
+  expect(await get(`query=${text}&key=${any}`)).toEqual([200, { data: { counter: { value: 0 } } }])
+  expect(await get(`%6bey=${any}&query=${text}`)).toEqual([200, { data: { counter: { value: 0 } } }])
+  for (const secret of [server, ADMIN_KEY]) {
+    const [status, body] = await get(`query=${text}&key=${secret}`)
+    expect([status, body.errors[0].extensions.code]).toEqual([403, 'FORBIDDEN'])
+  }
+  const [status] = await get(`query=${text}&key=`)
+  expect(status).toBe(401)
+})
+
+it('is open on loopback without configuration, except to what came through a proxy', async () => {
+  const { url, ask } = await startService()
+  expect(await ask('{ viewer { kind grants { scopes namespace } } }')).toEqual({
+    viewer: {
+      kind: 'ANONYMOUS',
+      grants: [{ scopes: ['READ', 'ADD', 'NUMBER', 'WRITE', 'DEFINE', 'ADMIN'], namespace: null }],
+    },
+  })
+  const { createApiKey } = await ask(
+    'mutation { createApiKey(label: "x", grants: [{ scopes: [READ] }]) { secret } }',
+  )
+  for (const header of ['forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-real-ip', 'via']) {
+    const { status, code, message } = await call(url, { [header]: '1.1.1.1' })
+    expect([status, code], header).toEqual([403, 'FORBIDDEN'])
+    expect(message).toMatch(/NTH_ADMIN_KEY.*NTH_ANONYMOUS/)
+    expect((await call(url, { secret: createApiKey.secret, [header]: '1.1.1.1' })).status).toBe(200)
+  }
+  // A key that is sent is checked here as well.
+  expect((await call(url, { secret: createSecret() })).status).toBe(401)
+  expect((await call(url, { secret: createApiKey.secret, query: INCREMENT })).code).toBe('FORBIDDEN')
+})
+
+it('lets a key in that it has not seen yet, however many unknown ones come from the same address', async () => {
+  const { createKey, target } = await startProtected()
+  const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
+  const unknown = Array.from({ length: 500 }, () => call(other.url, { secret: createSecret() }))
+  // Made by another process, while they are looked up.
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  expect((await call(other.url, { secret })).status).toBe(200)
+  for (const { status, code } of await Promise.all(unknown))
+    expect([status, code]).toEqual([401, 'UNAUTHENTICATED'])
+})
+
+it('reads keys by one statement at a time, of at most 100, in order of arrival', async () => {
+  const store = openTestStore(await freshDatabase())
+  onTestFinished(store.close)
+  const reads: { hashes: string[]; start: () => void }[] = []
+  const keys = openTestKeys({
+    ...store.apiKeys,
+    async read(hashes) {
+      await new Promise<void>((start) => {
+        reads.push({ hashes: [...hashes], start })
+      })
+      return store.apiKeys.read(hashes)
+    },
+  })
+  const found = Array.from({ length: 300 }, () => keys.find(createSecret(), hash('sha256', createSecret())))
+  for (const expected of [100, 100, 100]) {
+    await expect.poll(() => reads.length).toBe(1)
+    const [read] = reads.splice(0)
+    expect(read?.hashes).toHaveLength(expected)
+    read?.start()
+  }
+  expect(new Set(await Promise.all(found))).toEqual(new Set([undefined]))
+  expect(reads).toHaveLength(0)
+})
+
+it('fails all look-ups that wait when the database cannot be read, and tries it again for the next', async () => {
+  const store = openTestStore(await freshDatabase())
+  onTestFinished(store.close)
+  let isAway = true
+  let reads = 0
+  const keys = openTestKeys({
+    ...store.apiKeys,
+    async read(hashes) {
+      reads += 1
+      if (!isAway) return store.apiKeys.read(hashes)
+      await new Promise(setImmediate)
+      throw unavailable('The database is unreachable.')
+    },
+  })
+  const { secret, key } = await keys.create(KEY_OPTIONS)
+  const found = await Promise.allSettled(Array.from({ length: 1200 }, () => keys.find(secret, key.hash)))
+  expect(new Set(found.map(({ status }) => status))).toEqual(new Set(['rejected']))
+  // Each further one would make its callers wait until the time limit once more.
+  expect(reads).toBe(1)
+  isAway = false
+  expect(await keys.find(secret, key.hash)).toEqual(key)
+})
+
+it('reads a key again that it did not find, as it may have been restored since', async () => {
+  const store = openTestStore(await freshDatabase())
+  onTestFinished(store.close)
+  const keys = openTestKeys(store.apiKeys)
+  const secret = createSecret()
+  const digest = hash('sha256', secret)
+  expect(await keys.find(secret, digest)).toBeUndefined()
+  const restored = await store.apiKeys.create({ ...KEY_OPTIONS, hash: digest, prefix: prefixOf(secret) })
+  expect(await keys.find(secret, digest)).toEqual(restored)
+})
+
+it('fails the callers of a key alone whose row cannot be parsed', async () => {
+  const target = await freshDatabase()
+  const store = openTestStore(target)
+  onTestFinished(store.close)
+  const keys = openTestKeys(store.apiKeys)
+  const made = []
+  for (let index = 0; index < 5; index++) made.push(await keys.create(KEY_OPTIONS))
+  await query(target, `update api_key set grants = 'x' where id = ${made[2]?.key.id}`)
+  const found = await Promise.allSettled(made.map(({ secret, key }) => keys.find(secret, key.hash)))
+  expect(found.map(({ status }) => status)).toEqual([
+    ...['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+  ])
+})
+
+it('notices a revocation although the row of another key cannot be parsed any more', async () => {
+  const target = await freshDatabase()
+  const store = openTestStore(target)
+  onTestFinished(store.close)
+  const [keys, other] = [openTestKeys(store.apiKeys), openTestKeys(store.apiKeys)]
+  const [broken, revoked] = [await keys.create(KEY_OPTIONS), await keys.create(KEY_OPTIONS)]
+  for (const { secret, key } of [broken, revoked]) await keys.find(secret, key.hash)
+  await query(target, `update api_key set grants = 'x' where id = ${broken.key.id}`)
+  await other.revoke(revoked.key.id)
+  await expect.poll(() => keys.find(revoked.secret, revoked.key.hash)).toBeUndefined()
+})
+
+it('limits the changes of a key from each address, and says when to come back', async () => {
+  const { as, createKey, admin } = await startProtected({ access: { trustedProxies: ['127.0.0.0/8'] } })
+  const { secret } = await createKey([{ scopes: ['ADD', 'READ'], maxDelta: 5 }], { perMinute: 5 })
+  const from = (address: string, query: string) =>
+    as(secret).send(query, {}, { 'x-forwarded-for': `8.8.8.8, ${address}` })
+  const add = (name: string) => `${name}: increment(name: "c") { value }`
+  expect((await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)).data).toEqual({
+    a: { value: 1 },
+    b: { value: 2 },
+  })
+  const cart = 'mutation { incrementMany(changes: [{ name: "c" }, { name: "d" }]) { value } }'
+  expect((await from('1.1.1.1', cart)).data).toEqual({ incrementMany: [{ value: 3 }, { value: 1 }] })
+  // One is left: of a document, what fits is applied.
+  const mixed = await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)
+  expect([mixed.status, mixed.data, mixed.errors?.[0]?.extensions.code]).toEqual([
+    200,
+    { a: { value: 4 }, b: null },
+    'RATE_LIMITED',
+  ])
+  for (const _ of [1, 2, 3]) {
+    const { status, data, errors } = await from('1.1.1.1', `mutation { ${add('a')} ${add('b')} }`)
+    expect([status, data]).toEqual([429, undefined])
+    expect(errors?.map(({ path }) => path)).toEqual([['a'], ['b']])
+    expect(errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryable: true })
+    const retryAfterMs = errors?.[0]?.extensions.retryAfterMs
+    expect(retryAfterMs).toBeGreaterThan(5_000)
+    expect(retryAfterMs).toBeLessThanOrEqual(12_000)
+  }
+  // A refused change is told that it is refused.
+  expect(
+    (await from('1.1.1.1', 'mutation { reset(name: "c") { value } }')).errors?.[0]?.extensions.code,
+  ).toBe('FORBIDDEN')
+  // Reads are not counted, nor are other addresses, and other keys.
+  expect((await from('1.1.1.1', READ)).data).toEqual({ counter: { value: 4 } })
+  expect((await from('2.2.2.2', `mutation { ${add('a')} }`)).data).toEqual({ a: { value: 5 } })
+  expect(await admin.ask(INCREMENT)).toEqual({ increment: { value: 6 } })
+})
+
+it('limits keys of pages and callers without a key by the configuration', async () => {
+  const access = { anonymous: ['ADD'] as const, anonymousPerMinute: 2, browserPerMinute: 3 }
+  const { as, createKey } = await startProtected({ access })
+  const page = await createKey([{ scopes: ['ADD'] }], { origins: ['*'] })
+  const server = await createKey([{ scopes: ['ADD'] }])
+  const countUntilLimited = async (secret?: string) => {
+    for (let count = 0; count < 10; count++)
+      if ((await as(secret).send(INCREMENT)).status === 429) return count
+    return 10
+  }
+  expect([
+    await countUntilLimited(),
+    await countUntilLimited(page.secret),
+    await countUntilLimited(server.secret),
+  ]).toEqual([2, 3, 10])
+})
+
+it('keeps known keys while its database is away, and can look up no others', async () => {
+  const database = await freshDatabase()
+  const line = await openSwitchboard(database)
+  const { as, createKey, url } = await startProtected({ target: line.target, writeTimeoutMs: 1000 })
+  const { secret } = await createKey([{ scopes: ['READ'] }])
+  const unseen = await createKey([{ scopes: ['READ'] }])
+  await as(secret).ask(READ)
+  // Nothing listens there.
+  line.switchTo({ ...database, socketPath: '/nowhere.sock' })
+  expect(await as(secret).ask('{ viewer { kind } }')).toEqual({ viewer: { kind: 'KEY' } })
+  expect(await as(secret).refusal(INCREMENT)).toMatchObject({ code: 'FORBIDDEN' })
+  const { status, code, body } = await call(url, { secret: unseen.secret })
+  expect([status, code, body.errors[0].extensions.retryable]).toEqual([503, 'UNAVAILABLE', true])
+})

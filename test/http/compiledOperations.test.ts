@@ -1,0 +1,174 @@
+// @module-tag random
+import fc from 'fast-check'
+import { parse, print, visit } from 'graphql'
+import { expect, it } from 'vitest'
+import { schema } from '../../src/graphql/schema.ts'
+import { compilableFields } from '../../src/http/compiledOperations.ts'
+import { anyOperation, SET_BACK } from '../support/client/anyOperation.ts'
+import { meetsRareCases, runSize } from '../support/random.ts'
+import { startFront } from '../support/server/front.ts'
+
+const OPERATIONS = runSize(30, 100)
+
+it('answers any operation as the executor does, when it is compiled', async () => {
+  const { post, ask, faults } = await startFront()
+  const [namespaces = '', ...rest] = SET_BACK
+  const setBack = async () => {
+    await ask(namespaces)
+    await Promise.all(rest.map((query) => ask(query)))
+  }
+  let compiled = 0
+  const seen = { data: 0, partly: 0, refused: 0 }
+  await setBack()
+  await fc.assert(
+    fc.asyncProperty(fc.gen(), async (draw) => {
+      const { query, variables } = anyOperation(draw)
+      if (compilableFields(schema, parse(query)) > 0) compiled += 1
+      const answers: Answer[] = []
+      // A document is executed as it is when it is new, and compiled from then on.
+      for (const text of [query, query, query, `${query} #`]) {
+        const { status, body } = await post(JSON.stringify({ query: text, variables }))
+        if (query.startsWith('mutation')) await setBack()
+        answers.push({ status, ...withoutTimes(body) })
+        if (body.data == null) seen.refused += 1
+        else seen[body.errors ? 'partly' : 'data'] += 1
+      }
+      const [first, ...others] = answers.map(comparable)
+      for (const answer of others)
+        expect({ query, variables, ...answer }).toEqual({ query, variables, ...first })
+      // Of several errors that leave the same place empty one is told, by the executor perhaps another.
+      const executed = [answers[0], answers.at(-1)].flatMap((answer) => answer?.errors ?? [])
+      for (const error of new Set(answers.flatMap(({ errors }) => errors))) {
+        if (executed.includes(error)) continue
+        const alone = onlyAt(JSON.parse(error).path ?? [], query)
+        const { body } = await post(JSON.stringify({ query: alone, variables }))
+        if (query.startsWith('mutation')) await setBack()
+        const told = withoutTimes(body).errors.map(withoutLocations)
+        const expected = expect.arrayContaining([withoutLocations(error)])
+        expect({ query, variables, alone, told }).toEqual({ query, variables, alone, told: expected })
+      }
+    }),
+    { numRuns: OPERATIONS, endOnFailure: true },
+  )
+
+  expect(faults).toEqual([])
+  if (!meetsRareCases()) return
+  expect(compiled).toBeGreaterThan(OPERATIONS / 6)
+  for (const [what, times] of Object.entries(seen)) {
+    expect([what, times > OPERATIONS / 6]).toEqual([what, true])
+  }
+})
+
+interface Answer {
+  status: number
+  data?: unknown
+  errors: string[]
+}
+
+/**
+ * An answer without what depends on what is read first: of several errors that leave the same place empty, one is
+ * enough, whichever is told. An error of what is empty itself is always told.
+ */
+function comparable({ errors, ...answer }: Answer) {
+  const told = errors.map((error) => {
+    const path: (string | number)[] = JSON.parse(error).path ?? []
+    let value = answer.data
+    let depth = 0
+    // What is there of an answer is an object, or a list.
+    while (value != null && depth < path.length)
+      value = (value as Record<string, unknown>)[path[depth++] ?? '']
+    return depth === path.length ? error : `nothing at ${path.slice(0, depth).join()}`
+  })
+  return { ...answer, errors: [...new Set(told)].toSorted() }
+}
+
+/**
+ * An operation without what isn't on the way to a place or beneath it, with which it can have no error but that place's.
+ * The fields of a mutation stay, as each is met with what those before it have done.
+ */
+function onlyAt(path: readonly (string | number)[], query: string): string {
+  const keys = path.filter((key) => typeof key === 'string')
+  const used = new Set<string>()
+  let depth = 0
+  const without = visit(parse(query), {
+    Field: {
+      enter({ alias, name }) {
+        if (depth < keys.length && (alias ?? name).value !== keys[depth])
+          return depth === 0 && query.startsWith('mutation') ? false : null
+        depth += 1
+      },
+      leave() {
+        depth -= 1
+      },
+    },
+    InlineFragment: {
+      leave: ({ selectionSet }) => (selectionSet.selections.length === 0 ? null : undefined),
+    },
+  })
+  visit(without, {
+    VariableDefinition: () => false,
+    Variable: ({ name }) => void used.add(name.value),
+  })
+  return print(
+    visit(without, { VariableDefinition: ({ variable }) => (used.has(variable.name.value) ? false : null) }),
+  )
+}
+
+/** An error, as it is in a document with less before it. */
+function withoutLocations(error: string): unknown {
+  return { ...JSON.parse(error), locations: null }
+}
+
+/** An answer without its instants, and with its errors in one order: fields are done at once. */
+function withoutTimes(body: { errors?: { path?: unknown }[] }) {
+  const { errors = [], ...rest } = JSON.parse(
+    JSON.stringify(body)
+      .replace(/"\d{4}-\d\d-\d\dT[\d:.]+Z"/g, '"then"')
+      .replace(/\b\d{15}\b/g, '"a revision"')
+      .replace(/"(Cj4|Cjw|CnQ)[\w-]+"/g, '"a place by value or change"'),
+  )
+  return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
+}
+
+it('answers a field by any name, also one that JavaScript keeps for itself', async () => {
+  const { post } = await startFront()
+  const names = ['then', 'constructor', 'hasOwnProperty', 'toString', 'valueOf', '__proto__', 'length']
+  const asked = names.flatMap((_, index) => [names.slice(0, index + 1), names.slice(index)])
+  for (const some of [...asked, ['then'], ['then']]) {
+    const query = `{ ${some.map((name) => `${name}: __typename`).join(' ')} }`
+    const { status, body } = await post(JSON.stringify({ query }))
+    expect([status, JSON.stringify(body.data)]).toEqual([200, `{${some.map((name) => `"${name}":"Query"`)}}`])
+  }
+})
+
+it.each([
+  [
+    'what clients send for one',
+    'mutation A($n: String!) { increment(name: $n) { ...F } } fragment F on CounterChange { value }',
+    2,
+  ],
+  [
+    'a variable that may be null, as its argument',
+    'query($a: String) { namespace { counters(after: $a) { nodes { name } } } }',
+    4,
+  ],
+])('compiles %s', (_, query, fields) => {
+  expect(compilableFields(schema, parse(query))).toBe(fields)
+})
+
+it.each([
+  ['a default value', 'query($n: String = "c") { counter(name: $n) { value } }'],
+  ['a directive', '{ counter(name: "c") { value @skip(if: true) name } }'],
+  ['a variable within a list', 'query($n: String!) { counters(names: ["c", $n]) { value } }'],
+  [
+    'a variable that may be null where an argument may not',
+    'query($n: String) { counter(name: "c", namespace: $n) { value } }',
+  ],
+  ['two operations', 'query A { __typename } query B { __typename }'],
+  ['the schema itself', '{ __schema { queryType { name } } }'],
+  ['a name that JavaScript keeps', '{ __proto__: __typename }'],
+  ['very many fields', `{ ${'__typename '.repeat(201)} }`],
+  ['only a fragment', 'fragment F on Query { __typename }'],
+])('leaves %s to the executor', (_, query) => {
+  expect(compilableFields(schema, parse(query))).toBe(0)
+})

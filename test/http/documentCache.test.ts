@@ -1,0 +1,74 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { parse } from 'graphql'
+import { createYoga } from 'graphql-yoga'
+import { expect, it } from 'vitest'
+import { schema } from '../../src/graphql/schema.ts'
+import { compileOperation } from '../../src/http/compiledOperations.ts'
+import { cachedDocuments, createDocumentCache } from '../../src/http/documents.ts'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+function heapBytes(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+it.each<[string, number, (name: string) => string]>([
+  ['full', 60, (name) => `{ ${'__typename '.repeat(4_999)} ${name}: __typename }`],
+  ['long', 200, (name) => `{ ${name}: __typename } # ${'x'.repeat(900_000)}`],
+  ['long in other letters', 100, (name) => `{ ${name}: __typename } # ${'ж'.repeat(450_000)}`],
+  ['small', 20_000, (name) => `mutation { ${name}: increment(name: "c") { value } }`],
+])('remembers so many documents that are %s as fit in 32 MB', (_, times, textOf) => {
+  const cache = createDocumentCache(schema)
+  const before = heapBytes()
+  for (let index = 0; index < times; index += 1) {
+    // As the text of a request is: of one piece.
+    const text: string = JSON.parse(JSON.stringify(textOf(`n${index}`)))
+    cache.add(text, parse(text))
+  }
+  const taken = heapBytes() - before
+  expect(cache.size).toBeGreaterThan(5)
+  expect(cache.size).toBeLessThan(times)
+  expect(taken).toBeLessThan(40_000_000)
+})
+
+it('counts what compiling adds', async () => {
+  const cache = createDocumentCache(schema)
+  const before = heapBytes()
+  for (let index = 0; index < 4_000; index += 1) {
+    const text = `query Q${index} { ${Array.from({ length: 20 }, (_, at) => `a${at}: __typename`).join(' ')} }`
+    cache.add(text, parse(text))
+    const found = cache.get(text)
+    if (found?.operation !== 'uncompiled') throw new Error('It is not cached, or cannot be compiled')
+    const operation = compileOperation(schema, found.document)
+    if (!operation) throw new Error('It cannot be compiled')
+    found.operation = operation
+    await operation.execute({}, {})
+  }
+  expect(cache.size).toBeGreaterThan(300)
+  expect(cache.size).toBeLessThan(700)
+  expect(heapBytes() - before).toBeLessThan(40_000_000)
+})
+
+it('remembers documents that were found right, and no others', async () => {
+  const cache = createDocumentCache(schema)
+  const yoga = createYoga({
+    schema,
+    plugins: [cachedDocuments(cache)],
+    parserAndValidationCache: false,
+    logging: false,
+  })
+  const queries = ['{ __typename }', '{', '{ nope }', '{ __typename }', '{ a: __typename }']
+  for (const query of queries) {
+    const headers = { 'content-type': 'application/json' }
+    await yoga.fetch('http://localhost/graphql', { method: 'POST', headers, body: JSON.stringify({ query }) })
+  }
+  expect(cache.size).toBe(2)
+  expect(queries.filter((query) => cache.get(query))).toEqual([
+    '{ __typename }',
+    '{ __typename }',
+    '{ a: __typename }',
+  ])
+})

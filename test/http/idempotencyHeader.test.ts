@@ -1,0 +1,116 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { startService } from '../support/server/service.ts'
+
+const INCREMENT = `mutation($key: String) {
+  increment(name: "c", idempotencyKey: $key) { value previousValue appliedDelta at replayed counter { value } }
+}`
+
+const header = (key: string) => ({ 'Idempotency-Key': key })
+
+const PLAIN = JSON.stringify({ query: 'mutation { increment(name: "c") { value replayed } }' })
+
+it.each([
+  ['bare', 'k-1', 'k-1'],
+  ['quoted, as structured fields are', '"k-1"', 'k-1'],
+  ['quoted, with a quote in it', '"a\\"b\\\\c"', 'a"b\\c'],
+  ['quoted, with a parameter', '"k";v=1', 'k'],
+  ['not quite quoted', '"k', '"k'],
+])('takes the header %s', async (_, sent, meant) => {
+  const { post, ask } = await startService()
+  for (const replayed of [false, true, true]) {
+    const { status, body } = await post(PLAIN, header(sent))
+    expect([status, body.data]).toEqual([200, { increment: { value: 1, replayed } }])
+  }
+  const { increment } = await ask(INCREMENT, { key: meant })
+  expect(increment).toMatchObject({ value: 1, replayed: true })
+})
+
+it.each([
+  ['several fields', '{ increment(name: "c") { value } b: increment(name: "c") { value } }'],
+  [
+    'several fields in fragments',
+    '{ ...F ... on Mutation { increment(name: "c") { value } } } fragment F on Mutation { b: increment(name: "c") { value } }',
+  ],
+  ['another argument', '{ increment(name: "c", idempotencyKey: "other") { value } }'],
+  ['a mutation that takes no key', '{ resetAll(namespace: "default") { resetCount } }'],
+  [
+    'a mutation that takes no key, in a fragment',
+    '{ ...F } fragment F on Mutation { deleteCounter(name: "c") { value } }',
+  ],
+])('refuses the header with %s, and runs nothing', async (_, selection) => {
+  const { post, ask } = await startService()
+  for (const accept of ['application/json', 'application/graphql-response+json']) {
+    const { status, body } = await post(JSON.stringify({ query: `mutation ${selection}` }), {
+      ...header('k'),
+      accept,
+    })
+    expect(status).toBe(400)
+    expect(body.errors?.[0]?.extensions).toEqual({ code: 'BAD_USER_INPUT', argument: 'idempotencyKey' })
+    expect(body).not.toHaveProperty('data')
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('refuses the header with another argument in a variable, and takes the same one', async () => {
+  const { post } = await startService()
+  const withKey = (key: string | null) => JSON.stringify({ query: INCREMENT, variables: { key } })
+  for (const _ of upTo(3)) expect((await post(withKey('other'), header('k'))).status).toBe(400)
+  expect((await post(withKey('k'), header('k'))).body.data.increment.replayed).toBe(false)
+  expect((await post(withKey(null), header('k'))).body.data.increment.replayed).toBe(true)
+})
+
+it('refuses a header that cannot be a key', async () => {
+  const { post, ask } = await startService()
+  for (const [key, limit] of [['k'.repeat(256), 255], ['""'], ['ü']] as const) {
+    const { status, body } = await post(PLAIN, header(key))
+    const details = { code: 'BAD_USER_INPUT', argument: 'idempotencyKey', ...(limit && { limit }) }
+    expect([status, body.errors?.[0]?.extensions]).toEqual([400, details])
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('takes the header with null for all variables', async () => {
+  const { post } = await startService()
+  const text = JSON.stringify({ query: INCREMENT, variables: null })
+  for (const replayed of [false, true, true]) {
+    const { status, body } = await post(text, header('k'))
+    expect([status, body.data?.increment.replayed]).toEqual([200, replayed])
+  }
+})
+
+it('refuses the header when it came twice', async () => {
+  const { url, ask } = await startService()
+  for (const keys of [
+    ['a', 'b'],
+    ['a', 'a'],
+  ]) {
+    const sent = request(`${url}/graphql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': keys },
+    }).end(PLAIN)
+    // The one thing that this event tells.
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    response.resume()
+    expect(response.statusCode).toBe(400)
+  }
+  expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('refuses with and without the header what is nested too deeply', async () => {
+  const { post, faults } = await startService()
+  const query = `mutation { ${'... { '.repeat(1500)} increment(name: "c") { value } ${'} '.repeat(1500)} }`
+  for (const headers of [{}, header('k')]) {
+    const { status, body } = await post(JSON.stringify({ query }), headers)
+    expect([status, body.errors?.[0]?.extensions.code]).toEqual([200, expect.stringMatching(/^GRAPHQL_/)])
+  }
+  expect(faults).toEqual([])
+})
+
+it('has no use for the header in queries', async () => {
+  const { post } = await startService()
+  const text = JSON.stringify({ query: '{ counter(name: "c") { value } b: counter(name: "c") { value } }' })
+  for (const _ of upTo(3)) expect((await post(text, header('k'))).status).toBe(200)
+})

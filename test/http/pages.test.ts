@@ -1,0 +1,148 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { openWire } from '../support/client/wire.ts'
+import { startService } from '../support/server/service.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+/** What browsers send when a person goes somewhere. */
+const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' }
+
+/** Where the links of a page lead on the server, and what the page loads. */
+function pathsIn(html: string): string[] {
+  return [...html.matchAll(/(?:href|src)="(\/[^"]*)"/g)].map(([, path]) => path ?? '')
+}
+
+it.each(['/book', '/board', '/invoice', '/console', '/graphql'])(
+  'serves %s with and without a slash at its end',
+  async (path) => {
+    const { url } = await startService()
+    const get = async (path: string) => {
+      const response = await fetch(`${url}${path}`, { headers: BROWSER, redirect: 'error' })
+      return {
+        status: response.status,
+        type: response.headers.get('content-type'),
+        text: await response.text(),
+      }
+    }
+    const page = await get(path)
+    expect([page.status, page.type]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(await get(`${path}/`)).toEqual(page)
+  },
+)
+
+it('shows a page to a browser where there is nothing, and an error to a program', async () => {
+  const { url } = await startService()
+  for (const path of ['/nope', '/graphql/more', '/book?title=Nobody%20knows', '/docs/']) {
+    const page = await fetch(`${url}${path}`, { headers: BROWSER })
+    expect([path, page.status]).toEqual([path, 404])
+    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'self'")
+    expect(await page.text()).toContain('<h1>There is nothing here</h1>')
+    for (const headers of [{ accept: 'application/json' }, { accept: '*/*' }]) {
+      const error = await fetch(`${url}${path}`, { headers })
+      expect([error.status, await error.json()]).toEqual([
+        404,
+        {
+          errors: [
+            {
+              message: 'Not found. The API is at /graphql, the shop at /.',
+              extensions: { code: 'BAD_REQUEST' },
+            },
+          ],
+        },
+      ])
+    }
+  }
+  const head = await fetch(`${url}/nope`, { method: 'HEAD', headers: BROWSER })
+  expect([head.status, await head.text()]).toEqual([404, ''])
+  const post = await fetch(`${url}/nope`, { method: 'POST', headers: BROWSER })
+  expect([post.status, post.headers.get('content-type')]).toEqual([404, 'application/json; charset=utf-8'])
+})
+
+it('leads from its first page to the README, the docs, the schema and GraphiQL', async () => {
+  const { url } = await startService()
+  const start = await (await fetch(url, { headers: BROWSER })).text()
+  expect(start).toContain('Nth is a counters-and-sequences service')
+  const docs = (await readdir(join(ROOT, 'docs'))).map((name) => `docs/${name}`)
+  const files = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...docs]
+  expect(pathsIn(start)).toEqual(
+    expect.arrayContaining([
+      ...['README.md', ...docs].map((path) => `/${path}`),
+      '/schema.graphql',
+      '/graphql',
+    ]),
+  )
+  for (const path of files) {
+    const response = await fetch(`${url}/${path}`)
+    expect([response.status, response.headers.get('content-type')]).toEqual([
+      200,
+      'text/plain; charset=utf-8',
+    ])
+    expect(await response.text()).toBe(await readFile(join(ROOT, path), 'utf8'))
+  }
+  const schema = await fetch(`${url}/schema.graphql`)
+  expect(await schema.text()).toBe(await readFile(join(ROOT, 'schema/schema.graphql'), 'utf8'))
+})
+
+it('leads nowhere where there is nothing', async () => {
+  const { url } = await startService()
+  for (const page of ['/', '/book', '/board', '/invoice', '/console', '/nope']) {
+    const paths = pathsIn(await (await fetch(`${url}${page}`, { headers: BROWSER })).text())
+    expect(paths.length).toBeGreaterThan(2)
+    for (const path of paths) {
+      const { status } = await fetch(`${url}${path}`, { headers: BROWSER })
+      expect([page, path, status]).toEqual([page, path, 200])
+    }
+  }
+})
+
+it('lets no page of elsewhere show its own in a frame', async () => {
+  const { url } = await startService()
+  for (const page of ['/', '/book', '/board', '/invoice', '/console', '/graphql', '/nope']) {
+    const { headers } = await fetch(`${url}${page}`, { headers: BROWSER })
+    expect([page, headers.get('content-security-policy')]).toEqual([
+      page,
+      expect.stringContaining("frame-ancestors 'none'"),
+    ])
+  }
+})
+
+it('has an icon, also for what names none', async () => {
+  const { url } = await startService()
+  const icon = await fetch(`${url}/favicon.ico`)
+  expect([icon.status, icon.headers.get('content-type')]).toEqual([200, 'image/x-icon'])
+  expect([...new Uint8Array(await icon.arrayBuffer()).subarray(0, 4)]).toEqual([0, 0, 1, 0])
+})
+
+it.each([
+  '/package.json',
+  '/LICENSE',
+  '/schema/migrations/0001_tables.sql',
+  '/docs',
+  '/docs/../package.json',
+  '/docs/..%2fpackage.json',
+  '/docs/%2e%2e/package.json',
+  '/docs/sequences.md/../../package.json',
+  '/../package.json',
+  '/README.md%00',
+])('serves no other file of its folder: %s', async (path) => {
+  const { url } = await startService()
+  // As it stands: `fetch` would tidy it.
+  const wire = openWire(url)
+  wire.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
+  expect(await wire.ended()).toMatch(/^HTTP\/1\.1 404 /)
+})
+
+it('does not say to a page of elsewhere, which goes by a name of its own, whether a book was counted', async () => {
+  const { url } = await startService()
+  for (const [host, status] of [
+    ['localhost', '404'],
+    ['evil.example', '200'],
+  ]) {
+    const wire = openWire(url)
+    wire.write(`GET /book?title=Nobody HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    expect((await wire.ended()).slice(9, 12)).toBe(status)
+  }
+})

@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto'
+import { ApolloClient, ApolloLink, gql, HttpLink, InMemoryCache } from '@apollo/client/core'
+import { PersistedQueryLink } from '@apollo/client/link/persisted-queries'
+import { Client, fetchExchange } from '@urql/core'
+import { persistedExchange } from '@urql/exchange-persisted'
+import { expect, it, onTestFinished } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { openWire, postHead } from '../support/client/wire.ts'
+import { startFront } from '../support/server/front.ts'
+import { createGate } from '../support/server/gate.ts'
+import { startService } from '../support/server/service.ts'
+
+const COUNTER = '{ counter(name: "c") { value } }'
+const INCREMENT = 'mutation { increment(name: "c") { value } }'
+const INCREMENT_BODY = JSON.stringify({ query: INCREMENT })
+
+function hashOf(query: string): string {
+  return createHash('sha256').update(query).digest('hex')
+}
+
+function extensionsFor(query: string) {
+  return { persistedQuery: { version: 1, sha256Hash: hashOf(query) } }
+}
+
+async function startPersisting() {
+  const service = await startService()
+  const { post, url } = service
+  const byHash = (query: string) => post(JSON.stringify({ extensions: extensionsFor(query) }))
+  return {
+    ...service,
+    byHash,
+    withText: (query: string) => post(JSON.stringify({ query, extensions: extensionsFor(query) })),
+    isKept: async (query: string) =>
+      (await byHash(query)).body.errors?.[0]?.extensions.code !== 'PERSISTED_QUERY_NOT_FOUND',
+    get: (query: string) =>
+      fetch(`${url}/graphql?extensions=${encodeURIComponent(JSON.stringify(extensionsFor(query)))}`),
+  }
+}
+
+it('runs a document by its hash, once its text was sent with it', async () => {
+  const { byHash, withText, get } = await startPersisting()
+  expect((await byHash(INCREMENT)).body).toEqual({
+    errors: [{ message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } }],
+  })
+  expect((await withText(INCREMENT)).body).toEqual({ data: { increment: { value: 1 } } })
+  // The third is compiled.
+  for (const value of [2, 3, 4]) {
+    expect((await byHash(INCREMENT)).body).toEqual({ data: { increment: { value } } })
+  }
+  await withText(COUNTER)
+  expect(await (await get(COUNTER)).json()).toEqual({ data: { counter: { value: 4 } } })
+})
+
+it('keeps also what was known before it came with its hash', async () => {
+  const { ask, withText, isKept } = await startPersisting()
+  for (const _ of upTo(3)) await ask(COUNTER)
+  expect(await isKept(COUNTER)).toBe(false)
+  await withText(COUNTER)
+  expect(await isKept(COUNTER)).toBe(true)
+})
+
+it('refuses an unknown hash and a wrong one as what can not be parsed, and not to be cached', async () => {
+  const { url } = await startPersisting()
+  for (const [query, code] of [
+    [undefined, 'PERSISTED_QUERY_NOT_FOUND'],
+    ['{ __typename }', 'PERSISTED_QUERY_MISMATCH'],
+  ]) {
+    for (const [accept, status] of [
+      ['application/json', 200],
+      ['application/graphql-response+json', 400],
+    ] as const) {
+      const response = await fetch(`${url}/graphql`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept },
+        body: JSON.stringify({ query, extensions: extensionsFor(COUNTER) }),
+      })
+      expect([response.status, response.headers.get('cache-control')]).toEqual([status, 'no-store'])
+      const { errors } = (await response.json()) as { errors: unknown[] }
+      expect(errors).toMatchObject([{ extensions: { code } }])
+      expect(errors).toHaveLength(1)
+    }
+  }
+})
+
+it('runs no mutation by GET, also not by its hash', async () => {
+  const { withText, get, ask } = await startPersisting()
+  await withText(INCREMENT)
+  const response = await get(INCREMENT)
+  expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
+  expect(await ask(COUNTER)).toEqual({ counter: { value: 1 } })
+})
+
+it('keeps no text that is not a valid document', async () => {
+  const { withText, isKept } = await startPersisting()
+  for (const query of ['{', '{ unknown }', '{ counter(name: 1) { value } }', '']) {
+    expect((await withText(query)).body.errors).toBeDefined()
+    expect(await isKept(query)).toBe(false)
+  }
+})
+
+it('keeps so many texts as fit in 8 MB, those of late', async () => {
+  const { withText, isKept } = await startPersisting()
+  const texts = upTo(5).map((index) => `${COUNTER} # ${'x'.repeat(900_000)}${index}`)
+  for (const text of texts) expect((await withText(text)).body.errors).toBeUndefined()
+  const [oldest = '', ...others] = texts
+  expect(await isKept(oldest)).toBe(false)
+  for (const text of others) expect(await isKept(text)).toBe(true)
+})
+
+it.each([
+  ['a number', 5],
+  ['an unknown version', { version: 2, sha256Hash: hashOf(COUNTER) }],
+  ['no hash', { version: 1 }],
+  ['a hash that is a list', { version: 1, sha256Hash: [hashOf(COUNTER)] }],
+])('answers %s in place of a hash as a request without a query', async (_, persistedQuery) => {
+  const { post, faults } = await startPersisting()
+  const { status, body } = await post(JSON.stringify({ extensions: { persistedQuery } }))
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
+  expect(faults).toEqual([])
+})
+
+it('refuses a query that is not a text, with a hash beside it', async () => {
+  const { post, faults } = await startPersisting()
+  const { status, body } = await post(JSON.stringify({ query: 5, extensions: extensionsFor(COUNTER) }))
+  expect([status, body.errors?.[0]?.extensions.code]).toEqual([400, 'BAD_REQUEST'])
+  expect(faults).toEqual([])
+})
+
+it('runs a large document by its hash only where there is room for it, however it is asked for', async () => {
+  const gate = createGate()
+  const { url, post: send, faults } = await startFront({ ...gate, heapBytes: 20_000_000 })
+  const large = `${COUNTER} # ${'x'.repeat(200_000)}`
+  await send(JSON.stringify({ query: large, extensions: extensionsFor(large) }))
+  const wire = openWire(url)
+  wire.write(postHead(`Content-Length: ${INCREMENT_BODY.length}`) + INCREMENT_BODY)
+  await gate.reached(1)
+  const extensions = JSON.stringify(extensionsFor(large))
+  const body = `{"extensions":${extensions}}`
+  const post = (type: string) => ({ method: 'POST', headers: { 'content-type': type }, body })
+  const byHash = async () => [
+    await fetch(`${url}/graphql`, post('application/json')),
+    await fetch(`${url}/graphql`, post('application/json; charset=utf-8')),
+    await fetch(`${url}/graphql`, post('application/graphql+json')),
+    await fetch(`${url}/graphql?${new URLSearchParams({ extensions })}`),
+  ]
+  for (const response of await byHash()) {
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(await response.json()).toMatchObject({ errors: [{ extensions: { code: 'UNAVAILABLE' } }] })
+  }
+  gate.open()
+  await wire.received('"value":1')
+  for (const response of await byHash()) expect(response.status).toBe(200)
+  expect(faults).toEqual([])
+})
+
+it('serves the persisted queries of Apollo Client', async () => {
+  const { url } = await startService()
+  const requests: string[] = []
+  const recording: typeof fetch = (input, init) => {
+    requests.push(
+      `${init?.method} ${String(input).includes('query=') || String(init?.body).includes('"query"')}`,
+    )
+    return fetch(input, init)
+  }
+  const client = new ApolloClient({
+    cache: new InMemoryCache(),
+    link: ApolloLink.from([
+      new PersistedQueryLink({ sha256: hashOf, useGETForHashedQueries: true }),
+      new HttpLink({ uri: `${url}/graphql`, fetch: recording }),
+    ]),
+  })
+  onTestFinished(() => client.stop())
+  const read = async () =>
+    (await client.query({ query: gql(COUNTER), fetchPolicy: 'network-only' })).data as object
+  expect(await read()).toMatchObject({ counter: { value: 0 } })
+  expect(await read()).toMatchObject({ counter: { value: 0 } })
+  const { data } = await client.mutate({ mutation: gql(INCREMENT) })
+  expect(data).toMatchObject({ increment: { value: 1 } })
+  expect(requests.slice(0, 3)).toEqual(['GET false', 'POST true', 'GET false'])
+})
+
+it('serves the persisted queries of urql', async () => {
+  const { url } = await startService()
+  const hasText: boolean[] = []
+  const client = new Client({
+    url: `${url}/graphql`,
+    preferGetMethod: false,
+    fetch: (input, init) => {
+      hasText.push(String(init?.body).includes('"query"'))
+      return fetch(input, init)
+    },
+    exchanges: [
+      persistedExchange({ enableForMutation: true, generateHash: async (query) => hashOf(query) }),
+      fetchExchange,
+    ],
+  })
+  for (const value of [1, 2, 3]) {
+    const { data, error } = await client.mutation(INCREMENT, {}).toPromise()
+    expect([error, data?.increment.value]).toEqual([undefined, value])
+  }
+  expect(hasText).toEqual([false, true, false, false])
+  const { data } = await client.query(COUNTER, {}).toPromise()
+  expect(data).toMatchObject({ counter: { value: 3 } })
+})

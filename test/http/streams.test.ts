@@ -1,0 +1,385 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { type Sent, subscribe } from '../support/client/events.ts'
+import { ADMIN_KEY, startProtected } from '../support/client/keys.ts'
+import { freshDatabase, urlOf } from '../support/database/database.ts'
+import { privateServer } from '../support/database/privateServer.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { openSwitchboard } from '../support/database/switchboard.ts'
+import { startFront } from '../support/server/front.ts'
+import { dataDirectory, startNth } from '../support/server/nthProcess.ts'
+import { startService } from '../support/server/service.ts'
+import { soon } from '../support/soon.ts'
+
+const VALUES =
+  'subscription ($names: [String!]!) { counters(names: $names, namespace: "shop") { name value } }'
+const a = { variables: { names: ['a'] } }
+const bearer = (secret: string) => ({ headers: { authorization: `Bearer ${secret}` } })
+const increment = (name: string) => `mutation { increment(namespace: "shop", name: "${name}") { value } }`
+
+const codesOf = (sent: Sent) =>
+  typeof sent === 'string' ? sent : sent.errors?.map(({ extensions }) => extensions.code)
+
+it('refuses a subscription to nothing but what is not granted, with a status, and without a statement', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', prefix: 'a' }])
+  const { secret: adder } = await createKey([{ scopes: ['ADD'], namespace: 'shop' }])
+  const outside = { variables: { names: ['b', 'c'] } }
+  const statements = collectStatements()
+  for (const [options, status, code] of [
+    [a, 401, 'UNAUTHENTICATED'],
+    [{ ...a, ...bearer(`${ADMIN_KEY}!`) }, 401, 'UNAUTHENTICATED'],
+    [{ ...a, ...bearer(adder) }, 403, 'FORBIDDEN'],
+    [{ ...outside, ...bearer(secret) }, 403, 'FORBIDDEN'],
+  ] as const) {
+    const stream = await subscribe(url, VALUES, options)
+    expect([stream.status, (await stream.body()).errors?.[0]?.extensions.code]).toEqual([status, code])
+    if (status === 401) expect(stream.headers['www-authenticate']).toContain('Bearer')
+  }
+  expect(statements).toEqual([])
+})
+
+it('has null beside an error where a name is not granted, in the first event only', async () => {
+  const { url, admin, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', prefix: 'a' }])
+  const stream = await subscribe(url, VALUES, {
+    variables: { names: ['b', 'a', 'b', 'a1'] },
+    ...bearer(secret),
+  })
+  const first = await stream.next()
+  expect(codesOf(first)).toEqual(['FORBIDDEN'])
+  expect(first).toMatchObject({
+    data: { counters: [null, { name: 'a', value: 0 }, { name: 'a1', value: 0 }] },
+    errors: [{ path: ['counters', 0] }],
+  })
+  await admin.ask(increment('b'))
+  await admin.ask(increment('a1'))
+  expect(await stream.next()).toEqual({ data: { counters: [{ name: 'a1', value: 1 }] } })
+})
+
+it('shares no event between callers with other rights', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop', names: ['a'] }])
+  const names = { variables: { names: ['a', 'b'] } }
+  const [all, some] = [
+    await subscribe(url, VALUES, { ...names, ...bearer(ADMIN_KEY) }),
+    await subscribe(url, VALUES, { ...names, ...bearer(secret) }),
+  ]
+  expect(codesOf(await all.next())).toBeUndefined()
+  expect(codesOf(await some.next())).toEqual(['FORBIDDEN'])
+})
+
+it('ends the streams of a key that is revoked, in every process, and of one that expires', async () => {
+  const target = await freshDatabase()
+  const [first, second] = [await startProtected({ target }), await startProtected({ target })]
+  const rights = [{ scopes: ['READ'], namespace: 'shop' }]
+  const { secret, id } = await first.createKey(rights)
+  const { secret: other } = await first.createKey(rights)
+  /** The stream of a key that lives as short as this machine lets it be used. */
+  const openExpiring = async (lifetimeMs = 1500): ReturnType<typeof subscribe> => {
+    const expiresAt = new Date(Date.now() + lifetimeMs)
+    const { secret: expiring } = await first.createKey(rights, { expiresAt })
+    const stream = await subscribe(first.url, VALUES, { ...a, ...bearer(expiring) })
+    return stream.status === 200 ? stream : openExpiring(4 * lifetimeMs)
+  }
+  const streams = [
+    await subscribe(first.url, VALUES, { ...a, ...bearer(secret) }),
+    await subscribe(second.url, VALUES, { ...a, ...bearer(secret) }),
+    await openExpiring(),
+  ]
+  const kept = await subscribe(first.url, VALUES, { ...a, ...bearer(other) })
+  for (const stream of [...streams, kept]) await stream.data()
+  await first.admin.ask(`mutation { revokeApiKey(id: "${id}") { id } }`)
+  for (const stream of streams) {
+    expect(codesOf(await stream.next())).toEqual(['UNAUTHENTICATED'])
+    expect(await stream.next()).toBe('complete')
+  }
+  await first.admin.ask(increment('a'))
+  expect(await kept.data()).toEqual({ counters: [{ name: 'a', value: 1 }] })
+})
+
+it('limits the streams of a key at an address, and no others', async () => {
+  const { url, createKey } = await startProtected({
+    maxStreams: 2,
+    access: { adminKey: ADMIN_KEY, trustedProxies: ['127.0.0.1'] },
+  })
+  const rights = [{ scopes: ['READ'], namespace: 'shop' }]
+  const [one, other] = [await createKey(rights), await createKey(rights)]
+  const open = (secret: string, client: string) =>
+    subscribe(url, VALUES, { ...a, headers: { ...bearer(secret).headers, 'x-forwarded-for': client } })
+  const streams = [await open(one.secret, '192.0.2.1'), await open(one.secret, '192.0.2.1')]
+  const refused = await open(one.secret, '192.0.2.1')
+  expect([refused.status, refused.headers['retry-after']]).toEqual([429, '10'])
+  expect((await refused.body()).errors?.[0]?.extensions).toMatchObject({
+    code: 'RATE_LIMITED',
+    limit: 2,
+    retryable: true,
+  })
+  for (const stream of [await open(one.secret, '192.0.2.2'), await open(other.secret, '192.0.2.1')])
+    expect(stream.status).toBe(200)
+  streams[0]?.close()
+  await expect.poll(async () => (await open(one.secret, '192.0.2.1')).status).toBe(200)
+})
+
+/** A subscription with so many fields. */
+const fieldsOf = (count: number, name = 'a') =>
+  `subscription { counters(namespace: "shop", names: ["${name}"]) { ${upTo(count)
+    .map((n) => `a${n}:id`)
+    .join(' ')} } }`
+
+const behindProxy = {
+  heapBytes: 100_000_000,
+  access: { trustedProxies: ['127.0.0.1'], anonymous: ['ADMIN' as const] },
+}
+
+it('bounds the memory that the streams of an address keep, and leaves others theirs', async () => {
+  // Streams may keep a quarter of it. Each of these documents needs about 1 MB.
+  const { url } = await startFront(behindProxy)
+  const open = (name: string, client: string) =>
+    subscribe(url, fieldsOf(600, name), { method: 'POST', headers: { 'x-forwarded-for': client } })
+  const opened = []
+  for (let index = 0; index < 30; index += 1) opened.push(await open(`a${index}`, '192.0.2.1'))
+  const refused = opened.filter(({ status }) => status !== 200)
+  expect(opened.length - refused.length).toBeGreaterThan(5)
+  expect(refused.length).toBeGreaterThan(5)
+  for (const { status, headers, body } of refused) {
+    expect([status, headers['retry-after']]).toEqual([429, '10'])
+    expect((await body()).errors?.[0]?.extensions).toMatchObject({ code: 'RATE_LIMITED', retryable: true })
+  }
+  expect((await open('b', '192.0.2.2')).status).toBe(200)
+  for (const stream of opened) stream.close()
+  await expect.poll(async () => (await open('c', '192.0.2.1')).status).toBe(200)
+})
+
+it('bounds the memory that all streams keep, also of clients without limits', async () => {
+  const { url, ask } = await startFront({ heapBytes: 20_000_000 })
+  const open = (index: number) => subscribe(url, fieldsOf(600, `a${index}`), { method: 'POST' })
+  const streams = []
+  for (let index = 0; index < 10; index += 1) streams.push(await open(index))
+  const refused = streams.filter(({ status }) => status === 503)
+  expect(refused.length).toBeGreaterThan(2)
+  expect((await refused[0]?.body())?.errors?.[0]?.extensions.code).toBe('UNAVAILABLE')
+  // Requests have a budget of their own: a large one as well.
+  const names = upTo(300).map((name) => String(name).padEnd(150, 'x'))
+  expect(
+    (await ask('query ($names: [String!]!) { counters(names: $names) { value } }', { names })).counters,
+  ).toHaveLength(300)
+})
+
+it('keeps a document once for all of its streams', async () => {
+  const { url } = await startFront({ heapBytes: 20_000_000 })
+  const document = fieldsOf(600)
+    .replace('subscription', 'subscription ($names: [String!]!)')
+    .replace('["a"]', '$names')
+  for (let index = 0; index < 20; index += 1) {
+    const stream = await subscribe(url, document, { method: 'POST', variables: { names: [`a${index}`] } })
+    expect(stream.status).toBe(200)
+  }
+})
+
+it('closes the stream of a client that ended its side before the stream started', async () => {
+  const { url } = await startFront()
+  const body = JSON.stringify({ query: fieldsOf(1) })
+  const head = `POST /graphql HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  const closed = once(socket, 'close')
+  socket.end(head + body)
+  socket.resume()
+  await soon('the end of the connection', closed)
+})
+
+it('lets one client watch half of the names of a process at most', async () => {
+  const { url, createKey } = await startProtected({
+    access: { adminKey: ADMIN_KEY, trustedProxies: ['127.0.0.1'] },
+  })
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop' }])
+  const open = (part: number, client: string) =>
+    subscribe(url, VALUES, {
+      variables: { ...a.variables, names: upTo(500).map((name) => `${part} ${name}`) },
+      headers: { ...bearer(secret).headers, 'x-forwarded-for': client },
+      method: 'POST',
+    })
+  const streams = await Promise.all(upTo(20).map((part) => open(part, '192.0.2.1')))
+  expect(streams.map(({ status }) => status)).toEqual(Array(20).fill(200))
+  const refused = await open(21, '192.0.2.1')
+  expect(refused.status).toBe(429)
+  expect((await refused.body()).errors?.[0]?.extensions).toMatchObject({
+    code: 'RATE_LIMITED',
+    limit: 10_000,
+  })
+  expect((await open(21, '192.0.2.2')).status).toBe(200)
+  streams[0]?.close()
+  await expect.poll(async () => (await open(21, '192.0.2.1')).status).toBe(200)
+})
+
+it('takes a browser key in the address, from its pages only', async () => {
+  const { url, createKey } = await startProtected()
+  const { secret } = await createKey([{ scopes: ['READ'], namespace: 'shop' }], {
+    origins: ['https://shop.example'],
+  })
+  const open = (origin: string) => {
+    const query = new URLSearchParams({
+      query: 'subscription { counters(names: ["a"], namespace: "shop") { value } }',
+      key: secret,
+    })
+    return fetch(`${url}/graphql?${query}`, { headers: { accept: 'text/event-stream', origin } })
+  }
+  const own = await open('https://shop.example')
+  expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([200, 'https://shop.example'])
+  await own.body?.cancel()
+  expect((await open('https://other.example')).status).toBe(403)
+})
+
+it('replaces what a client has not read yet by the newest state', async () => {
+  const { url, ask } = await startService()
+  // Some of these events are more than the sockets keep for a client that doesn't read.
+  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(190, 'n'))
+  const aliases = Array.from({ length: 3 }, (_, index) => `n${index}: name`).join(' ')
+  const query = `subscription ($names: [String!]!) { counters(names: $names) { name value ${aliases} } }`
+  const deaf = await subscribe(url, query, { variables: { names }, method: 'POST' })
+  const stream = await subscribe(
+    url,
+    'subscription ($names: [String!]!) { counters(names: $names) { value } }',
+    {
+      variables: { names },
+      method: 'POST',
+    },
+  )
+  await stream.data()
+  deaf.response.pause()
+  const last = 40
+  for (let time = 1; time <= last; time++) {
+    await ask('mutation ($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value } }', {
+      changes: names.map((name) => ({ name, delta: 1 })),
+    })
+    await stream.until(({ counters }) => counters.some(({ value }: { value: number }) => value === time))
+  }
+  deaf.response.resume()
+  const values = new Map(names.map((name) => [name, 0]))
+  const seen = []
+  while ([...values.values()].some((value) => value < last)) {
+    const { counters } = await deaf.data()
+    seen.push(counters.length)
+    for (const { name, value } of counters) {
+      expect(value).toBeGreaterThanOrEqual(values.get(name) ?? 0)
+      values.set(name, value)
+    }
+  }
+  expect(seen.length).toBeLessThan(last)
+})
+
+it('sends heartbeats while nothing changes', async () => {
+  const { url } = await startFront({ heartbeatMs: 50 })
+  const stream = await subscribe(url, VALUES, a)
+  await stream.data()
+  await expect.poll(() => stream.comments.length).toBeGreaterThan(2)
+  expect(new Set(stream.comments)).toEqual(new Set([':']))
+})
+
+it('closes the stream of a client that ends its side of the connection', async () => {
+  const { url } = await startFront()
+  const { port } = new URL(url)
+  const socket = connect({ port: Number(port), host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  const query = encodeURIComponent('subscription { counters(names: ["a"]) { value } }')
+  socket.write(`GET /graphql?query=${query} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n`)
+  const [first] = await once(socket, 'data')
+  expect(String(first)).toMatch(/^HTTP\/1.1 200 /)
+  const closed = once(socket, 'close')
+  socket.end()
+  await soon('the end of the connection', closed)
+})
+
+it('breaks its streams without an end when it stops, so that their clients come back', async () => {
+  const { url, close } = await startFront()
+  const streams = await Promise.all(Array.from({ length: 5 }, () => subscribe(url, VALUES, a)))
+  for (const stream of streams) await stream.data()
+  // By itself: what is still open after ten seconds is broken in any case.
+  const closed = soon('the end', close(), 9000)
+  for (const stream of streams) expect(await stream.next()).toBe('broken')
+  await closed
+})
+
+it('goes on after its database was away, and says so to new subscribers', async () => {
+  const directory = await dataDirectory()
+  const database = await privateServer(directory)
+  const switchboard = await openSwitchboard(database.target)
+  const { url, ask, faults } = await startService({ target: switchboard.target, writeTimeoutMs: 2000 })
+  await ask(increment('a'))
+  const stream = await subscribe(url, VALUES, a)
+  await stream.data()
+  const { socketPath: _, ...nowhere } = database.target
+  switchboard.switchTo({ ...nowhere, host: '127.0.0.1', port: 1 })
+  const refused = await subscribe(url, VALUES, { variables: { names: ['b'] } })
+  expect([refused.status, (await refused.body()).errors?.[0]?.extensions.code]).toEqual([503, 'UNAVAILABLE'])
+  switchboard.switchTo(database.target)
+  await expect
+    .poll(async () => (await ask(increment('a')).catch(() => undefined))?.increment.value)
+    .toBeGreaterThan(1)
+  const [last] = (await stream.until(({ counters }) => counters[0].value > 1)).slice(-1)
+  expect(last.counters).toHaveLength(1)
+  expect(faults).toEqual([])
+})
+
+it('is in step with two processes under load, and with one that is killed', async () => {
+  const directory = await dataDirectory()
+  const { target } = await privateServer(directory)
+  const environment = { DATABASE_URL: urlOf(target) }
+  const [one, two] = [await startNth(environment), await startNth(environment)]
+  const names = ['a', 'b', 'c']
+  const query =
+    'subscription ($names: [String!]!) { counters(names: $names, namespace: "shop") { name value revision } }'
+  const streams = await Promise.all(
+    [one, two].map(({ url }) => subscribe(url, query, { variables: { names } })),
+  )
+  const load = [one, two].map(async ({ ask }) => {
+    for (let time = 0; time < 200; time++) await ask(increment(names[time % 3] ?? ''))
+  })
+  await Promise.all(load)
+  const { counters } = await two.ask(
+    '{ counters(names: ["a", "b", "c"], namespace: "shop") { name value revision } }',
+  )
+  for (const stream of streams) {
+    const seen = new Map<string, { value: number; revision: number }>()
+    const isLast = () =>
+      counters.every(({ name, value }: { name: string; value: number }) => seen.get(name)?.value === value)
+    while (!isLast()) {
+      for (const { name, value, revision } of (await stream.data()).counters) {
+        expect(revision).toBeGreaterThanOrEqual(seen.get(name)?.revision ?? 0)
+        seen.set(name, { value, revision })
+      }
+    }
+  }
+  one.child.kill('SIGKILL')
+  expect(await streams[0]?.next()).toBe('broken')
+  await two.ask(increment('a'))
+  await streams[1]?.until(({ counters: changed }) => changed[0].value === 135)
+})
+
+it('reads nothing while nobody watches, and one statement a tick for all that is watched', async () => {
+  const { url, ask } = await startService()
+  await ask(increment('a'))
+  const streams = await Promise.all(
+    Array.from({ length: 10 }, (_, index) =>
+      subscribe(url, VALUES, { variables: { names: ['a', `n${index}`] } }),
+    ),
+  )
+  for (const stream of streams) await stream.data()
+  const statements = collectStatements()
+  const began = performance.now()
+  // One poll each 300 ms, of all names.
+  await expect.poll(() => statements.length).toBeGreaterThanOrEqual(5)
+  expect(statements.length).toBeLessThanOrEqual((performance.now() - began) / 300 + 1)
+  for (const stream of streams) stream.close()
+  await expect
+    .poll(async () => {
+      statements.length = 0
+      await pause(700)
+      return statements
+    })
+    .toEqual([])
+})

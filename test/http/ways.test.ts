@@ -1,0 +1,237 @@
+// @module-tag random
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import fc from 'fast-check'
+import { parse } from 'graphql'
+import { expect, it, onTestFinished } from 'vitest'
+import { createBodyReader } from '../../src/http/body.ts'
+import { Clients } from '../../src/http/clients.ts'
+import { createGraphqlHandler } from '../../src/http/graphqlHandler.ts'
+import { openLiveQueries } from '../../src/http/liveQueries.ts'
+import { createApi } from '../../src/http/yoga.ts'
+import { SILENT } from '../../src/operations/log.ts'
+import type { Nth } from '../../src/repository/nth.ts'
+import { UNRESTRICTED } from '../../src/rules/rights.ts'
+import type { Client } from '../support/client/client.ts'
+import { ACCEPTS, bodies, INCREMENT, texts } from '../support/client/requests.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { runSize } from '../support/random.ts'
+import { startFront } from '../support/server/front.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+const JSON_BODY = { 'content-type': 'application/json' }
+
+/** Posts with these headers only: fetch would add an Accept. */
+async function answerOf(url: string, text: string, headers: Record<string, string>) {
+  const sent = request(`${url}/graphql`, { method: 'POST', headers }).end(text)
+  // The one thing that this event tells.
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  let received = ''
+  for await (const chunk of response.setEncoding('utf8')) received += chunk
+  const about = ['content-type', 'content-length', 'allow', 'vary', 'access-control-allow-origin']
+  return { status: response.statusCode, headers: about.map((name) => response.headers[name]), text: received }
+}
+
+/** Whether a body has a document that can be parsed: of others, errors tell where the end is. */
+function isAboutDocument(body: unknown): body is { query: string } {
+  try {
+    return Boolean(parse((body as { query: string }).query))
+  } catch {
+    return false
+  }
+}
+
+/** Makes what sets back what requests change, before a request and where the one before it was a mutation. */
+function setterBack(ask: Client['ask']): (next: string) => Promise<void> {
+  let isChanged = true
+  return async (next) => {
+    if (isChanged) await ask('mutation { reset(name: "c") { value } b: deleteCounter(name: "m") { value } }')
+    isChanged = next.includes('mutation')
+  }
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+const RESPONSE_TYPE = 'application/graphql-response+json; charset=utf-8'
+
+it.each([
+  [undefined, JSON_TYPE],
+  ['', JSON_TYPE],
+  ['*/*', JSON_TYPE],
+  ['application/*', JSON_TYPE],
+  ['application/json', JSON_TYPE],
+  ['Application/JSON;q=0.5', JSON_TYPE],
+  ['application/json, text/plain, */*', JSON_TYPE],
+  ['text/html, */*;q=0.1', JSON_TYPE],
+  ['application/graphql-response+json', RESPONSE_TYPE],
+  ['application/graphql-response+json, application/json', RESPONSE_TYPE],
+  ['application/graphql-response+json,application/json;q=0.9', RESPONSE_TYPE],
+  ['application/graphql-response+json; charset=utf-8, application/json; charset=utf-8', RESPONSE_TYPE],
+  ['multipart/mixed;deferSpec=20220824, application/json', JSON_TYPE],
+  ['text/event-stream, application/graphql-response+json, application/json', RESPONSE_TYPE],
+])('answers the Accept %j with the first type of JSON in it', async (accept, type) => {
+  const { url, ask, faults } = await startFront()
+  const setBack = setterBack(ask)
+  const headers = { ...JSON_BODY, origin: 'http://localhost', ...(accept !== undefined && { accept }) }
+  for (const text of texts.slice(0, runSize(12, texts.length))) {
+    await setBack(text)
+    const answer = await answerOf(url, text, headers)
+    const { data, errors } = JSON.parse(answer.text)
+    const [contentType, length, , vary, origin] = answer.headers
+    expect({ text, contentType, length, vary, origin, end: answer.text.at(-1) }).toEqual({
+      text,
+      contentType: type,
+      length: String(Buffer.byteLength(answer.text)),
+      vary: 'Origin',
+      origin: 'http://localhost',
+      end: '\n',
+    })
+    expect(Boolean(data) || errors.length > 0).toBe(true)
+    if (data) expect(answer.status).toBe(200)
+    else if (type === RESPONSE_TYPE) expect(answer.status).toBeGreaterThanOrEqual(400)
+  }
+  expect(faults).toEqual([])
+})
+
+it.each(['text/html', 'text/plain', 'multipart/mixed'])(
+  'refuses the Accept %j, whatever the request is',
+  async (accept) => {
+    const { url, ask } = await startFront()
+    const text = JSON.stringify({ query: INCREMENT, variables: { name: 'c' } })
+    const answer = await answerOf(url, text, { ...JSON_BODY, accept })
+    expect(answer).toMatchObject({ status: 406, text: expect.stringContaining('"code":"BAD_REQUEST"') })
+    expect(await ask('{ counter(name: "c") { value } }')).toEqual({ counter: { value: 0 } })
+  },
+)
+
+it.each([
+  'application/json;charset=UTF-8',
+  'application/json; any=thing',
+  'Application/JSON ; charset=utf-8',
+  'application/graphql+json',
+])('takes a body as %s for what it is as application/json', async (type) => {
+  const { url, ask, faults } = await startFront()
+  const setBack = setterBack(ask)
+  for (const text of texts.slice(0, runSize(12, texts.length))) {
+    const answers = []
+    for (const sent of ['application/json', type]) {
+      await setBack(text)
+      answers.push(await answerOf(url, text, { 'content-type': sent }))
+    }
+    expect({ text, ...answers[1] }).toEqual({ text, ...answers[0] })
+  }
+  expect(faults).toEqual([])
+})
+
+it('takes a body as application/graphql for the document', async () => {
+  const { url } = await startFront()
+  const type = { 'content-type': 'application/graphql' }
+  const answer = await answerOf(url, 'mutation { increment(name: "c") { value } }', type)
+  expect([answer.status, JSON.parse(answer.text)]).toEqual([200, { data: { increment: { value: 1 } } }])
+})
+
+it.each(['*/*', 'application/graphql-response+json'])(
+  'answers the same about a document that it knows as about one that is new, to the Accept %j',
+  async (accept) => {
+    const { url, ask, faults } = await startFront()
+    const setBack = setterBack(ask)
+    for (const [index, body] of bodies.entries()) {
+      if (!isAboutDocument(body)) continue
+      const answers = []
+      // A document that is refused stays new, however often it comes.
+      for (const end of ['', '', `\n# ${index}`]) {
+        const text = JSON.stringify({ ...body, query: body.query + end })
+        await setBack(text)
+        answers.push(await answerOf(url, text, { ...JSON_BODY, accept }))
+      }
+      expect({ body, answers: answers.slice(0, 2) }).toEqual({ body, answers: [answers[2], answers[2]] })
+    }
+    expect(faults).toEqual([])
+  },
+)
+
+it('tells an operator of a fault, and callers nothing, also where it knows the document', async () => {
+  const around = ({ counters, ...others }: Nth): Nth => ({
+    ...others,
+    counters: { ...counters, read: () => Promise.reject(new Error('secret')) },
+  })
+  const { url, faults } = await startFront({ around })
+  const text = JSON.stringify({ query: '{ counter(name: "c") { value } }' })
+  for (const _ of [1, 2, 3]) {
+    const answer = await answerOf(url, text, JSON_BODY)
+    expect(answer.text).toContain('INTERNAL_SERVER_ERROR')
+    expect(answer.text).not.toContain('secret')
+    expect(faults.splice(0)).toEqual([new Error('secret')])
+  }
+})
+
+it('answers with data or an error, whatever the parameters', async () => {
+  const { url, faults } = await startFront()
+  const query = fc.constantFrom(
+    '{ __typename }',
+    '{ nope }',
+    '{',
+    'query($n: String!) { counter(name: $n) { name } }',
+  )
+  const parameters = fc.record(
+    {
+      query: fc.oneof({ weight: 4, arbitrary: query }, fc.jsonValue()),
+      variables: fc.oneof(fc.jsonValue(), fc.record({ n: fc.jsonValue() })),
+      operationName: fc.jsonValue(),
+      extensions: fc.jsonValue(),
+    },
+    { requiredKeys: [] },
+  )
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(parameters, fc.jsonValue()),
+      fc.constantFrom(...ACCEPTS.slice(2, 6)),
+      async (body, accept) => {
+        const text = JSON.stringify(body)
+        const headers = accept === undefined ? {} : { accept }
+        const answer = await answerOf(url, text, { ...headers, ...JSON_BODY })
+        expect([200, 400]).toContain(answer.status)
+        const { data, errors } = JSON.parse(answer.text)
+        expect(data === undefined ? errors[0].extensions.code : 'data').toMatch(/^[A-Z_]+$|^data$/)
+      },
+    ),
+    { numRuns: runSize(50, 100) },
+  )
+  expect(faults).toEqual([])
+})
+
+it('answers 500 where Yoga itself fails, and tells an operator', async () => {
+  const faults: unknown[] = []
+  const notices = { ...SILENT, fault: (fault: unknown) => faults.push(fault) }
+  const nth = openTestNth(await freshDatabase())
+  const liveQueries = openLiveQueries(nth, {
+    maxStreams: 1,
+    maxBytes: 1,
+    heartbeatMs: 1000,
+    clients: new Clients([], 1),
+    notices,
+  })
+  const api = createApi({ nth, notices, liveQueries })
+  const getResultForParams = () => Promise.reject(new Error('secret'))
+  const server = createServer()
+  const reserve = () => true
+  const handle = createGraphqlHandler({
+    api: { ...api, yoga: Object.assign(Object.create(api.yoga), { getResultForParams }) },
+    readBody: createBodyReader(server, { reserve, graceMs: 10_000, unauthorizedMs: 10_000 }),
+    reserve,
+    release: () => undefined,
+    authenticate: () => ({ caller: UNRESTRICTED, takeChanges: undefined }),
+  })
+  server.on('request', (request, response) => handle(request, response, []))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    liveQueries.close()
+    return new Promise<void>((resolve) => server.close(() => resolve()))
+  })
+  // It listens at a port.
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const answer = await answerOf(url, '{"query":"{ __typename }"}', JSON_BODY)
+  expect(answer).toMatchObject({ status: 500, text: expect.stringContaining('INTERNAL_SERVER_ERROR') })
+  expect(answer.text).not.toContain('secret')
+  expect(faults).toEqual([new Error('secret')])
+})

@@ -1,0 +1,122 @@
+import { graphql } from 'graphql'
+import { expect, it } from 'vitest'
+import { schema } from '../../src/graphql/schema.ts'
+import { batchReads } from '../../src/repository/batches.ts'
+import { UNRESTRICTED } from '../../src/rules/rights.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+interface Numbered {
+  name: string
+}
+
+/** A reader that notes which names it was asked for together, and finds all but "missing". */
+function notingReader() {
+  const batches: string[][] = []
+  const reads = batchReads(
+    ({ name }: Numbered) => name,
+    async (keys) => {
+      batches.push(keys.map(({ name }) => name))
+      if (keys.some(({ name }) => name === 'bad')) throw new Error('no')
+      // In another order than asked.
+      const found = keys.filter(({ name }) => name !== 'missing').toReversed()
+      return found.map(({ name }) => ({ name, isFound: true }))
+    },
+    ({ name }) => ({ name, isFound: false }),
+  )
+  return { batches, ...reads }
+}
+
+it('waits for the other sockets of the same turn of the event loop', async () => {
+  const { batches, read } = notingReader()
+  const names = upTo(20).map(String)
+  // Immediates that are due at once run like sockets that are read at once: promise jobs run between them.
+  const reads = names.map(
+    (name) => new Promise<Numbered>((resolve) => setImmediate(() => resolve(read({ name })))),
+  )
+  expect((await Promise.all(reads)).map(({ name }) => name)).toEqual(names)
+  expect(batches).toEqual([names])
+})
+
+it('reads each key of a batch once, and answers all in the order asked', async () => {
+  const { batches, read } = notingReader()
+  const answers = await Promise.all(['a', 'missing', 'b', 'a'].map((name) => read({ name })))
+  expect(answers).toEqual([
+    { name: 'a', isFound: true },
+    { name: 'missing', isFound: false },
+    { name: 'b', isFound: true },
+    { name: 'a', isFound: true },
+  ])
+  expect(batches).toEqual([['a', 'missing', 'b']])
+})
+
+it('reads many keys together with whatever else is asked for in the same turn', async () => {
+  const { batches, read, readMany } = notingReader()
+  const [many, one, none, others] = await Promise.all([
+    readMany([{ name: 'b' }, { name: 'a' }, { name: 'b' }, { name: 'missing' }]),
+    read({ name: 'a' }),
+    readMany([]),
+    readMany([{ name: 'c' }, { name: 'a' }]),
+  ])
+  expect(many.map(({ name, isFound }) => [name, isFound])).toEqual([
+    ['b', true],
+    ['a', true],
+    ['b', true],
+    ['missing', false],
+  ])
+  expect([one, ...others].map(({ name }) => name)).toEqual(['a', 'c', 'a'])
+  expect(none).toEqual([])
+  expect(batches).toEqual([['b', 'a', 'missing', 'c']])
+})
+
+it('reads up to 1 000 keys at once, counting each once', async () => {
+  const { batches, readMany } = notingReader()
+  const names = upTo(2500).map(String)
+  const keys = names.map((name) => ({ name }))
+  const answers = await Promise.all([
+    readMany(keys),
+    readMany(keys.slice(0, 1200)),
+    readMany(keys.toReversed()),
+  ])
+  expect(batches.map(({ length }) => length)).toEqual([1000, 1000, 500])
+  expect(batches.flat()).toEqual(names)
+  expect(answers.map((states) => states.map(({ name }) => name))).toEqual([
+    names,
+    names.slice(0, 1200),
+    names.toReversed(),
+  ])
+})
+
+it('asks for nothing where nothing was asked for', async () => {
+  const { batches, readMany } = notingReader()
+  expect(await readMany([])).toEqual([])
+  expect(batches).toEqual([])
+})
+
+it('fails who asks for what can not be read, and nobody beside or after', async () => {
+  const { read, readMany } = notingReader()
+  const reads = [read({ name: 'a' }), read({ name: 'bad' }), readMany([{ name: 'a' }])]
+  const settled = await Promise.allSettled(reads)
+  expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  expect(await read({ name: 'a' })).toEqual({ name: 'a', isFound: true })
+})
+
+it('reads what many requests ask for in the same tick with one statement', async () => {
+  const nth = openTestNth(await freshDatabase())
+  await nth.counters.incrementBy({ namespace: 'default', name: 'n7' }, 7)
+  const statements = collectStatements()
+  const answers = await Promise.all(
+    upTo(50).map(async (index) => {
+      const source = `{ counter(name: "n${index}") { value } counters(names: ["n7", "own${index}"]) { value } }`
+      const contextValue = { nth, caller: UNRESTRICTED }
+      // Without its null prototypes.
+      return JSON.parse(JSON.stringify((await graphql({ schema, source, contextValue })).data))
+    }),
+  )
+  expect(statements).toHaveLength(1)
+  expect(statements[0]?.match(/x'6e37'/g) ?? []).toHaveLength(1)
+  expect(answers.map(({ counter }) => counter.value)).toEqual(upTo(50).map((index) => (index === 7 ? 7 : 0)))
+  expect(answers.every(({ counters }) => counters[0].value === 7)).toBe(true)
+})

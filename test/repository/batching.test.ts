@@ -1,0 +1,121 @@
+import { expect, it } from 'vitest'
+import { claimOf } from '../../src/rules/idempotency.ts'
+import { upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+stopClock()
+
+const increment =
+  'mutation { incrementBy(name: "c", delta: 5) { value previousValue counter { id value updatedAt } } }'
+
+const onceChanged =
+  /^start transaction;\nupdate fence[^;]*;\nupdate counter_value[^;]*last_insert_id\(value\)[^;]*$/
+
+it('reads 100 aliased counters and a list of names with one statement', async () => {
+  const { ask } = await startService()
+  await ask('mutation { incrementBy(name: "n1", delta: 2) { value } }')
+  const statements = collectStatements()
+  const fields = upTo(100).map((index) => `c${index}: counter(name: "n${index}") { name value createdAt }`)
+  const data = await ask(`{ ${fields.join(' ')} counters(names: ["n1", "other", "n1"]) { value } }`)
+  expect(statements).toHaveLength(1)
+  expect(data.c1.value).toBe(2)
+  expect(data.c100).toEqual({ name: 'n100', value: 0, createdAt: null })
+  expect(data.counters).toEqual([{ value: 2 }, { value: 0 }, { value: 2 }])
+})
+
+it('reads counters of several namespaces with one statement', async () => {
+  const { ask } = await startService()
+  await ask('mutation { increment(name: "c", namespace: "m") { value } }')
+  const statements = collectStatements()
+  const data = await ask(
+    '{ a: counter(name: "c", namespace: "m") { value } b: counter(name: "c", namespace: "n") { value } }',
+  )
+  expect(data).toEqual({ a: { value: 1 }, b: { value: 0 } })
+  expect(statements).toHaveLength(1)
+})
+
+it('reads the groups of sequences with one statement', async () => {
+  const { ask } = await startService()
+  const statements = collectStatements()
+  const fields = upTo(50).map(
+    (index) => `s${index}: sequence(name: "s") { group(name: "g${index}") { lastValue } }`,
+  )
+  await ask(`{ ${fields.join(' ')} }`)
+  // One for the sequence, one for its groups.
+  expect(statements).toHaveLength(2)
+})
+
+it('reads nodes with one statement', async () => {
+  const { ask } = await startService()
+  const { counters } = await ask('{ counters(names: ["a", "b", "c"]) { id } }')
+  const statements = collectStatements()
+  await ask('query($ids: [ID!]!) { nodes(ids: $ids) { ... on Counter { value } } }', {
+    ids: counters.map(({ id }: { id: string }) => id),
+  })
+  expect(statements).toHaveLength(1)
+})
+
+it('changes a counter that it knows in two trips, by one statement', async () => {
+  const { ask } = await startService()
+  await ask(increment)
+  const statements = collectStatements()
+  await ask(increment)
+  expect(statements).toEqual([expect.stringMatching(onceChanged), 'commit'])
+})
+
+it('changes a counter for all callers who wait by one statement', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 'c' }
+  await counters.incrementBy(key, 1)
+  const statements = collectStatements()
+  const changes = await Promise.all(upTo(1000).map((delta) => counters.incrementBy(key, delta)))
+  expect(statements).toEqual([expect.stringMatching(onceChanged), 'commit'])
+  let value = 1
+  for (const [index, change] of changes.entries()) {
+    expect(change).toMatchObject({ previousValue: value, value: value + index + 1 })
+    value = change.value
+  }
+})
+
+it('changes many counters in one transaction, whatever the number of statements', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(100).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  await Promise.all(keys.map((key) => counters.incrementBy(key, 1)))
+  const statements = collectStatements()
+  const changes = await Promise.all(keys.map((key, index) => counters.incrementBy(key, (index % 3) - 1)))
+  expect(changes.map(({ value }) => value)).toEqual(keys.map((_, index) => index % 3))
+  expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
+  expect(statements[0]?.match(/update counter_value/g)).toHaveLength(3)
+})
+
+it('touches keys, counters and sequence groups in one order, whatever the order of the calls', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  const names = ['a', 'b', 'c', 'd']
+  const change = (name: string) =>
+    counters.incrementBy({ namespace: 'n', name }, 1, { claim: claimOf('n', `${name} ${calls++}`, []) })
+  const count = (name: string) => counters.incrementBy({ namespace: 'n', name }, 1)
+  const issue = (group: string) => sequences.next({ namespace: 'n', sequence: 's', group }, 1)
+  let calls = 0
+  for (const name of names) await Promise.all([count(name), issue(name)])
+  const statements = collectStatements()
+  const found = (pattern: RegExp) => [...(statements[0] ?? '').matchAll(pattern)].map(([, each]) => each)
+  const expectSorted = (pattern: RegExp, count: number, compare?: (a?: string, b?: string) => number) => {
+    const places = found(pattern)
+    expect(places).toHaveLength(count)
+    expect(places).toEqual(places.toSorted(compare))
+  }
+  const byNumber = (a = '', b = '') => Number(a) - Number(b)
+  for (const order of [names, names.toReversed()]) {
+    statements.length = 0
+    await Promise.all([...order.slice(0, 2).map(count), ...order.map(issue)])
+    expectSorted(/where counter_id = (\d+)/g, 2, byNumber)
+    expectSorted(/where group_id = (\d+)/g, 4, byNumber)
+    statements.length = 0
+    await Promise.all([...order, ...order].map(change))
+    expectSorted(/\(x'([0-9a-f]+)', x'/g, 8)
+  }
+})

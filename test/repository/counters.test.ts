@@ -1,0 +1,198 @@
+import { expect, it } from 'vitest'
+import { query } from '../support/database/database.ts'
+import { startService } from '../support/server/service.ts'
+
+const BOOKS = [
+  'Red Horse Hill',
+  'Sparkplug of the Hornets',
+  'Bulldozer',
+  'The Long Trains Roll',
+  'Who Rides in the Dark?',
+]
+
+it('tells each buyer of the five books their own number', async () => {
+  const { ask } = await startService()
+  for (const name of BOOKS) {
+    for (const copy of [1, 2, 3]) {
+      const { increment } = await ask(
+        'mutation($name: String!) { increment(name: $name, namespace: "booksales") { value previousValue appliedDelta } }',
+        { name },
+      )
+      expect(increment).toEqual({ value: copy, previousValue: copy - 1, appliedDelta: 1 })
+    }
+  }
+  const { incrementBy } = await ask(
+    'mutation { incrementBy(name: "Bulldozer", delta: 12, namespace: "booksales") { value } }',
+  )
+  expect(incrementBy.value).toBe(15)
+  const { counters } = await ask(
+    'query($names: [String!]!) { counters(names: $names, namespace: "booksales") { value } }',
+    { names: BOOKS },
+  )
+  expect(counters.map(({ value }: { value: number }) => value)).toEqual([3, 3, 15, 3, 3])
+})
+
+it('counts down, through zero, and by nothing', async () => {
+  const { ask } = await startService()
+  const values = []
+  for (const delta of [1, -1, -1, 0, -41, 42, 0]) {
+    const { incrementBy } = await ask(
+      'mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value previousValue appliedDelta } }',
+      { delta },
+    )
+    expect(incrementBy.appliedDelta).toBe(delta)
+    expect(incrementBy.value).toBe(incrementBy.previousValue + delta)
+    values.push(incrementBy.value)
+  }
+  expect(values).toEqual([1, 0, -1, -1, -42, 0, 0])
+})
+
+it.each([
+  [1, Number.MAX_SAFE_INTEGER],
+  [-1, Number.MIN_SAFE_INTEGER],
+])('refuses a step of %i beyond the end of the range, and changes nothing', async (step, end) => {
+  const { ask, refusal } = await startService()
+  const by = 'mutation($delta: SafeInt!) { incrementBy(name: "c", delta: $delta) { value } }'
+  expect((await ask(by, { delta: end })).incrementBy.value).toBe(end)
+  const before = await ask('{ counter(name: "c") { value updatedAt } }')
+  expect(await refusal(by, { delta: step })).toEqual({ code: 'OUT_OF_RANGE', value: end })
+  expect(await refusal(by, { delta: end })).toEqual({ code: 'OUT_OF_RANGE', value: end })
+  expect(await ask('{ counter(name: "c") { value updatedAt } }')).toEqual(before)
+  expect((await ask(by, { delta: 0 })).incrementBy.value).toBe(end)
+  expect((await ask(by, { delta: -end })).incrementBy.value).toBe(0)
+})
+
+it('sets a counter to any number, zero by default', async () => {
+  const { ask } = await startService()
+  const reset =
+    'mutation($to: SafeInt! = 0) { reset(name: "c", to: $to) { value previousValue appliedDelta } }'
+  const numbers = [7, -7, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER, 0, 5]
+  let previousValue = 0
+  for (const to of numbers) {
+    const expected = { value: to, previousValue, appliedDelta: null }
+    expect((await ask(reset, { to })).reset).toEqual(expected)
+    previousValue = to
+  }
+  expect((await ask(reset)).reset).toEqual({ value: 0, previousValue: 5, appliedDelta: null })
+})
+
+it('reads 0 for a name that was never written, and makes nothing of it', async () => {
+  const { ask, target } = await startService()
+  const { counter } = await ask(
+    '{ counter(name: "new", namespace: "n") { name namespace { name timeZone } value createdAt updatedAt } }',
+  )
+  expect(counter).toEqual({
+    name: 'new',
+    namespace: { name: 'n', timeZone: 'UTC' },
+    value: 0,
+    createdAt: null,
+    updatedAt: null,
+  })
+  expect(await query(target, 'select * from namespace')).toEqual([])
+})
+
+it('keeps apart names that differ in case, accent, trailing space or namespace', async () => {
+  const { ask } = await startService()
+  const names = ['a', 'A', 'á', 'a\u0301', 'a ', ' a', 'ａ']
+  for (const [index, name] of names.entries()) {
+    const variables = { name, delta: index + 1 }
+    const { incrementBy } = await ask(
+      'mutation($name: String!, $delta: SafeInt!) { incrementBy(name: $name, delta: $delta) { value } }',
+      variables,
+    )
+    expect(incrementBy.value).toBe(index + 1)
+  }
+  await ask('mutation { incrementBy(name: "a", delta: 100, namespace: "A") { value } }')
+  const { counters } = await ask('query($names: [String!]!) { counters(names: $names) { name value } }', {
+    names,
+  })
+  expect(counters).toEqual(names.map((name, index) => ({ name, value: index + 1 })))
+})
+
+it.each([
+  `it's "quoted"`,
+  '\\',
+  "\\' or 1=1 -- ",
+  '100 %_',
+  "'; DROP TABLE counter; --",
+  '🦄'.repeat(191),
+  '\u{10FFFF}',
+  'null',
+  '0',
+])('takes %j for just a name', async (name) => {
+  const { ask } = await startService()
+  const { increment } = await ask(
+    'mutation($name: String!) { increment(name: $name, namespace: $name) { value counter { id name namespace { name } } } }',
+    { name },
+  )
+  expect(increment).toMatchObject({ value: 1, counter: { name, namespace: { name } } })
+  const { node, namespace } = await ask(
+    'query($id: ID!, $name: String!) { node(id: $id) { ... on Counter { name value } } namespace(name: $name) { counters(prefix: $name) { nodes { name } } } }',
+    { id: increment.counter.id, name },
+  )
+  expect(node).toEqual({ name, value: 1 })
+  expect(namespace.counters.nodes).toEqual([{ name }])
+})
+
+it('says when a counter was made and last changed, in UTC with milliseconds', async () => {
+  const { ask } = await startService()
+  const increment = 'mutation { increment(name: "c") { at counter { createdAt updatedAt } } }'
+  const { increment: first } = await ask(increment)
+  expect(first.at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  expect(Math.abs(Date.parse(first.at) - Date.now())).toBeLessThan(60_000)
+  expect(first.counter).toEqual({ createdAt: first.at, updatedAt: first.at })
+  const { increment: second } = await ask(increment)
+  expect(second.counter).toEqual({ createdAt: first.at, updatedAt: second.at })
+  expect((await ask('{ counter(name: "c") { createdAt updatedAt } }')).counter).toEqual(second.counter)
+})
+
+it('shows a read in a document the writes before it', async () => {
+  const { ask } = await startService()
+  const data = await ask(`mutation {
+    a: increment(name: "c") { counter { value createdAt } }
+    b: increment(name: "c") { counter { value createdAt } }
+    c: reset(name: "c", to: 9) { counter { value } }
+  }`)
+  expect([data.a.counter.value, data.b.counter.value, data.c.counter.value]).toEqual([1, 2, 9])
+  expect(data.b.counter.createdAt).toBe(data.a.counter.createdAt)
+})
+
+it('answers the changes beside a refused one', async () => {
+  const { send } = await startService()
+  const answer = await send(`mutation {
+    a: increment(name: "c") { value }
+    b: incrementBy(name: "c", delta: ${Number.MAX_SAFE_INTEGER}) { value }
+    c: increment(name: "c") { value }
+  }`)
+  expect(answer.data).toEqual({ a: { value: 1 }, b: null, c: { value: 2 } })
+  expect(answer.errors).toEqual([
+    expect.objectContaining({ path: ['b'], extensions: { code: 'OUT_OF_RANGE', value: 1 } }),
+  ])
+})
+
+it('reads things again by their ids, each once for every place', async () => {
+  const { ask } = await startService()
+  await ask('mutation { increment(name: "c") { value } nextInSequence(name: "s", group: "g") { value } }')
+  const { counter, sequence, namespace } = await ask(`{
+    counter(name: "c") { id }
+    sequence(name: "s") { id group(name: "g") { id } }
+    namespace { id }
+  }`)
+  const ids = [counter.id, namespace.id, sequence.id, sequence.group.id, counter.id]
+  const { nodes } = await ask(
+    `query($ids: [ID!]!) { nodes(ids: $ids) {
+      id __typename
+      ... on Counter { value }
+      ... on Namespace { name }
+      ... on SequenceGroup { lastValue }
+    } }`,
+    { ids },
+  )
+  expect(nodes).toEqual([
+    { id: ids[0], __typename: 'Counter', value: 1 },
+    { id: ids[1], __typename: 'Namespace', name: 'default' },
+    { id: ids[2], __typename: 'Sequence' },
+    { id: ids[3], __typename: 'SequenceGroup', lastValue: 1 },
+    { id: ids[0], __typename: 'Counter', value: 1 },
+  ])
+})

@@ -1,0 +1,121 @@
+// @module-tag random
+import fc from 'fast-check'
+import { Temporal } from 'temporal-polyfill'
+import { expect, it } from 'vitest'
+import { PERIODS, type Period } from '../../src/rules/calendar.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { known } from '../support/model/known.ts'
+import { runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+const HOUR_MS = 3_600_000
+
+/** Zones, and days on which their clocks are changed, or days like others. */
+const places = fc.constantFrom(
+  { timeZone: 'Europe/Berlin', days: ['2026-03-29', '2026-10-25'] },
+  { timeZone: 'America/New_York', days: ['2026-03-08', '2026-11-01'] },
+  { timeZone: 'Asia/Kolkata', days: ['2026-03-29', '2024-02-29'] },
+  { timeZone: 'Asia/Kathmandu', days: ['2026-12-31', '2028-02-29'] },
+  { timeZone: 'Australia/Lord_Howe', days: ['2026-04-05', '2026-10-04'] },
+  { timeZone: 'America/Sao_Paulo', days: ['2018-11-04', '2018-02-18'] },
+  { timeZone: 'Pacific/Apia', days: ['2011-12-31', '2026-01-01'] },
+)
+
+const scenarios = fc.record({
+  place: places,
+  day: fc.nat({ max: 1 }),
+  startsBefore: fc.integer({ min: -10 * HOUR_MS, max: 60 * HOUR_MS }),
+  kept: fc.uniqueArray(fc.constantFrom(...PERIODS), { minLength: 1 }),
+  hits: fc.array(
+    fc.record({
+      after: fc.oneof(
+        { weight: 5, arbitrary: fc.integer({ min: 0, max: 4 * HOUR_MS }) },
+        { weight: 1, arbitrary: fc.integer({ min: 0, max: 40 * 24 * HOUR_MS }) },
+      ),
+      delta: fc.integer({ min: -3, max: 9 }),
+    }),
+    { minLength: 1, maxLength: 25 },
+  ),
+  asked: fc.constantFrom(...PERIODS),
+  last: fc.nat({ max: 60 }),
+  from: fc.option(fc.integer({ min: 0, max: 70 * HOUR_MS }), { nil: undefined }),
+  to: fc.option(fc.integer({ min: 0, max: 20 * HOUR_MS }), { nil: undefined }),
+})
+
+/** Names the period that an instant is in, by what a calendar and a clock on the wall show. */
+function nameOf(period: Period, at: number, timeZone: string): string {
+  const wall = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
+  const names: Record<Period, () => string> = {
+    HOUR: () => `${wall.toPlainDate()} ${wall.hour} ${wall.offset}`,
+    DAY: () => wall.toPlainDate().toString(),
+    WEEK: () => `${wall.yearOfWeek} ${wall.weekOfYear}`,
+    MONTH: () => wall.toPlainDate().toPlainYearMonth().toString(),
+    YEAR: () => String(wall.year),
+  }
+  return names[period]()
+}
+
+const fits: Record<Period, Period[]> = {
+  HOUR: ['HOUR'],
+  DAY: ['DAY', 'HOUR'],
+  WEEK: ['WEEK', 'DAY', 'HOUR'],
+  MONTH: ['MONTH', 'DAY', 'HOUR'],
+  YEAR: ['YEAR', 'MONTH', 'DAY', 'HOUR'],
+}
+
+it('tells a history as a list of all hits does, whatever the zone, the clock, and the periods kept', async () => {
+  let now = 0
+  const { counters } = openTestNth(await freshDatabase(), { now: () => new Date(now) })
+  let names = 0
+  let told = 0
+  await fc.assert(
+    fc.asyncProperty(scenarios, async ({ place, day, startsBefore, kept, hits, asked, ...range }) => {
+      const { timeZone, days } = place
+      const key = { namespace: 'n', name: `c${names++}` }
+      now =
+        Temporal.PlainDate.from(days[day] ?? '').toZonedDateTime(timeZone).epochMilliseconds - startsBefore
+      await counters.define(key, { timeZone, periods: kept.map((period) => ({ period })) })
+      const list: { at: number; delta: number }[] = []
+      for (const { after, delta } of hits) {
+        now += after
+        await counters.incrementBy(key, delta)
+        list.push({ at: now, delta })
+      }
+      const counter = await known(counters, key)
+      const from = range.from === undefined ? undefined : new Date(now - range.from)
+      const to = range.to === undefined ? undefined : new Date(now - range.to)
+      const answer = counters.history(counter, asked, { last: range.last, from, to })
+      if (!kept.some((period) => fits[asked].includes(period))) {
+        expect(await answer).toBe(null)
+        expect(await counters.valueIn(counter, asked)).toBe(null)
+        return
+      }
+      told += 1
+      const buckets = (await answer) ?? []
+      for (const [index, { start, end, value }] of buckets.entries()) {
+        const name = nameOf(asked, start, timeZone)
+        const own = list.filter(({ at }) => nameOf(asked, at, timeZone) === name)
+        expect({ name, value }).toEqual({ name, value: own.reduce((sum, { delta }) => sum + delta, 0) })
+        expect(nameOf(asked, end - 1, timeZone)).toBe(name)
+        expect(nameOf(asked, end, timeZone)).not.toBe(name)
+        if (index > 0) expect(start).toBe(buckets[index - 1]?.end)
+      }
+      // What lies at its ends.
+      const until = to?.getTime() ?? now + 1
+      const isEmpty = from ? from.getTime() >= until : range.last === 0
+      if (isEmpty) {
+        expect(buckets).toEqual([])
+        return
+      }
+      expect(nameOf(asked, until - 1, timeZone)).toBe(nameOf(asked, buckets.at(-1)?.start ?? 0, timeZone))
+      if (from)
+        expect(nameOf(asked, from.getTime(), timeZone)).toBe(nameOf(asked, buckets[0]?.start ?? 0, timeZone))
+      else expect(buckets).toHaveLength(range.last)
+      const running = nameOf(asked, now, timeZone)
+      const inIt = list.filter(({ at }) => nameOf(asked, at, timeZone) === running)
+      expect(await counters.valueIn(counter, asked)).toBe(inIt.reduce((sum, { delta }) => sum + delta, 0))
+    }),
+    { numRuns: runSize(40, 120), endOnFailure: true },
+  )
+  expect(told).toBeGreaterThan(runSize(15, 50))
+})

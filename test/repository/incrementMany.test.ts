@@ -1,0 +1,177 @@
+import { expect, it } from 'vitest'
+import { inParallel, upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { createRandom, runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+const MANY = `mutation($changes: [CounterDeltaInput!]!) {
+  incrementMany(changes: $changes) { value previousValue appliedDelta counter { name value } }
+}`
+
+function namesOf(count: number): string[] {
+  return upTo(count).map((index) => `c${index}`)
+}
+
+it('answers in the order given, the same counter again included', async () => {
+  const { ask } = await startService()
+  const changes = [{ name: 'b', delta: 2 }, { name: 'a' }, { name: 'b', delta: -3 }, { name: 'a', delta: 0 }]
+  expect((await ask(MANY, { changes })).incrementMany).toEqual([
+    { value: 2, previousValue: 0, appliedDelta: 2, counter: { name: 'b', value: -1 } },
+    { value: 1, previousValue: 0, appliedDelta: 1, counter: { name: 'a', value: 1 } },
+    { value: -1, previousValue: 2, appliedDelta: -3, counter: { name: 'b', value: -1 } },
+    { value: 1, previousValue: 1, appliedDelta: 0, counter: { name: 'a', value: 1 } },
+  ])
+  const { counters } = await ask('{ counters(names: ["a", "b"]) { value } }')
+  expect(counters).toEqual([{ value: 1 }, { value: -1 }])
+})
+
+it('changes nothing if one change is refused, and says which one', async () => {
+  const { ask, refusal } = await startService()
+  await ask('mutation { defineCounter(name: "rare", definition: { maxValue: 2 }) { maxValue } }')
+  await ask(MANY, { changes: [{ name: 'rare' }, { name: 'a', delta: 7 }] })
+  const changes = [{ name: 'a' }, { name: 'rare' }, { name: 'b' }, { name: 'rare' }]
+  expect(await refusal(MANY, { changes })).toEqual({ code: 'LIMIT_REACHED', limit: 2, value: 1, index: 3 })
+  expect(await refusal(MANY, { changes: [{ name: 'a', delta: Number.MAX_SAFE_INTEGER }] })).toEqual({
+    code: 'OUT_OF_RANGE',
+    value: 7,
+    index: 0,
+  })
+  const { counters } = await ask('{ counters(names: ["a", "b", "rare"]) { value createdAt } }')
+  expect(counters).toMatchObject([{ value: 7 }, { value: 0, createdAt: null }, { value: 1 }])
+})
+
+it('refuses a cart in the transaction that finds the bound, whatever else is in it', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define({ namespace: 'n', name: 'rare' }, { maxValue: 1 })
+  const cart = () =>
+    counters.incrementMany(
+      'n',
+      ['a', 'rare', 'b'].map((name) => ({ name, delta: 1 })),
+    )
+  await cart()
+  const statements = collectStatements()
+  await expect(cart()).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  expect(statements).toEqual([expect.stringMatching(/^start transaction;/), 'commit'])
+})
+
+it('refuses one cart without harm to others in the same flush', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define({ namespace: 'n', name: 'rare' }, { maxValue: 10 })
+  const carts = await Promise.all(
+    upTo(25).map(() =>
+      counters
+        .incrementMany('n', [
+          { name: 'a', delta: 1 },
+          { name: 'rare', delta: 1 },
+          { name: 'b', delta: 2 },
+        ])
+        .then(
+          (changes) => changes.map(({ value }) => value),
+          ({ code, details }) => [code, details.index],
+        ),
+    ),
+  )
+  expect(carts).toEqual([
+    ...upTo(10).map((index) => [index, index, 2 * index]),
+    ...upTo(15).map(() => ['LIMIT_REACHED', 1]),
+  ])
+})
+
+it.each([
+  ['no change', [], { argument: 'changes', limit: 1 }],
+  ['1 001 changes', namesOf(1001).map((name) => ({ name })), { argument: 'changes', limit: 1000 }],
+  ['an empty name', [{ name: 'a' }, { name: '' }], { argument: 'changes.1.name' }],
+  ['a long name', [{ name: 'a'.repeat(192) }], { argument: 'changes.0.name', limit: 191 }],
+  ['a name with half a letter', [{ name: '\ud800' }], { argument: 'changes.0.name' }],
+  ['a fraction', [{ name: 'a' }, { name: 'a', delta: 0.5 }], { argument: 'changes.1.delta' }],
+  ['a change of nothing', [{ delta: 1 }], { argument: 'changes.0' }],
+  ['null', [null], { argument: 'changes.0' }],
+])('refuses %s', async (_, changes, details) => {
+  const { ask, refusal } = await startService()
+  for (const __ of upTo(3)) {
+    expect(await refusal(MANY, { changes })).toEqual({ code: 'BAD_USER_INPUT', ...details })
+  }
+  expect(await ask('{ counter(name: "a") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('takes 1 000 changes, as variables and as literals', async () => {
+  const { ask } = await startService()
+  const names = namesOf(1000)
+  const literals = names.map((name) => `{ name: "${name}" }`).join(' ')
+  for (const times of upTo(3)) {
+    const { incrementMany } =
+      times % 2
+        ? await ask(MANY, { changes: names.map((name) => ({ name })) })
+        : await ask(`mutation { incrementMany(changes: [${literals}]) { value } }`)
+    expect(incrementMany.map(({ value }: { value: number }) => value)).toEqual(names.map(() => times))
+  }
+})
+
+it('returns the number and the period total of each of 1 000 changes', async () => {
+  const { ask } = await startService()
+  const { incrementMany } = await ask(
+    'mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { value valueIn(period: DAY) } }',
+    { changes: namesOf(1000).map((name) => ({ name, delta: 2 })) },
+  )
+  expect(incrementMany).toEqual(Array(1000).fill({ value: 2, valueIn: 2 }))
+})
+
+it('refuses lists that would be too long before it counts', async () => {
+  const { ask, refusal } = await startService()
+  const fields = upTo(60)
+    .map((index) => `a${index}: counter { value name }`)
+    .join(' ')
+  const changes = namesOf(1000).map((name) => ({ name }))
+  const document = `mutation($changes: [CounterDeltaInput!]!) { incrementMany(changes: $changes) { ${fields} } }`
+  expect(await refusal(document, { changes })).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
+  expect(await ask('{ counter(name: "c1") { value } }')).toEqual({ counter: { value: 0 } })
+})
+
+it('counts exactly where many carts of two processes cross', async () => {
+  const target = await freshDatabase()
+  const processes = [openTestNth(target), openTestNth(target)]
+  const names = namesOf(50)
+  const random = createRandom()
+  const carts = runSize(200, 500)
+  await inParallel(64, carts, async (index) => {
+    const shuffled = random.sample(names, 20)
+    const cart = shuffled.map((name) => ({ name, delta: 1 }))
+    const answers = await processes[index % 2]?.counters.incrementMany('n', cart)
+    expect(answers?.map(({ key }) => key.name)).toEqual(shuffled)
+  })
+  const found = await processes[0]?.counters.readMany(names.map((name) => ({ namespace: 'n', name })))
+  expect(found?.reduce((sum, { value }) => sum + value, 0)).toBe(20 * carts)
+  expect(processes.flatMap(({ faults }) => faults)).toEqual([])
+})
+
+it('has a trigger that refuses one counter refuse the cart, and nobody else', async () => {
+  const target = await freshDatabase()
+  const { counters, faults } = openTestNth(target)
+  await counters.incrementMany(
+    'n',
+    namesOf(20).map((name) => ({ name, delta: 1 })),
+  )
+  const [{ id } = { id: 0 }] = await query(target, "select id from counter where name = x'6335'")
+  await query(
+    target,
+    `create trigger refuse before update on counter_value for each row
+     if new.counter_id = ${id} then signal sqlstate '45000' set message_text = 'no'; end if`,
+  )
+  const asked = [namesOf(20), ['c1', 'c2'], ['c5'], ['c6']].map((names) =>
+    counters
+      .incrementMany(
+        'n',
+        names.map((name) => ({ name, delta: 1 })),
+      )
+      .then(
+        () => 'done',
+        ({ code }) => code,
+      ),
+  )
+  expect(await Promise.all(asked)).toEqual(['UNAVAILABLE', 'done', 'UNAVAILABLE', 'done'])
+  expect(faults.length).toBeGreaterThan(0)
+  const values = await query(target, 'select sum(value) as sum from counter_value')
+  expect(Number(values[0]?.sum)).toBe(23)
+})

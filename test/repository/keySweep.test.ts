@@ -1,0 +1,92 @@
+import { expect, it } from 'vitest'
+import type { Database } from '../../src/mysql/pool.ts'
+import { sweepKeys } from '../../src/repository/jobs.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
+import { inParallel } from '../support/client/client.ts'
+import { freshDatabase, openTestDatabase, query } from '../support/database/database.ts'
+import { collectStatements } from '../support/database/statements.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+const DAY_MS = 86_400_000
+
+const sweep = (database: Database, ageMs: number) =>
+  sweepKeys({ database, shouldContinue: () => true }, ageMs)
+
+it('counts anew when a key is older than it lives', async () => {
+  const target = await freshDatabase()
+  const key = { namespace: 'n', name: 'c' }
+  const claim = claimOf('n', 'k', [])
+  const { counters } = openTestNth(target, { keyTtlMs: 3_600_000 })
+  await counters.incrementBy(key, 1, { claim })
+  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 3540 second')
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
+  await query(target, 'update idempotency_key set claimed_at = claimed_at - interval 61 second')
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: false })
+  expect(await counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 2, isReplayed: true })
+})
+
+it('sweeps old keys in batches, while others are written', async () => {
+  const target = await freshDatabase()
+  const database = openTestDatabase(target)
+  const { counters } = openTestNth(target)
+  const key = { namespace: 'n', name: 'c' }
+  await inParallel(600, 1200, (index) =>
+    counters.incrementBy(key, 1, { claim: claimOf('n', `old ${index}`, []) }),
+  )
+  await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
+  const statements = collectStatements()
+  const [removed] = await Promise.all([
+    sweep(database, DAY_MS),
+    inParallel(50, 300, (index) => counters.incrementBy(key, 1, { claim: claimOf('n', `new ${index}`, []) })),
+  ])
+  expect(removed).toBe(1200)
+  expect(statements.filter((text) => text.startsWith('delete from idempotency_key'))).toHaveLength(3)
+  expect(await query(target, 'select count(*) as kept from idempotency_key')).toEqual([{ kept: 300 }])
+  expect((await counters.read(key)).value).toBe(1500)
+})
+
+it.each([
+  ['ahead', 3_600_000],
+  ['behind', -3_600_000],
+])(
+  'knows a repeat through a process whose clock is an hour %s, and sweeps no key for that',
+  async (_, byMs) => {
+    const target = await freshDatabase()
+    const keyTtlMs = 1_800_000
+    const claim = claimOf('n', 'k', [])
+    const key = { namespace: 'n', name: 'c' }
+    const { counters } = openTestNth(target, { keyTtlMs })
+    const other = openTestNth(target, { keyTtlMs, now: () => new Date(Date.now() + byMs) })
+    const first = await counters.incrementBy(key, 1, { claim })
+    expect(await other.counters.incrementBy(key, 1, { claim })).toMatchObject({ value: 1, isReplayed: true })
+    // What was claimed by a clock that is behind is as young as all else.
+    const late = { claim: claimOf('n', 'late', []) }
+    await other.counters.incrementBy(key, 1, late)
+    expect(await sweep(openTestDatabase(target), keyTtlMs)).toBe(0)
+    expect(await counters.incrementBy(key, 1, late)).toMatchObject({ value: 2, isReplayed: true })
+    // What callers are told is the instant of the process that did it.
+    expect((await other.counters.incrementBy(key, 1, { claim })).at).toEqual(first.at)
+  },
+)
+
+it('does not sweep a key that is used anew after it was found old', async () => {
+  const target = await freshDatabase()
+  const database = openTestDatabase(target)
+  const { counters } = openTestNth(target)
+  const again = () => counters.incrementBy({ namespace: 'n', name: 'c' }, 1, { claim: claimOf('n', 'k', []) })
+  await again()
+  await query(target, "update idempotency_key set claimed_at = '2026-01-01'")
+  const withRetry: Database['withRetry'] = (work) =>
+    database.withRetry((connection) => {
+      const send = connection.query.bind(connection)
+      const late = async (...args: Parameters<typeof send>) => {
+        if (String(args[0]).startsWith('delete')) await again()
+        return send(...args)
+      }
+      return work(
+        new Proxy(connection, { get: (own, name) => (name === 'query' ? late : Reflect.get(own, name)) }),
+      )
+    })
+  await sweep(Object.assign(Object.create(database), { withRetry }), DAY_MS)
+  expect(await again()).toMatchObject({ value: 2, isReplayed: true })
+})

@@ -1,0 +1,205 @@
+// @module-tag random
+import { expect, it } from 'vitest'
+import type { Target } from '../../src/mysql/settings.ts'
+import type { CounterChange } from '../../src/repository/counters.ts'
+import { calendarOf } from '../../src/rules/calendar.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
+import { sorted, upTo } from '../support/client/client.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { farAway } from '../support/database/proxy.ts'
+import { sums } from '../support/database/totals.ts'
+import { key, never, stopClock, told, turnedClock, valueIn } from '../support/model/periods.ts'
+import { runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+stopClock()
+
+const HOUR_MS = 3_600_000
+it('tells each caller their number in the hour, the day and the month', async () => {
+  const { ask } = await startService()
+  const fields = 'value hour: valueIn(period: HOUR) day: valueIn(period: DAY) month: valueIn(period: MONTH)'
+  const { a, b } = await ask(
+    `mutation { a: incrementBy(name: "c", delta: 12) { ${fields} } b: increment(name: "c") { ${fields} } }`,
+  )
+  expect(a).toEqual({ value: 12, hour: 12, day: 12, month: 12 })
+  expect(b).toEqual({ value: 13, hour: 13, day: 13, month: 13 })
+  // Weeks and years are not kept unless asked for. A week is computed from the days that are kept.
+  const { increment, counter } = await ask(
+    'mutation { increment(name: "c") { week: valueIn(period: WEEK) year: valueIn(period: YEAR) counter { week: valueIn(period: WEEK) year: valueIn(period: YEAR) } } }',
+  ).then(({ increment }) => ({ increment, counter: increment.counter }))
+  expect([increment.week, increment.year, counter]).toEqual([null, null, { week: 14, year: 14 }])
+})
+
+it('begins anew with each hour, day and month, while the value goes on', async () => {
+  const clock = turnedClock('2027-02-28T22:59:59.999Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  const seen = []
+  for (const _ of upTo(3)) {
+    for (const _ of upTo(2)) {
+      const { value, valuesIn } = await counters.incrementBy(key, 1, told)
+      seen.push([value, valuesIn?.HOUR, valuesIn?.DAY, valuesIn?.MONTH])
+    }
+    clock.at += HOUR_MS
+  }
+  expect(seen).toEqual([
+    [1, 1, 1, 1],
+    [2, 2, 2, 2],
+    [3, 1, 3, 3],
+    [4, 2, 4, 4],
+    [5, 1, 1, 1],
+    [6, 2, 2, 2],
+  ])
+})
+
+it('leaves what was added alone when a counter is reset, and forgets it when that is deleted', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.incrementBy(key, 5, told)
+  expect(await counters.reset(key, 100, told)).toMatchObject({ value: 100, valuesIn: { DAY: 5 } })
+  expect(await counters.incrementBy(key, -2, told)).toMatchObject({ value: 98, valuesIn: { DAY: 3 } })
+  expect(await valueIn(counters, 'DAY')).toBe(3)
+  await counters.delete(key)
+  expect(await valueIn(counters, 'DAY')).toBe(0)
+  expect(await counters.incrementBy(key, 1, told)).toMatchObject({ value: 1, valuesIn: { DAY: 1 } })
+})
+
+it('repeats the numbers of the first call, also when its month is over', async () => {
+  const clock = turnedClock('2027-01-31T23:59:59Z')
+  const { counters } = openTestNth(await freshDatabase(), clock)
+  await counters.incrementBy(key, 11)
+  const claim = claimOf('n', 'k', [])
+  // It didn't ask then; its repeat does.
+  const first = await counters.incrementBy(key, 1, { claim })
+  clock.at += HOUR_MS
+  await counters.incrementBy(key, 1)
+  const repeat = await counters.incrementBy(key, 1, { claim, wantsPeriodValues: true })
+  expect(repeat).toMatchObject({ value: 12, isReplayed: true, at: first.at })
+  expect(repeat.valuesIn).toEqual({ HOUR: 12, DAY: 12, MONTH: 12 })
+  expect(await valueIn(counters, 'MONTH')).toBe(1)
+})
+
+it('adds what was applied, not what was asked, where a bound is met', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  await counters.define(key, { maxValue: 3, overflow: 'SATURATE' })
+  await counters.incrementBy(key, 2)
+  expect(await counters.incrementBy(key, 5, told)).toMatchObject({ appliedDelta: 1, valuesIn: { MONTH: 3 } })
+  await counters.define(key, { overflow: 'REJECT' })
+  await expect(counters.incrementBy(key, 1, told)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  expect(await valueIn(counters, 'MONTH')).toBe(3)
+})
+
+it('refuses what would lead a period out of the safe range, though the value has room', async () => {
+  const { counters, faults } = openTestNth(await freshDatabase())
+  const end = Number.MAX_SAFE_INTEGER
+  await counters.incrementBy(key, end)
+  await counters.reset(key, 0)
+  for (const options of [told, {}]) {
+    await expect(counters.incrementBy(key, 1, options)).rejects.toMatchObject({
+      code: 'OUT_OF_RANGE',
+      details: { value: 0 },
+    })
+  }
+  expect(await counters.incrementBy(key, -1)).toMatchObject({ value: -1 })
+  expect(await valueIn(counters, 'YEAR')).toBe(end - 1)
+  expect(faults).toEqual([])
+})
+
+it('refuses it also where many counters are changed in one flush, and changes the others', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(4).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  const full = keys[1] ?? key
+  await counters.incrementBy(full, Number.MAX_SAFE_INTEGER)
+  await Promise.all(keys.map((each) => counters.reset(each, 0)))
+  const change = (delta: number) =>
+    Promise.all(
+      keys.map((each) =>
+        counters.incrementBy(each, delta).then(
+          ({ value }) => value,
+          ({ code }) => code,
+        ),
+      ),
+    )
+  expect(await change(1)).toEqual([1, 'OUT_OF_RANGE', 1, 1])
+  expect(await change(-1)).toEqual([0, -1, 0, 0])
+  expect((await counters.readMany(keys)).map(({ value }) => value)).toEqual([0, -1, 0, 0])
+})
+
+const ROUNDS = runSize(16, 50)
+/** In Lord Howe, hours begin at half past, and the clock changes by half an hour. */
+const ZONES = { a: 'UTC', b: 'Europe/Berlin', c: 'America/New_York', d: 'Australia/Lord_Howe' }
+
+it.each<[string, string, rounds?: number, reach?: (target: Target) => Promise<Target>]>([
+  ['the new year', '2025-12-30T00:59:59.999Z'],
+  ['the new year, both far from the database', '2025-12-30T00:59:59.999Z', ROUNDS / 5, farAway],
+  ['the end of summer time in Berlin', '2025-10-25T00:59:59.999Z'],
+  ['the end of summer time in Lord Howe', '2026-04-03T14:59:59.999Z'],
+  // Each process takes the periods of the other for those of a wrong clock.
+  ['a new year that is far ahead of the clock of the database', '2097-12-30T00:59:59.999Z'],
+])(
+  'loses no hit, and refuses none, at each hour up to %s, in two processes with clocks 300 ms apart',
+  async (_, from, rounds = ROUNDS, reach = async (target) => target) => {
+    const clock = turnedClock(from)
+    const target = await freshDatabase()
+    const reached = await reach(target)
+    const behind = { now: () => new Date(clock.at - 300) }
+    const processes = [clock, behind].map((its) => openTestNth(reached, its))
+    const names = Object.keys(ZONES)
+    for (const [name, timeZone] of Object.entries(ZONES))
+      await processes[0]?.counters.define({ namespace: 'n', name }, { timeZone })
+    const changes: CounterChange[] = []
+    const hit = (caller: number) => {
+      const { counters } = processes[caller % 2] ?? never()
+      return counters.incrementBy({ namespace: 'n', name: names[(caller >> 1) % 4] ?? '' }, 1, told)
+    }
+    for (const round of upTo(2 * rounds)) {
+      const before = upTo(20).map(hit)
+      await new Promise((resolve) => setImmediate(resolve))
+      // Those are under way, or not yet, when one clock turns, and others come.
+      clock.at += 1
+      const after = upTo(20).map(hit)
+      changes.push(...(await Promise.all([...before, ...after])))
+      // Half of the turns are those of the hours that begin at half past.
+      clock.at += HOUR_MS / 2 - 1
+      if (round % 2) changes.push(...(await Promise.all(upTo(8).map(hit))))
+    }
+    expect(await sums(target)).toEqual(Array(4).fill(changes.length))
+    // In each period, each counter's callers have the numbers from 1 on.
+    for (const period of ['HOUR', 'DAY', 'MONTH'] as const) {
+      const numbersIn = new Map<string, number[]>()
+      for (const { key, at, valuesIn } of changes) {
+        const { start } = calendarOf(ZONES[key.name as 'a']).bucketAt(period, at.getTime())
+        const one = `${key.name} ${start}`
+        numbersIn.set(one, [...(numbersIn.get(one) ?? []), valuesIn?.[period] ?? 0])
+      }
+      if (period === 'HOUR') expect(numbersIn.size).toBeGreaterThanOrEqual(4 * rounds)
+      for (const numbers of numbersIn.values()) expect(sorted(numbers)).toEqual(upTo(numbers.length))
+    }
+    expect(processes.flatMap(({ faults }) => faults)).toEqual([])
+  },
+)
+
+it("hands out unique numbers without gaps in each month, over the month's end under load", async () => {
+  const clock = turnedClock('2027-01-31T22:59:59Z')
+  const target = await freshDatabase()
+  const processes = upTo(2).map(() => openTestNth(target, clock))
+  for (const { counters } of processes.slice(0, 1)) await counters.define(key, { timeZone: 'Europe/Berlin' })
+  const changes: CounterChange[] = []
+  const END = Date.parse('2027-01-31T23:00:00Z')
+  const callers = upTo(32).map(async (caller) => {
+    const { counters } = processes[caller % 2] ?? never()
+    for (const _ of upTo(60)) {
+      clock.at += 1
+      changes.push(await counters.incrementBy(key, 1, told))
+    }
+  })
+  await Promise.all(callers)
+  const months = [
+    changes.filter(({ at }) => at.getTime() < END),
+    changes.filter(({ at }) => at.getTime() >= END),
+  ]
+  for (const month of months) {
+    expect(month.length).toBeGreaterThan(100)
+    expect(sorted(month.map(({ valuesIn }) => valuesIn?.MONTH ?? 0))).toEqual(upTo(month.length))
+  }
+  expect(sorted(changes.map(({ value }) => value))).toEqual(upTo(32 * 60))
+})

@@ -1,0 +1,89 @@
+// @module-tag random
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { LONGEST_MS, PERIODS } from '../../src/rules/calendar.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { known } from '../support/model/known.ts'
+import { stopClock } from '../support/model/periods.ts'
+import { runSize } from '../support/random.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+stopClock()
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+const zones = [
+  'UTC',
+  'Pacific/Auckland',
+  'America/Los_Angeles',
+  'Asia/Kathmandu',
+  'Europe/Berlin',
+  'Pacific/Apia',
+]
+
+const hit = fc.record({ kind: fc.constant('hit' as const), delta: fc.integer({ min: 1, max: 5 }) })
+const zone = fc.record({ kind: fc.constant('zone' as const), timeZone: fc.constantFrom(...zones) })
+const periods = fc.record({
+  kind: fc.constant('periods' as const),
+  // From hours, all else can be added up.
+  kept: fc.subarray([...PERIODS]).filter((kept) => kept.includes('HOUR')),
+})
+const slots = fc.record({ kind: fc.constant('slots' as const), slots: fc.constantFrom(1, 3) })
+const wait = fc.record({
+  kind: fc.constant('wait' as const),
+  ms: fc.oneof(fc.integer({ min: 0, max: 3 * HOUR_MS }), fc.integer({ min: 0, max: 20 * DAY_MS })),
+})
+
+/**
+ * A row that was kept in another zone says less than its hits did: which row tells of a hit after a change of the zone
+ * depends on the period. So where the periods change, too, only what is running can be the same for all.
+ */
+it.each([
+  ['periods and slots', fc.oneof(hit, hit, periods, slots, wait), PERIODS],
+  ['zones and slots', fc.oneof(hit, hit, zone, slots, wait), PERIODS],
+  ['zones, periods and slots', fc.oneof(hit, hit, zone, periods, slots, wait), []],
+])('tells each hit once, whatever %s a counter is given meanwhile', async (_, step, summed) => {
+  const steps = fc.array(step, { minLength: 5, maxLength: 30 })
+  let now = 0
+  let names = 0
+  let hits = 0
+  const { counters } = openTestNth(await freshDatabase(), { now: () => new Date(now) })
+  await fc.assert(
+    fc.asyncProperty(steps, fc.nat({ max: 40 * DAY_MS }), async (some, after) => {
+      const key = { namespace: 'n', name: `c${names++}` }
+      const start = Date.parse('2026-10-10T00:00:00Z') + after
+      now = start
+      await counters.define(key, { periods: PERIODS.map((period) => ({ period })) })
+      let total = 0
+      for (const step of some) {
+        if (step.kind === 'wait') now += step.ms
+        else if (step.kind === 'zone') await counters.define(key, { timeZone: step.timeZone })
+        else if (step.kind === 'periods')
+          await counters.define(key, { periods: step.kept.map((period) => ({ period })) })
+        else if (step.kind === 'slots') await counters.define(key, { slots: step.slots })
+        else {
+          total += step.delta
+          hits += 1
+          const { valuesIn } = await counters.incrementBy(key, step.delta, { wantsPeriodValues: true })
+          const counter = await known(counters, key)
+          // What a caller is told is what a reader is told.
+          for (const { period } of counter.retention.periods) {
+            expect([period, valuesIn?.[period]]).toEqual([period, await counters.valueIn(counter, period)])
+          }
+        }
+      }
+      const counter = await known(counters, key)
+      for (const period of summed) {
+        // What was counted in another zone may be shown in a period beside.
+        const from = new Date(start - 2 * LONGEST_MS[period])
+        const to = new Date(now + 2 * LONGEST_MS[period])
+        const history = await counters.history(counter, period, { last: 0, from, to })
+        const sum = history?.reduce((sum, { value }) => sum + value, 0)
+        expect([period, sum]).toEqual([period, total])
+      }
+    }),
+    { numRuns: runSize(15, 40), endOnFailure: true },
+  )
+  expect(hits).toBeGreaterThan(runSize(30, 100))
+})

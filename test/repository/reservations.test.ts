@@ -1,0 +1,282 @@
+import { createPool, type RowDataPacket } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { readFirstFree, readFree } from '../../src/commit/reservations.ts'
+import { upTo } from '../support/client/client.ts'
+import { CONFIRM, expireAll, GAPLESS, KEY, numbersIn, RELEASE, RESERVE } from '../support/client/invoices.ts'
+import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { defaults } from '../support/model/sequenceModel.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+const PLACE = { id: 1, periodKey: 0, definition: { ...defaults, gapless: true } }
+
+async function startInvoices() {
+  const service = await startService()
+  await service.ask(GAPLESS)
+  return {
+    ...service,
+    reserve: async (variables: object = {}) =>
+      (await service.ask(RESERVE, { ...variables })).reserveInSequence,
+    confirm: async (id: string) => (await service.ask(CONFIRM, { id })).confirmReservation,
+    release: async (id: string) => (await service.ask(RELEASE, { id })).releaseReservation,
+  }
+}
+
+it('holds a number until it is confirmed, which can be said twice', async () => {
+  const { ask, refusal, reserve, confirm } = await startInvoices()
+  const reserved = await reserve({ ttl: 60 })
+  expect(reserved).toMatchObject({ value: 1, formatted: 'INV-001', state: 'RESERVED' })
+  const left = Date.parse(reserved.expiresAt) - Date.now()
+  expect(left).toBeGreaterThan(30_000)
+  expect(left).toBeLessThan(70_000)
+  const confirmed = await confirm(reserved.id)
+  expect(confirmed).toEqual({ ...reserved, state: 'CONFIRMED' })
+  expect(await confirm(reserved.id)).toEqual(confirmed)
+  expect(await refusal(RELEASE, { id: reserved.id })).toEqual({
+    code: 'RESERVATION_CLOSED',
+    state: 'CONFIRMED',
+  })
+  const { node } = await ask('query($id: ID!) { node(id: $id) { id ... on Reservation { state value } } }', {
+    id: reserved.id,
+  })
+  expect(node).toEqual({ id: reserved.id, state: 'CONFIRMED', value: 1 })
+})
+
+it('issues first what was given back or has expired, lowest first, and then goes on', async () => {
+  const { target, refusal, ask, reserve, confirm, release } = await startInvoices()
+  const [one, two, three, four] = [await reserve(), await reserve(), await reserve(), await reserve()]
+  expect(await release(three.id)).toEqual({ id: three.id, value: 3, state: 'RELEASED' })
+  expect(await release(three.id)).toEqual({ id: three.id, value: 3, state: 'RELEASED' })
+  expect(await release(two.id)).toMatchObject({ state: 'RELEASED' })
+  const next = '{ sequence(name: "invoice") { group { nextValue lastValue lastFormatted } } }'
+  const group = async () => (await ask(next)).sequence.group
+  expect(await group()).toEqual({ nextValue: 2, lastValue: 4, lastFormatted: 'INV-004' })
+  await query(
+    target,
+    'update reservation set expires_at = utc_timestamp(3) - interval 1 second where value = 1',
+  )
+  expect(await group()).toMatchObject({ nextValue: 1 })
+  expect(await refusal(CONFIRM, { id: one.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
+  expect(await refusal(RELEASE, { id: one.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
+  expect(await refusal(CONFIRM, { id: two.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
+  const again = [await reserve(), await reserve(), await reserve(), await reserve()]
+  expect(again.map(({ value }) => value)).toEqual([1, 2, 3, 5])
+  // The first holder of a number has no hold on the second's.
+  expect(await refusal(CONFIRM, { id: one.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'EXPIRED' })
+  expect(await refusal(CONFIRM, { id: two.id })).toEqual({ code: 'RESERVATION_CLOSED', state: 'RELEASED' })
+  for (const { id } of [...again, four]) await confirm(id)
+  expect(await numbersIn(target)).toEqual({ confirmed: upTo(5), open: [], free: [] })
+  expect(await group()).toMatchObject({ nextValue: 6 })
+})
+
+it('reads an expired reservation as expired before anybody has issued its number again', async () => {
+  const { target, ask, reserve } = await startInvoices()
+  const { id } = await reserve()
+  await expireAll(target)
+  const { node } = await ask('query($id: ID!) { node(id: $id) { ... on Reservation { state } } }', { id })
+  expect(node).toEqual({ state: 'EXPIRED' })
+})
+
+it('issues, confirms and takes back the numbers of several groups in one flush', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
+  const reserve = (group: string) => sequences.reserve({ namespace: 'n', sequence: 's', group }, 60)
+  const [a, b, c] = await Promise.all([reserve('a'), reserve('b'), reserve('c')])
+  const closed = await Promise.all([
+    sequences.release(a.token),
+    sequences.confirm(b.token),
+    sequences.release(c.token),
+  ])
+  expect(closed.map(({ state }) => state)).toEqual(['RELEASED', 'CONFIRMED', 'RELEASED'])
+  const again = await Promise.all([reserve('a'), reserve('b'), reserve('c'), reserve('c')])
+  expect(again.map(({ value }) => value)).toEqual([1, 2, 1, 2])
+})
+
+it('makes one reservation for one key, and tells a repeat where it stands', async () => {
+  const { target, refusal, reserve, confirm } = await startInvoices()
+  const first = await reserve({ key: 'k' })
+  expect(await reserve({ key: 'k' })).toEqual(first)
+  const together = await Promise.all(upTo(20).map(() => reserve({ key: 'other' })))
+  expect(new Set(together.map(({ id }) => id)).size).toBe(1)
+  await confirm(first.id)
+  expect(await reserve({ key: 'k' })).toEqual({ ...first, state: 'CONFIRMED' })
+  expect(await refusal(RESERVE, { key: 'k', ttl: 5 })).toEqual({ code: 'IDEMPOTENCY_KEY_REUSED' })
+  expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [2], free: [] })
+})
+
+it('shows the group of a number, so that clients keep it up to date', async () => {
+  const { ask, reserve } = await startInvoices()
+  const { id } = await reserve()
+  const GROUP = 'group { id name lastValue lastFormatted nextValue nextFormatted }'
+  const { sequence } = await ask(`{ sequence(name: "invoice") { ${GROUP} } }`)
+  expect(sequence.group).toMatchObject({ lastFormatted: 'INV-001', nextValue: 2, nextFormatted: 'INV-002' })
+  const { releaseReservation } = await ask(
+    `mutation($id: ID!) { releaseReservation(id: $id) { ${GROUP} } }`,
+    { id },
+  )
+  expect(releaseReservation.group).toEqual({ ...sequence.group, nextValue: 1, nextFormatted: 'INV-001' })
+  const { reserveInSequence } = await ask(`mutation { reserveInSequence(name: "invoice") { ${GROUP} } }`)
+  expect(reserveInSequence.group).toEqual(sequence.group)
+  const { node } = await ask(`query($id: ID!) { node(id: $id) { ... on Reservation { ${GROUP} } } }`, { id })
+  expect(node.group).toEqual(sequence.group)
+})
+
+it('does not mix reservations with numbers that are taken', async () => {
+  const { ask, send, refusal } = await startInvoices()
+  for (const [call, other] of [
+    ['nextInSequence(name: "invoice") { value }', 'reserveInSequence'],
+    ['reserveInSequence(name: "ticket") { id }', 'nextInSequence'],
+  ]) {
+    const { errors: [error] = [] } = await send(`mutation { ${call} }`)
+    expect(error?.message).toContain(`Use ${other}`)
+    // The name is right.
+    expect(error?.extensions).toEqual({ code: 'BAD_USER_INPUT' })
+  }
+  await ask(RESERVE)
+  const plain = 'mutation { defineSequence(name: "invoice", definition: { gapless: false }) { id } }'
+  expect(await refusal(plain)).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'definition.gapless' })
+  const cycle =
+    'mutation { defineSequence(name: "c", definition: { gapless: true, cycle: true, maxValue: 9 }) { id } }'
+  expect(await refusal(cycle)).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'definition.gapless' })
+})
+
+it.each([
+  ['confirmReservation(id: "x") { id }', 'BAD_USER_INPUT', 'id'],
+  [
+    `confirmReservation(id: "${Buffer.from('Counter:default\nc').toString('base64url')}") { id }`,
+    'BAD_USER_INPUT',
+    'id',
+  ],
+  [
+    `releaseReservation(id: "${Buffer.from(`Reservation:${'0'.repeat(32)}`).toString('base64url')}") { id }`,
+    'NOT_FOUND',
+  ],
+  ['reserveInSequence(name: "invoice", ttlSeconds: 0) { id }', 'BAD_USER_INPUT', 'ttlSeconds'],
+  ['reserveInSequence(name: "invoice", ttlSeconds: 86401) { id }', 'BAD_USER_INPUT', 'ttlSeconds'],
+])('refuses %s', async (field, code, argument?: string) => {
+  const { refusal } = await startInvoices()
+  expect(await refusal(`mutation { ${field} }`)).toMatchObject({ code, ...(argument && { argument }) })
+})
+
+it('ends at the highest number, and reissues what was given back of it', async () => {
+  const { ask, refusal, reserve, release } = await startInvoices()
+  await ask('mutation { defineSequence(name: "invoice", definition: { maxValue: 2 }) { id } }')
+  const [, two] = [await reserve(), await reserve()]
+  expect(await refusal(RESERVE)).toEqual({ code: 'SEQUENCE_EXHAUSTED', limit: 2, lastValue: 2 })
+  await release(two.id)
+  expect(await reserve()).toMatchObject({ value: 2 })
+})
+
+it('issues downwards what was given back of a sequence that counts down', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { gapless: true, startValue: 10, step: -2 })
+  const key = { namespace: 'n', sequence: 's', group: 'g' }
+  const held = [
+    await sequences.reserve(key, 60),
+    await sequences.reserve(key, 60),
+    await sequences.reserve(key, 60),
+  ]
+  expect(held.map(({ value }) => value)).toEqual([10, 8, 6])
+  for (const { token } of held.slice(0, 2)) await sequences.release(token)
+  expect((await sequences.readSequenceGroup(key)).nextValue).toBe(10)
+  const again = [
+    await sequences.reserve(key, 60),
+    await sequences.reserve(key, 60),
+    await sequences.reserve(key, 60),
+  ]
+  expect(again.map(({ value }) => value)).toEqual([10, 8, 4])
+})
+
+it('goes on elsewhere after a restart, and does not come back to what is given back of before', async () => {
+  const { ask, reserve, release, confirm } = await startInvoices()
+  const [one, two] = [await reserve(), await reserve()]
+  await release(one.id)
+  await ask('mutation { restartSequence(name: "invoice", nextValue: 500) { nextValue } }')
+  const { sequence } = await ask('{ sequence(name: "invoice") { group { nextValue } } }')
+  expect(sequence.group.nextValue).toBe(500)
+  expect((await reserve()).value).toBe(500)
+  await release(two.id)
+  const { value, id } = await reserve()
+  expect(value).toBe(501)
+  await release(id)
+  expect((await confirm((await reserve()).id)).value).toBe(501)
+})
+
+it('does not turn round, as numbers that were given back would come twice', async () => {
+  const { ask, refusal } = await startInvoices()
+  await ask(RESERVE)
+  const turn =
+    'mutation { defineSequence(name: "invoice", definition: { step: -1, format: "B{value}" }) { id } }'
+  expect(await refusal(turn)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
+})
+
+it('issues nothing beyond its bounds, also of what was given back', async () => {
+  const { ask, refusal, target, reserve, release } = await startInvoices()
+  const held = [await reserve(), await reserve(), await reserve(), await reserve()]
+  await query(target, 'update reservation set expires_at = utc_timestamp(3) where value = 4')
+  await ask(
+    'mutation { defineSequence(name: "invoice", definition: { minValue: 2, startValue: 2, maxValue: 3 }) { id } }',
+  )
+  for (const { id } of held.slice(0, 2)) await release(id)
+  const { sequence } = await ask('{ sequence(name: "invoice") { group { nextValue } } }')
+  expect(sequence.group.nextValue).toBe(2)
+  expect((await reserve()).value).toBe(2)
+  expect(await refusal(RESERVE)).toEqual({ code: 'SEQUENCE_EXHAUSTED', limit: 3, lastValue: 4 })
+})
+
+it('reads few of 20 000 reservations to find the lowest that has expired, or that none has', async () => {
+  const target = await freshDatabase({ isReused: false })
+  const { sequences } = openTestNth(target)
+  await sequences.define({ namespace: 'default', name: 'invoice' }, { gapless: true })
+  await sequences.reserve(KEY, 60)
+  await query(
+    target,
+    ...filledUp(20_000),
+    `insert into reservation (token, group_id, period_key, generation, value, formatted, expires_at)
+     select unhex(lpad(hex(n), 32, '0')), 1, 0, 0, n + 1, n, utc_timestamp(3) from filled`,
+    'drop table filled',
+    'update sequence_value set value = 20001',
+    'analyze table reservation, sequence_value',
+  )
+  const connection = await createPool(target).getConnection()
+  onTestFinished(() => connection.destroy())
+  const reads = async () => {
+    let sum = 0
+    for (const statement of [...readFree(PLACE, 3), readFirstFree(PLACE)]) {
+      await connection.query('flush status')
+      const [rows] = await connection.query<RowDataPacket[]>(statement)
+      expect(rows.every(({ value }) => value < 5)).toBe(true)
+      const [status] = await connection.query<RowDataPacket[]>("show session status like 'Handler_read%'")
+      sum += status.reduce((all, { Value }) => all + Number(Value), 0)
+    }
+    return sum < 200 ? 'few' : sum
+  }
+  expect(await reads()).toBe('few')
+  await query(target, 'update reservation set expires_at = utc_timestamp(3) + interval 1 hour')
+  expect(await reads()).toBe('few')
+  await query(target, 'update reservation set expires_at = utc_timestamp(3) where value > 1')
+  expect((await sequences.reserve(KEY, 60)).value).toBe(2)
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(3)
+  await sequences.restart(KEY, 50_000)
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(50_000)
+  expect((await sequences.reserve(KEY, 60)).value).toBe(50_000)
+})
+
+it('issues a number again in its own year only', async () => {
+  const clock = { at: Date.UTC(2025, 11, 31, 12) }
+  const { sequences } = openTestNth(await freshDatabase(), { now: () => new Date(clock.at) })
+  const definition = { gapless: true, format: 'INV-{yyyy}-{value:5}', restartEvery: 'YEAR' } as const
+  await sequences.define({ namespace: 'default', name: 'invoice' }, definition)
+  const old = [await sequences.reserve(KEY, 60), await sequences.reserve(KEY, 60)]
+  const [first, second] = old
+  if (!first || !second) throw new Error('There are two')
+  clock.at = Date.UTC(2026, 0, 1)
+  await sequences.release(first.token)
+  expect((await sequences.readSequenceGroup(KEY)).nextValue).toBe(1)
+  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00001')
+  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2026-00002')
+  expect((await sequences.confirm(second.token)).formatted).toBe('INV-2025-00002')
+  // As where the clock of another process is behind.
+  clock.at = Date.UTC(2025, 11, 31, 12)
+  expect((await sequences.reserve(KEY, 60)).formatted).toBe('INV-2025-00001')
+})

@@ -1,0 +1,261 @@
+import { expect, it } from 'vitest'
+import type { CounterChange } from '../../src/repository/counters.ts'
+import { claimOf } from '../../src/rules/idempotency.ts'
+import { sorted, upTo } from '../support/client/client.ts'
+import { freshDatabase, query } from '../support/database/database.ts'
+import {
+  asked,
+  counter,
+  excessOf,
+  group,
+  MICROSECONDS_A_DAY,
+  revisionOf,
+  riseOf,
+} from '../support/model/revisions.ts'
+import { openTestNth } from '../support/server/nth.ts'
+
+it('begins with the time of the database in microseconds since 2020', async () => {
+  const target = await freshDatabase()
+  const { counters, sequences } = openTestNth(target)
+  const [row] = await query(
+    target,
+    "select timestampdiff(microsecond, '2020-01-01', utc_timestamp(6)) as now",
+  )
+  const revisions = [
+    await counters.read(counter),
+    await counters.incrementBy(counter, 1, asked),
+    await sequences.readSequenceGroup(group),
+    (await sequences.next(group, 1, asked)).issued,
+  ].map(revisionOf)
+  expect(sorted(revisions)).toEqual(revisions)
+  for (const revision of revisions) {
+    expect(revision).toBeGreaterThanOrEqual(row?.now)
+    expect(revision).toBeLessThan(row?.now + MICROSECONDS_A_DAY)
+  }
+})
+
+it.each([
+  ['one that merely adds', {}, 1],
+  ['one with bounds', { maxValue: 1000 }, 1],
+  ['one with slots', { slots: 8 }, 1],
+  ['more counters than are locked one by one', {}, 20],
+])('rises by one with each call, also in one flush: %s', async (_, definition, others) => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keys = upTo(others).map((index) => ({ namespace: 'n', name: `c${index}` }))
+  for (const key of keys) await counters.define(key, definition)
+  for (const _round of upTo(3)) {
+    await Promise.all(
+      keys.map(async (key) => {
+        const changes = await Promise.all(upTo(10).map(() => counters.incrementBy(key, 1, asked)))
+        expect(new Set(changes.map(excessOf)).size).toBe(1)
+        const { value, revision } = await counters.read(key)
+        expect(excessOf(changes[0] as CounterChange)).toBe(revision - value)
+      }),
+    )
+  }
+})
+
+it('rises from the first change on, whatever the way in which that is written', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const keyOf = (name: string) => ({ namespace: 'n', name })
+  const claim = (name: string) => ({ claim: claimOf('n', name, []), ...asked })
+  const first = [
+    ...(await Promise.all(upTo(3).map(() => counters.incrementBy(keyOf('coalesced'), 1, asked)))),
+    ...(await Promise.all(upTo(3).map((index) => counters.incrementBy(keyOf('key'), 1, claim(`k${index}`))))),
+    ...(await counters.incrementMany(
+      'n',
+      upTo(12).map((index) => ({ name: `many${index % 10}`, delta: 1 })),
+      asked,
+    )),
+  ]
+  for (const change of first) {
+    expect(excessOf(change)).toBe(
+      revisionOf(await counters.read(change.key)) - (await counters.read(change.key)).value,
+    )
+  }
+})
+
+it('is raised by what changes the counter, and by nothing else', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const claim = claimOf('n', 'k', [])
+  await counters.incrementBy(counter, 1)
+  const rise = riseOf(() => counters.read(counter))
+  expect(await rise(() => counters.incrementBy(counter, 5))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 0))).toBe(0)
+  expect(await rise(() => counters.incrementBy(counter, 1, { claim }))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 1, { claim }))).toBe(0)
+  expect(await rise(() => counters.reset(counter, 7))).toBe(1)
+  expect(await rise(() => counters.reset(counter, 7))).toBe(1)
+  expect(await rise(() => counters.resetAll('n', '', 8))).toBe(1)
+  expect(await rise(() => counters.define(counter, { maxValue: 9, overflow: 'SATURATE' }))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 5))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 5))).toBe(0)
+  expect(await rise(() => counters.define(counter, { overflow: 'REJECT' }))).toBe(1)
+  expect(await rise(() => counters.incrementBy(counter, 1).catch(() => undefined))).toBe(0)
+  const cart = [
+    { name: 'c', delta: -1 },
+    { name: 'c', delta: 0 },
+    { name: 'c', delta: -1 },
+  ]
+  expect(await rise(() => counters.incrementMany('n', cart))).toBe(2)
+  const tooMuch = [...cart, { name: 'c', delta: 5 }]
+  expect(await rise(() => counters.incrementMany('n', tooMuch).catch(() => undefined))).toBe(0)
+  const beside = () =>
+    Promise.all([
+      counters.incrementMany('n', tooMuch).catch(() => undefined),
+      counters.incrementBy(counter, -1),
+    ])
+  expect(await rise(beside)).toBe(1)
+  expect(
+    await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3 ? -1 : 0)))),
+  ).toBe(6)
+  expect(await rise(() => counters.define(counter, { maxValue: null }))).toBe(1)
+  expect(
+    await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3)))),
+  ).toBe(6)
+  expect(await rise(() => counters.define(counter, { slots: 4 }))).toBe(1)
+  expect(
+    await rise(() => Promise.all(upTo(9).map((index) => counters.incrementBy(counter, index % 3)))),
+  ).toBe(6)
+  expect(await rise(() => counters.reset(counter, 0))).toBe(1)
+  expect(await rise(() => counters.define(counter, { slots: 4, timeZone: 'Asia/Tokyo' }))).toBe(1)
+  expect(await rise(() => counters.define(counter, { slots: 1 }))).toBe(1)
+})
+
+it('is returned by each change as the next read returns it', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const changes: [string, () => Promise<CounterChange>][] = [
+    ['first definition', () => counters.define(counter, { maxValue: 100 }, asked)],
+    ['addition', () => counters.incrementBy(counter, 1, asked)],
+    ['reset', () => counters.reset(counter, 5, asked)],
+    ['slots', () => counters.define(counter, { maxValue: null, slots: 3 }, asked)],
+    ['addition to a slot', () => counters.incrementBy(counter, 1, asked)],
+    ['reset of slots', () => counters.reset(counter, 5, asked)],
+    ['one slot', () => counters.define(counter, { slots: 1 }, asked)],
+  ]
+  for (const [name, change] of changes) {
+    expect([name, revisionOf(await change())]).toEqual([name, (await counters.read(counter)).revision])
+  }
+})
+
+it('is returned by the first change under a key as the next read returns it, also beside a counter at 0', async () => {
+  const { counters } = openTestNth(await freshDatabase())
+  const claim = claimOf('n', 'k', [])
+  const [change] = await Promise.all([
+    counters.incrementBy(counter, 1, { ...asked, claim }),
+    // Its value is not in the answer of the database, so it is read again.
+    counters.incrementBy({ namespace: 'n', name: 'other' }, 1),
+  ])
+  expect(revisionOf(change)).toBe((await counters.read(counter)).revision)
+})
+
+it('is newer with each state of a name that is deleted and made anew', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  const states = [
+    await counters.read(counter),
+    await counters.incrementBy(counter, 1, asked),
+    ...(await Promise.all(upTo(99).map(() => counters.incrementBy(counter, 1, asked)))),
+    await counters.delete(counter, asked),
+    await counters.read(counter),
+    await counters.define(counter, { slots: 2 }, asked),
+    await counters.delete(counter, asked),
+    await counters.read(counter),
+    await counters.incrementBy(counter, 1, asked),
+  ]
+  expect(sorted(states.map(revisionOf))).toEqual(states.map(revisionOf))
+  expect(new Set(states.map(revisionOf)).size).toBe(states.length)
+  const groups = [
+    await sequences.readSequenceGroup(group),
+    (await sequences.next(group, 1, asked)).issued,
+    await sequences
+      .define({ namespace: 'n', name: 's' }, { step: 2 })
+      .then(() => sequences.readSequenceGroup(group)),
+    await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readSequenceGroup(group)),
+    (await sequences.next(group, 1, asked)).issued,
+  ]
+  expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
+  expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
+})
+
+it('does not fall where a first call is refused, which leaves a row', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 3 })
+  const before = [await counters.read(counter), await sequences.readSequenceGroup(group)]
+  await expect(counters.define(counter, { maxValue: -1 })).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  await expect(sequences.next(group, 4)).rejects.toMatchObject({ code: 'SEQUENCE_EXHAUSTED' })
+  const after = [await counters.read(counter), await sequences.readSequenceGroup(group)]
+  for (const [index, state] of after.entries()) {
+    expect(state.revision).toBeGreaterThan(before[index]?.revision ?? Number.NaN)
+  }
+  const changes = [
+    await counters.incrementBy(counter, 1, asked),
+    (await sequences.next(group, 1, asked)).issued,
+  ]
+  for (const [index, state] of after.entries()) {
+    expect(changes[index]?.revision).toBeGreaterThan(state.revision)
+  }
+})
+
+it('is returned to each caller that asks for it, also where others of the flush do not', async () => {
+  const { counters, sequences } = openTestNth(await freshDatabase())
+  for (const _ of upTo(2)) {
+    const changes = await Promise.all([
+      counters.incrementBy(counter, 1),
+      counters.incrementBy(counter, 1, asked),
+    ])
+    const numbers = await Promise.all([sequences.next(group, 1), sequences.next(group, 1, asked)])
+    expect(changes[1].revision).toBe((await counters.read(counter)).revision)
+    expect(numbers[1].issued.revision).toBe((await sequences.readSequenceGroup(group)).revision)
+  }
+})
+
+it('never lets a reader of an unwritten name hold that for newer than its first change', async () => {
+  const target = await freshDatabase()
+  const [writer, reader] = [openTestNth(target), openTestNth(target)]
+  const names = upTo(150).map((index) => `c${index}`)
+  const states = await Promise.all(
+    names.map(async (name, index) => {
+      const key = { namespace: 'n', name }
+      const read = async () => {
+        const seen: { value: number; revision: number }[] = []
+        while (seen.at(-1)?.value !== 1 && seen.length < 500) seen.push(await reader.counters.read(key))
+        return seen
+      }
+      const write = async () => {
+        for (const _ of upTo(index % 10)) await writer.counters.read(key)
+        const { value, revision = 0 } = await writer.counters.incrementBy(key, 1, asked)
+        return [{ value, revision }]
+      }
+      return (await Promise.all([read(), write()])).flat()
+    }),
+  )
+  const wrong = states.filter((seen) => {
+    const written = Math.min(...seen.filter(({ value }) => value === 1).map(({ revision }) => revision))
+    return seen.some(({ value, revision }) => value === 0 && revision >= written)
+  })
+  expect(wrong).toEqual([])
+  // It did look while they were made.
+  expect(states.flat().filter(({ value }) => value === 0).length).toBeGreaterThan(names.length)
+})
+
+it('orders the changes of many callers in two processes as they were made', async () => {
+  const target = await freshDatabase()
+  const processes = [openTestNth(target), openTestNth(target)]
+  const told = (
+    await Promise.all(
+      upTo(20).map(async (caller) => {
+        const own = []
+        for (const _ of upTo(20)) {
+          const { counters, sequences } = processes[caller % 2] as (typeof processes)[0]
+          own.push(await counters.incrementBy(counter, 1, asked))
+          own.push(await sequences.next(group, 1, asked))
+        }
+        return own
+      }),
+    )
+  ).flat()
+  const changes = told.filter((one) => 'value' in one)
+  const numbers = told.filter((one) => 'issued' in one).map(({ issued }) => issued)
+  expect(new Set(changes.map(excessOf)).size).toBe(1)
+  expect(new Set(numbers.map((issued) => revisionOf(issued) - issued.value)).size).toBe(1)
+})

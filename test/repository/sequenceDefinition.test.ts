@@ -1,0 +1,158 @@
+import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { DEFINE, define, NEXT, next, PARTS } from '../support/client/sequenceCalls.ts'
+import { query } from '../support/database/database.ts'
+import { defaults } from '../support/model/sequenceModel.ts'
+import { startService } from '../support/server/service.ts'
+
+const MAX = Number.MAX_SAFE_INTEGER
+
+const whole = {
+  startValue: 100,
+  step: -10,
+  minValue: -100,
+  maxValue: 200,
+  cycle: true,
+  format: '{yyyy}-{MM} {value}',
+  restartEvery: 'MONTH',
+  allowRepeats: true,
+  timeZone: 'Europe/Berlin',
+  gapless: false,
+}
+
+it('keeps a whole definition, leaves alone what is not mentioned, and takes null for the default', async () => {
+  const service = await startService()
+  const { defineSequence } = await define(service, whole)
+  expect(defineSequence).toEqual({ ...whole, createdAt: expect.any(String) })
+  const { sequence } = await service.ask(`{ sequence(name: "s") { ${PARTS} createdAt } }`)
+  expect(sequence).toEqual(defineSequence)
+  expect((await define(service, {})).defineSequence).toEqual(defineSequence)
+  expect((await define(service, { step: 5, timeZone: 'asia/kolkata' })).defineSequence).toMatchObject({
+    ...whole,
+    step: 5,
+    timeZone: expect.stringMatching(/^Asia\/(Kolkata|Calcutta)$/),
+  })
+  const nothing = Object.fromEntries(Object.keys(whole).map((part) => [part, null]))
+  expect((await define(service, nothing)).defineSequence).toMatchObject(defaults)
+})
+
+it('has the defaults of a sequence that nobody has defined, in the time zone of its namespace', async () => {
+  const service = await startService()
+  expect((await service.ask(`{ sequence(name: "s") { ${PARTS} } }`)).sequence).toEqual(defaults)
+  await service.ask('mutation { defineNamespace(definition: { timeZone: "Europe/Berlin" }) { id } }')
+  const berlin = { ...defaults, timeZone: 'Europe/Berlin' }
+  expect((await service.ask(`{ sequence(name: "s") { ${PARTS} } }`)).sequence).toEqual(berlin)
+  await next(service)
+  await service.ask('mutation { defineNamespace(definition: { timeZone: "Asia/Tokyo" }) { id } }')
+  expect((await service.ask(`{ sequence(name: "s") { ${PARTS} } }`)).sequence).toEqual(berlin)
+  expect((await define(service, { timeZone: null })).defineSequence.timeZone).toBe('Asia/Tokyo')
+})
+
+it.each([
+  [{ step: 0 }, 'step'],
+  [{ minValue: 5, maxValue: 4, startValue: 4 }, 'minValue'],
+  [{ startValue: 0, minValue: 1 }, 'startValue'],
+  [{ maxValue: 0 }, 'maxValue'],
+  [{ cycle: true }, 'cycle'],
+  [{ cycle: true, step: -1, maxValue: 9 }, 'cycle'],
+  [{ gapless: true, cycle: true, maxValue: 9 }, 'gapless'],
+  [{ restartEvery: 'YEAR' }, 'restartEvery'],
+  [{ restartEvery: 'MONTH', format: '{yyyy}-{value}' }, 'format'],
+  [{ format: '{yyyy}{value}' }, 'format', { position: 7 }],
+  [{ format: '' }, 'format'],
+  [{ format: 'a\nb {value}' }, 'format'],
+  [{ format: `\ud800{value}` }, 'format'],
+  [{ format: `${'x'.repeat(192)}{value}` }, 'format', { limit: 191 }],
+  [{ timeZone: 'Mars/Olympus' }, 'timeZone'],
+  [{ timeZone: '' }, 'timeZone'],
+])('refuses %j', async (definition, part, details: object = {}) => {
+  const service = await startService()
+  const refused = { code: 'BAD_USER_INPUT', argument: `definition.${part}`, ...details }
+  expect(await service.refusal(DEFINE, { definition })).toMatchObject(refused)
+  const { namespace } = await service.ask('{ namespace { sequences { nodes { name } } } }')
+  expect(namespace.sequences.nodes).toEqual([])
+})
+
+it('counts by any step from any start, up or down, to its bounds', async () => {
+  const service = await startService()
+  await define(service, { startValue: 5, step: -3, minValue: -2 })
+  expect((await next(service, { count: 2 })).values).toEqual([5, 2])
+  const refused = { code: 'SEQUENCE_EXHAUSTED', limit: -2, lastValue: 2 }
+  expect(await service.refusal(NEXT, { count: 2 })).toEqual(refused)
+  expect(await next(service)).toMatchObject({ value: -1, group: { nextValue: null } })
+  expect(await service.refusal(NEXT)).toEqual({ ...refused, lastValue: -1 })
+  await define(service, { minValue: null })
+  expect((await next(service)).value).toBe(-4)
+})
+
+it('begins a cycle again at the other end, in the middle of a block, too', async () => {
+  const service = await startService()
+  await define(service, { startValue: 3, minValue: 1, maxValue: 4, cycle: true })
+  expect((await next(service, { count: 3 })).values).toEqual([3, 4, 1])
+  expect(await next(service, { count: 4 })).toMatchObject({ values: [2, 3, 4, 1], value: 2, lastValue: 1 })
+  expect(await service.refusal(NEXT, { count: 5 })).toEqual({
+    code: 'BAD_USER_INPUT',
+    argument: 'count',
+    limit: 4,
+  })
+  await define(service, { maxValue: 1_000_000 })
+  expect(await service.refusal(NEXT, { count: 2001 })).toMatchObject({ argument: 'count', limit: 2000 })
+  await define(service, { startValue: 6, minValue: null, maxValue: 7, cycle: true }, 'from start')
+  expect((await next(service, { name: 'from start', count: 2 })).values).toEqual([6, 7])
+  expect((await next(service, { name: 'from start', count: 2 })).values).toEqual([6, 7])
+})
+
+it.each<[{ startValue: number; step: number; cycle?: boolean }, number, number[]]>([
+  [{ startValue: -MAX, step: MAX }, 3, [-MAX, 0, MAX]],
+  [
+    { startValue: -MAX, ...{ minValue: -MAX, maxValue: MAX }, step: 3_002_399_751_580_333, cycle: true },
+    7,
+    [
+      -MAX,
+      -6_004_799_503_160_658,
+      -3_002_399_751_580_325,
+      8,
+      3_002_399_751_580_341,
+      6_004_799_503_160_674,
+      -MAX,
+    ],
+  ],
+])('is exact from one end of the safe range to the other: %j', async (definition, count, values) => {
+  const service = await startService()
+  const wanted = definition.cycle ? values.slice(0, 6) : values
+  await define(service, definition, 'block')
+  const block = await next(service, { name: 'block', count: wanted.length })
+  expect([block.values, block.lastValue]).toEqual([wanted, wanted.at(-1)])
+  await define(service, definition, 'single')
+  const singles: number[] = []
+  for (const _ of upTo(count)) singles.push((await next(service, { name: 'single' })).value)
+  expect(singles).toEqual(values)
+  if (!definition.cycle)
+    expect(await service.refusal(NEXT, { name: 'block' })).toEqual({ code: 'OUT_OF_RANGE', value: MAX })
+})
+
+it('is of the time zone and age that it has at its first use, not at a refused one', async () => {
+  const service = await startService()
+  const refused = [
+    'reserveInSequence(name: "s") { id }',
+    'defineSequence(name: "s", definition: { step: 0 }) { id }',
+  ]
+  for (const field of refused)
+    expect((await service.refusal(`mutation { ${field} }`)).code).toBe('BAD_USER_INPUT')
+  await service.ask('mutation { defineNamespace(definition: { timeZone: "Asia/Tokyo" }) { id } }')
+  await next(service)
+  const { sequence } = await service.ask('{ sequence(name: "s") { timeZone } }')
+  expect(sequence.timeZone).toBe('Asia/Tokyo')
+  expect(await query(service.target, 'select id from sequence')).toHaveLength(1)
+})
+
+it('sees through to a refused first use: it leaves nothing to be seen', async () => {
+  const { ask, refusal, target } = await startService()
+  const refused = { code: 'BAD_USER_INPUT' }
+  expect(await refusal('mutation { reserveInSequence(name: "s") { id } }')).toEqual(refused)
+  const { namespace, sequence } = await ask(
+    '{ namespace { sequences { nodes { name } } } sequence(name: "s") { createdAt groups { nodes { name } } } }',
+  )
+  expect([namespace.sequences.nodes, sequence]).toEqual([[], { createdAt: null, groups: { nodes: [] } }])
+  expect(await query(target, 'select * from sequence_value where value is not null')).toEqual([])
+})

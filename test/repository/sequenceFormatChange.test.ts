@@ -1,0 +1,167 @@
+import { expect, it } from 'vitest'
+import { upTo } from '../support/client/client.ts'
+import { DEFINE, define, next } from '../support/client/sequenceCalls.ts'
+import { freshDatabase } from '../support/database/database.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+it('allows changes of a sequence in use that keep its numbers unique', async () => {
+  const service = await startService()
+  expect((await next(service, { group: 'A', count: 3 })).formatted).toBe('A-1')
+  for (const [definition, formatted] of [
+    [{ step: 5 }, 'A-8'],
+    [{ format: 'T-{group}-{value:4}' }, 'T-A-0013'],
+    [{ minValue: 100, startValue: 100 }, 'T-A-0100'],
+    [{ format: '{yyyy}/{value}', restartEvery: 'YEAR', timeZone: 'Europe/Berlin' }, '2026/100'],
+    [{ restartEvery: null, format: '#{value}' }, '#105'],
+  ] as const) {
+    await define(service, definition)
+    const text = (await next(service, { group: 'A' })).formatted
+    expect(text.replace(/^20\d\d/, '2026')).toBe(formatted)
+  }
+})
+
+it('shows the last number as it was written, whatever the format is now', async () => {
+  const service = await startService()
+  await next(service)
+  await define(service, { format: 'INV-{value:3}' })
+  const { sequence } = await service.ask('{ sequence(name: "s") { group { lastFormatted nextValue } } }')
+  expect(sequence.group).toEqual({ lastFormatted: '1', nextValue: 2 })
+  expect(await next(service)).toMatchObject({ formatted: 'INV-002', group: { lastFormatted: 'INV-002' } })
+})
+
+it.each([
+  [{ step: -1 }, 'step'],
+  [{ format: '{value}0' }, 'format'],
+  [{ format: '{value}-{yyyy}', restartEvery: 'YEAR' }, undefined],
+  [{ gapless: true }, 'gapless'],
+])('of a sequence in use: %j', async (definition, part) => {
+  const service = await startService()
+  await next(service, { count: 20 })
+  if (part === undefined) return expect(await define(service, definition)).toBeDefined()
+  const refused = { code: 'BAD_USER_INPUT', argument: `definition.${part}` }
+  expect(await service.refusal(DEFINE, { definition })).toEqual(refused)
+  expect((await next(service)).value).toBe(21)
+})
+
+it('numbers invoices by year from now on', async () => {
+  const service = await startService()
+  await define(service, { format: 'INV-{value}' })
+  expect((await next(service)).formatted).toBe('INV-1')
+  await define(service, { format: 'INV-{yyyy}-{value}' })
+  expect((await next(service)).formatted).toMatch(/^INV-20\d\d-2$/)
+})
+
+it.each([
+  [{}, '', '{value}0', 'N-{value}0'],
+  [{ format: '{group}{value}' }, 'G', '{value:4}', 'N-{group}-{value:4}'],
+  [{ format: '24-{value}' }, '', '25-{value}', 'N-25-{value}'],
+  [{ format: 'N{value}' }, '', '1N{value}', 'A-1N{value}'],
+])('suggests a format that works: %j of group "%s", then %s', async (first, group, format, suggested) => {
+  const service = await startService()
+  await define(service, first)
+  await next(service, { group })
+  const { errors } = await service.send(DEFINE, { name: 's', definition: { format } })
+  expect(errors?.[0]?.message).toContain(`, such as ${JSON.stringify(suggested)}; or set allowRepeats.`)
+  await define(service, { format: suggested })
+  expect(await next(service, { group })).toMatchObject({ value: 2 })
+})
+
+it('repeats nothing when only the bounds of the same format change', async () => {
+  const service = await startService()
+  await define(service, { step: -1, minValue: 0, startValue: 2, format: 'A{value}' })
+  await next(service, { count: 2 })
+  await define(service, { minValue: null })
+  expect((await next(service)).formatted).toBe('A0')
+  expect((await next(service)).formatted).toBe('A-1')
+})
+
+it('refuses to take back what has mixed its numbers up, unless they look different from then on', async () => {
+  const service = await startService()
+  await define(service, { maxValue: 3, cycle: true })
+  await next(service, { count: 2 })
+  const once = { cycle: false, maxValue: null }
+  expect(await service.refusal(DEFINE, { definition: once })).toMatchObject({ argument: 'definition.cycle' })
+  await define(service, { ...once, format: 'x{value}' })
+  expect((await next(service)).formatted).toBe('x3')
+  await define(service, { allowRepeats: true, step: -1, format: null })
+  expect((await next(service)).formatted).toBe('2')
+  const strict = { allowRepeats: false, step: 1 }
+  expect(await service.refusal(DEFINE, { definition: strict })).toMatchObject({
+    argument: 'definition.step',
+  })
+  await define(service, { ...strict, format: 'y{value}' })
+  expect((await next(service)).formatted).toBe('y3')
+})
+
+it('takes numbers below 0 for what they look like', async () => {
+  const service = await startService()
+  await define(service, { startValue: -5, format: 'A{value}' })
+  expect((await next(service, { count: 2 })).formatted).toBe('A-5')
+  const minus = { format: 'A-{value}' }
+  expect(await service.refusal(DEFINE, { definition: minus })).toMatchObject({
+    argument: 'definition.format',
+  })
+  await define(service, { format: 'A{value}' }, 'positive')
+  await next(service, { name: 'positive' })
+  await define(service, minus, 'positive')
+  expect((await next(service, { name: 'positive' })).formatted).toBe('A-2')
+})
+
+it('refuses to turn round twice and write as at first, as it would come by the same numbers', async () => {
+  const service = await startService()
+  await next(service, { count: 9 })
+  await define(service, { step: -1, format: 'down {value}' })
+  await next(service, { count: 5 })
+  const again = { step: 1, format: null }
+  expect(await service.refusal(DEFINE, { definition: again })).toMatchObject({
+    argument: 'definition.format',
+  })
+  await define(service, { step: 1, format: 'up {value}' })
+  expect((await next(service)).formatted).toBe('up 5')
+})
+
+it('knows that a cycle above a negative minimum issues negative numbers', async () => {
+  const service = await startService()
+  await define(service, { minValue: -5, maxValue: 5, cycle: true })
+  for (const _ of upTo(8)) await next(service)
+  const definition = { cycle: false, minValue: null, maxValue: null, format: '-{value}' }
+  expect(await service.refusal(DEFINE, { definition })).toMatchObject({ argument: 'definition.format' })
+})
+
+it('takes back a change by which nothing was issued', async () => {
+  const service = await startService()
+  await define(service, { format: 'INV-{value}' })
+  await next(service)
+  for (const [there, back] of [
+    [{ allowRepeats: true }, { allowRepeats: false }],
+    [
+      { cycle: true, maxValue: 100 },
+      { cycle: false, maxValue: null },
+    ],
+    [
+      { step: -1, format: 'B{value}' },
+      { step: 1, format: 'INV-{value}' },
+    ],
+  ]) {
+    await define(service, there ?? {})
+    await define(service, back ?? {})
+  }
+  expect((await next(service)).formatted).toBe('INV-2')
+})
+
+it('changes the format in use a hundred times, and no more', async () => {
+  const { sequences } = openTestNth(await freshDatabase())
+  const key = { namespace: 'n', name: 's' }
+  for (const time of upTo(100)) {
+    await sequences.define(key, { format: `${'x'.repeat(time)}{value}` })
+    await sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
+  }
+  await sequences.define(key, { format: 'last: {value}' })
+  await sequences.next({ namespace: 'n', sequence: 's', group: '' }, 1)
+  await expect(sequences.define(key, { format: 'x{value}' })).rejects.toMatchObject({
+    code: 'BAD_USER_INPUT',
+    details: { argument: 'definition.format' },
+  })
+  await sequences.define(key, { maxValue: 1000 })
+})

@@ -1,0 +1,149 @@
+import { createPool, type RowDataPacket } from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { listSequenceGroups } from '../../src/repository/sequences.ts'
+import { upTo } from '../support/client/client.ts'
+import { filledUp, freshDatabase, query } from '../support/database/database.ts'
+import { openTestNth } from '../support/server/nth.ts'
+import { startService } from '../support/server/service.ts'
+
+const GROUPS = `query($first: Int, $after: String, $last: Int, $before: String, $prefix: String! = "") {
+  sequence(name: "ticket") {
+    groups(first: $first, after: $after, last: $last, before: $before, prefix: $prefix) {
+      nodes { name lastValue nextValue lastFormatted updatedAt sequence { name } }
+      edges { cursor node { id } }
+      pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+    }
+  }
+}`
+
+const NAMES = ['', 'A', 'B', 'a', 'ä', '😀']
+
+async function startBoards() {
+  const service = await startService()
+  for (const [index, group] of NAMES.toReversed().entries()) {
+    await service.ask(
+      'mutation($group: String!, $count: Int!) { nextInSequence(name: "ticket", group: $group, count: $count) { value } }',
+      { group, count: index + 1 },
+    )
+  }
+  const groups = async (page: object) => (await service.ask(GROUPS, { ...page })).sequence.groups
+  return { ...service, groups }
+}
+
+it('lists groups by name, also the one without, forward and backward', async () => {
+  const { groups } = await startBoards()
+  const all = await groups({})
+  expect(all.nodes.map(({ name }: { name: string }) => name)).toEqual(NAMES)
+  expect(all.nodes[1]).toMatchObject({
+    name: 'A',
+    lastValue: 5,
+    nextValue: 6,
+    lastFormatted: 'A-5',
+    sequence: { name: 'ticket' },
+  })
+  for (const [size, order] of [
+    [1, 'first'],
+    [2, 'last'],
+  ] as const) {
+    const seen: string[] = []
+    let cursor: string | undefined
+    for (let more = true; more; ) {
+      const page = order === 'first' ? { first: size, after: cursor } : { last: size, before: cursor }
+      const { nodes, pageInfo } = await groups(page)
+      const names = nodes.map(({ name }: { name: string }) => name)
+      if (order === 'first') seen.push(...names)
+      else seen.unshift(...names)
+      more = order === 'first' ? pageInfo.hasNextPage : pageInfo.hasPreviousPage
+      cursor = order === 'first' ? pageInfo.endCursor : pageInfo.startCursor
+      expect(cursor).not.toBe('')
+    }
+    expect(seen).toEqual(NAMES)
+  }
+  expect((await groups({ prefix: 'a' })).nodes).toHaveLength(1)
+})
+
+it.each([
+  [{ first: 501 }, { argument: 'first', limit: 500 }],
+  [{ first: 1, last: 1 }, { argument: 'last' }],
+  [{ after: 'x' }, { argument: 'after' }],
+  [{ before: Buffer.from('A').toString('base64url') }, { argument: 'before' }],
+  [{ prefix: 'a\n' }, { argument: 'prefix' }],
+])('refuses the page %j', async (page, details) => {
+  const { refusal } = await startBoards()
+  expect(await refusal(GROUPS, page)).toEqual({ code: 'BAD_USER_INPUT', ...details })
+})
+
+it('reads groups and sequences again by their ids', async () => {
+  const { ask, groups } = await startBoards()
+  const { edges } = await groups({})
+  const { nodes } = await ask(
+    'query($ids: [ID!]!) { nodes(ids: $ids) { ... on SequenceGroup { name lastValue } } }',
+    {
+      ids: edges.map(({ node }: { node: { id: string } }) => node.id),
+    },
+  )
+  expect(nodes).toEqual(NAMES.map((name, index) => ({ name, lastValue: 6 - index })))
+})
+
+it('lists the sequences of a namespace that are used or defined', async () => {
+  const { ask } = await startService()
+  await ask(`mutation {
+    b: nextInSequence(name: "b") { value }
+    c: nextInSequence(name: "c", group: "g") { value }
+    a: defineSequence(name: "a", definition: {}) { id }
+    other: nextInSequence(name: "d", namespace: "other") { value }
+    restarted: restartSequence(name: "e", nextValue: 9) { name }
+    deleted: nextInSequence(name: "f") { value }
+    f: deleteSequence(name: "f") { id }
+  }`)
+  const query =
+    'query($first: Int, $prefix: String! = "") { namespace { sequences(first: $first, prefix: $prefix) { nodes { name group { lastValue } } pageInfo { hasNextPage } } } }'
+  const { namespace } = await ask(query)
+  expect(namespace.sequences.nodes).toEqual([
+    { name: 'a', group: { lastValue: null } },
+    { name: 'b', group: { lastValue: 1 } },
+    { name: 'c', group: { lastValue: null } },
+  ])
+  expect((await ask(query, { first: 2 })).namespace.sequences).toMatchObject({
+    nodes: [{ name: 'a' }, { name: 'b' }],
+    pageInfo: { hasNextPage: true },
+  })
+  expect((await ask(query, { prefix: 'c' })).namespace.sequences.nodes).toHaveLength(1)
+})
+
+it('reads no more than a page of 50 000 groups, wherever that lies', async () => {
+  const target = await freshDatabase({ isReused: false })
+  const { sequences } = openTestNth(target)
+  const sequence = { namespace: 'n', name: 's' }
+  await sequences.next({ namespace: 'n', sequence: 's', group: '#' }, 1)
+  await query(
+    target,
+    ...filledUp(50_000),
+    `insert into sequence_group (id, sequence_id, name, latest_period_key, version, time_zone)
+     select 10 + n, 1, lpad(n, 6, '0'), 0, 1, 'UTC' from filled`,
+    'insert into sequence_value (group_id, period_key, value, updated_at) select 10 + n, 0, n, utc_timestamp(3) from filled',
+    'drop table filled',
+    'analyze table namespace, sequence, sequence_group, sequence_value',
+  )
+  const connection = await createPool(target).getConnection()
+  onTestFinished(() => connection.destroy())
+  for (const place of [
+    {},
+    { fromEnd: true },
+    { after: '025000' },
+    { before: '025000', fromEnd: true },
+    { prefix: '0499' },
+  ]) {
+    await connection.query('flush status')
+    const page = { prefix: '', limit: 10, fromEnd: false, ...place }
+    const rows = await listSequenceGroups(connection, sequence, page, new Date())
+    const [status] = await connection.query<RowDataPacket[]>("show session status like 'Handler_read%'")
+    const reads = status.reduce((sum, { Value }) => sum + Number(Value), 0)
+    expect(rows).toHaveLength(10)
+    expect({ place, reads: reads < 200 ? 'few' : reads }).toEqual({ place, reads: 'few' })
+  }
+  const names = (await sequences.listSequenceGroups(sequence, { prefix: '', limit: 3, fromEnd: false })).map(
+    ({ group }) => group,
+  )
+  expect(names).toEqual(['#', ...upTo(2).map((n) => String(n).padStart(6, '0'))])
+})

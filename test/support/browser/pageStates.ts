@@ -1,0 +1,279 @@
+import { expireAll } from '../client/invoices.ts'
+import type { Service } from '../server/service.ts'
+import { cutOff, holdBack, loseNumbers, recordStreams, refuseAll } from './answers.ts'
+import type { Window } from './browser.ts'
+import { createCounters } from './console.ts'
+
+const SALE = 'mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }'
+const edition = (title: string, copies: number) =>
+  `mutation { defineCounter(name: "${title}", definition: { maxValue: ${copies} }, namespace: "booksales") { id } }`
+
+const press = (window: Window, name: string) => window.getByRole('button', { name }).click()
+const says = (window: Window, text: string | RegExp) => window.getByText(text).first().waitFor()
+
+/** A page, and what brings it into a state: `before` it is opened, and `after`. */
+interface State {
+  path: string
+  before?: (window: Window, service: Service) => Promise<unknown>
+  after: (window: Window, service: Service) => Promise<unknown>
+}
+
+const COUNTER = '/console?namespace=n&counter=visitors'
+const BOOK = '/book?title=Bulldozer'
+
+/** The states of all pages: empty, pending, failed, sold out and so on. */
+export const states: Record<string, State> = {
+  'the shop': { path: '/', after: (window) => says(window, '0 of 100 copies sold') },
+  'the shop, loading': loading('/'),
+  'the shop without a server': withoutServer('/'),
+  'the shop with old numbers': {
+    path: '/',
+    before: recordStreams,
+    async after(window) {
+      await says(window, '0 of 100 copies sold')
+      await loseNumbers(window)
+      await says(window, 'The numbers may be old')
+    },
+  },
+  'the shop, one copy left, sold out, bought, buying, and not sold': {
+    path: '/',
+    async before(_, { ask }) {
+      await ask(edition('Bulldozer', 2))
+      await ask(edition('Red Horse Hill', 1))
+    },
+    async after(window) {
+      await says(window, 'Only 1 left')
+      for (const copy of [1, 2]) {
+        await press(window, 'Buy Bulldozer')
+        await says(window, `You just bought copy ${copy}`)
+      }
+      await says(window, 'Sold out')
+      await refuseAll(window, '"title":"Sparkplug', { code: 'OUTCOME_UNKNOWN' })
+      await press(window, 'Buy Sparkplug')
+      await says(window, 'may or may not')
+      await holdBack(window, '"title":"The Long')
+      await press(window, 'Buy The Long')
+      await says(window, 'Buying…')
+    },
+  },
+  'a book without sales': { path: BOOK, after: (window) => says(window, 'No sales yet') },
+  'a book': {
+    path: BOOK,
+    before: (_, { ask }) => ask(SALE),
+    async after(window) {
+      await says(window, /: 20 sold$/)
+      await press(window, 'Buy Bulldozer')
+      await says(window, 'You just bought copy 21')
+    },
+  },
+  'a book, loading': loading(BOOK),
+  'a book without a server': withoutServer(BOOK),
+  'a book with old numbers, buying': {
+    path: BOOK,
+    before: recordStreams,
+    async after(window) {
+      await says(window, 'No sales yet')
+      await loseNumbers(window)
+      await says(window, 'The numbers may be old')
+      await holdBack(window, 'mutation')
+      await press(window, 'Buy Bulldozer')
+      await says(window, 'Buying…')
+    },
+  },
+  'a book that is sold out': {
+    path: BOOK,
+    async before(_, { ask }) {
+      await ask(edition('Bulldozer', 2))
+      await ask('mutation { incrementBy(name: "Bulldozer", delta: 2, namespace: "booksales") { value } }')
+    },
+    after: (window) => says(window, 'Sold out'),
+  },
+  'a book that was not sold': {
+    path: BOOK,
+    async after(window) {
+      await refuseAll(window, 'mutation', { code: 'UNAVAILABLE' })
+      await press(window, 'Buy Bulldozer')
+      await says(window, 'Not sold')
+    },
+  },
+  'the boards': {
+    path: '/board',
+    async after(window) {
+      await says(window, '0 tickets')
+      await window.getByRole('textbox', { name: 'NINJA' }).fill('Vanish')
+      await press(window, 'New ticket on NINJA')
+      await says(window, 'Your ticket is NINJA-1.')
+    },
+  },
+  'the boards, loading': loading('/board'),
+  'the boards without a server': withoutServer('/board'),
+  'the boards with old numbers, a ticket under way and one refused': {
+    path: '/board',
+    before: recordStreams,
+    async after(window) {
+      await says(window, '0 tickets')
+      await refuseAll(window, 'NINJA"}', { code: 'UNAVAILABLE' })
+      await window.getByRole('textbox', { name: 'NINJA' }).fill('Vanish')
+      await press(window, 'New ticket on NINJA')
+      await says(window, 'No ticket: Try later.')
+      await holdBack(window, 'ROCK"}')
+      await window.getByRole('textbox', { name: 'ROCK' }).fill('Roll')
+      await press(window, 'New ticket on ROCK')
+      await says(window, 'Taking a number…')
+      await loseNumbers(window)
+      await says(window, 'The numbers may be old')
+    },
+  },
+  'no invoice': { path: '/invoice', after: (window) => says(window, 'Begin an invoice') },
+  'an invoice that gets its number': {
+    path: '/invoice',
+    async after(window) {
+      await holdBack(window, 'mutation')
+      await press(window, 'Begin an invoice')
+      await says(window, 'Getting the number…')
+    },
+  },
+  'an invoice without a number': {
+    path: '/invoice',
+    async after(window) {
+      await refuseAll(window, 'mutation', { code: 'UNAVAILABLE' })
+      await press(window, 'Begin an invoice')
+      await says(window, 'Try again')
+    },
+  },
+  'an invoice': {
+    path: '/invoice',
+    async after(window) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+    },
+  },
+  'an invoice that is not issued': {
+    path: '/invoice',
+    async after(window) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+      await refuseAll(window, 'mutation Settle', { code: 'UNAVAILABLE' })
+      await press(window, 'Discard')
+      await says(window, 'Not done: Try later.')
+    },
+  },
+  'an invoice that is issued': {
+    path: '/invoice',
+    async after(window) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+      await window.getByRole('textbox').fill('Ada Lovelace')
+      await press(window, 'Issue invoice')
+      await says(window, 'Issued to Ada Lovelace.')
+    },
+  },
+  'an invoice whose time is over': {
+    path: '/invoice',
+    async after(window, { target }) {
+      await press(window, 'Begin an invoice')
+      await says(window, /^Yours until/)
+      await expireAll(target)
+      await press(window, 'Discard')
+      await says(window, 'The time is over')
+    },
+  },
+  'the console without numbers': {
+    path: '/console',
+    after: (window) => says(window, 'Nothing has been counted'),
+  },
+  'the console, loading': {
+    path: '/console',
+    before: (window) => holdBack(window, 'query Namespaces'),
+    after: (window) => says(window, 'Loading…'),
+  },
+  'the console without a server': withoutServer('/console'),
+  'the console, asking for a key': {
+    path: '/console?namespace=n',
+    before: (window) => refuseAll(window, '', { code: 'UNAUTHENTICATED' }),
+    after: (window) => says(window, 'Enter an API key.'),
+  },
+  'the console with counters, which may be old': {
+    path: '/console?namespace=n',
+    async before(window, { ask }) {
+      await createCounters(ask, 'n', 60)
+      await cutOff(window, 'subscription ')
+    },
+    after: (window) => says(window, 'The numbers may be old'),
+  },
+  'a counter in the console, changed and refused': {
+    path: COUNTER,
+    async after(window) {
+      await press(window, 'Increment')
+      await says(window, '1: 1 added to 0.')
+      await window.getByRole('textbox', { name: 'Slots' }).fill('0')
+      await press(window, 'Save')
+      await says(window, 'must be from 1 to 1024')
+    },
+  },
+  'a counter in the console, before its reset': {
+    path: COUNTER,
+    async after(window) {
+      await press(window, 'Reset…')
+      await window.getByRole('dialog').waitFor()
+    },
+  },
+  'a sequence in the console with groups': {
+    path: '/console?namespace=n&sequence=ticket',
+    before: (_, { ask }) =>
+      ask('mutation { nextInSequence(name: "ticket", group: "NINJA", namespace: "n") { value } }'),
+    async after(window) {
+      await press(window, 'Issue')
+      await says(window, 'Issued: ')
+      await window.getByRole('link', { name: 'without a name' }).waitFor()
+    },
+  },
+  'a gapless sequence in the console with a reservation': {
+    path: '/console?namespace=n&sequence=invoice',
+    before: (_, { ask }) =>
+      ask(
+        'mutation { defineSequence(name: "invoice", namespace: "n", definition: { gapless: true }) { id } }',
+      ),
+    async after(window) {
+      await press(window, 'Reserve')
+      await says(window, 'Held until')
+    },
+  },
+  'the API keys in the console, one created': {
+    path: '/console?view=keys',
+    async after(window) {
+      await window.getByRole('textbox', { name: 'Label' }).fill('shop')
+      await window.getByRole('checkbox', { name: 'ADD' }).check()
+      await press(window, 'Create the key')
+      await says(window, 'Copy the key now')
+      await press(window, 'Revoke shop')
+      await press(window, 'Cancel')
+    },
+  },
+  'the API keys in the console, before one is revoked': {
+    path: '/console?view=keys',
+    before: (_, { ask }) =>
+      ask('mutation { createApiKey(label: "shop", grants: [{ scopes: [READ] }]) { secret } }'),
+    async after(window) {
+      await press(window, 'Revoke shop')
+      await window.getByRole('dialog').waitFor()
+    },
+  },
+  'no page': { path: '/nope', after: (window) => says(window, 'There is nothing here') },
+}
+
+function loading(path: string): State {
+  return {
+    path,
+    before: (window) => holdBack(window, ''),
+    after: (window) => says(window, 'Loading the numbers…'),
+  }
+}
+
+function withoutServer(path: string): State {
+  return {
+    path,
+    before: (window) => cutOff(window),
+    after: (window) => says(window, "The server can't be reached."),
+  }
+}

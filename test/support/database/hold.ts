@@ -1,0 +1,14 @@
+import { createConnection } from 'mysql2/promise'
+import { onTestFinished } from 'vitest'
+import type { Target } from '../../../src/mysql/settings.ts'
+import { query } from './database.ts'
+
+/** Holds the row of a counter locked, as somebody's forgotten transaction would. */
+export async function hold(target: Target, name: string) {
+  const [counter] = await query(target, `select id from counter where name = '${name}'`)
+  const holder = await createConnection(target)
+  onTestFinished(() => holder.destroy())
+  await holder.query('begin')
+  await holder.query(`select * from counter_value where counter_id = ${counter?.id} for update`)
+  return holder
+}

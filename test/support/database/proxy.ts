@@ -1,0 +1,135 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+import type { Target } from '../../../src/mysql/settings.ts'
+
+/** What becomes of a statement on its way to the server. */
+export type Fate =
+  | 'passes'
+  /** The connection ends before the server gets the statement. */
+  | 'is cut off'
+  /** The server gets it, and the connection ends before its answer arrives. */
+  | 'stays unanswered'
+  /** The server gets it, and the connection ends after so many bytes of its answer. */
+  | { answeredBytes: number }
+  /** The connection ends, but the server gets the statement: directly before one of the next that begin a flush. */
+  | { arrivesBefore: number }
+  /** Neither the server nor the client hears of the connection again: their machines, or a router, have forgotten it. */
+  | 'vanishes'
+  /** The server gets another statement instead. */
+  | { instead: string }
+  /** The server doesn't get it; the client gets this error of the server's instead. */
+  | { errno: number }
+
+/** A database to which a round trip takes so long that Nth saves one where it can. */
+export function farAway(target: Target, fateOf: (statement: string) => Fate = () => 'passes') {
+  // A timer of 1 ms may be early.
+  return startProxy(target, fateOf, () => 2)
+}
+
+/**
+ * Stands between Nth and its database, and decides over each statement, with the number of its connection: from 1 on, in
+ * order of their opening. Closed when the test has finished.
+ *
+ * @param delayMs returns by how much an answer is late
+ */
+export async function startProxy(
+  target: Target,
+  fateOf: (statement: string, connection: number) => Fate,
+  delayMs = () => 0,
+): Promise<Target> {
+  const sockets = new Set<Socket>()
+  let late: { flushes: number; send: () => Promise<unknown> } | undefined
+  let connections = 0
+  const server = createServer((client) => {
+    const number = ++connections
+    let hasVanished = false
+    let bytesLeft = Number.POSITIVE_INFINITY
+    const upstream = target.socketPath
+      ? connect(target.socketPath)
+      : connect(target.port ?? 3306, target.host ?? '127.0.0.1')
+    const end = () => {
+      client.destroy()
+      upstream.destroy()
+    }
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', end).on('close', () => hasVanished || end())
+    }
+    client.on('data', async (packet) => {
+      const statement = statementIn(packet)
+      const fate = fateOf(statement, number)
+      hasVanished ||= fate === 'vanishes'
+      if (typeof fate === 'object' && 'arrivesBefore' in fate) {
+        hasVanished = true
+        client.destroy()
+        late = { flushes: fate.arrivesBefore, send: () => sent(upstream, packet) }
+      }
+      if (hasVanished) return
+      if (late && BEGINS_FLUSH.test(statement) && --late.flushes === 0) await late.send()
+      if (fate === 'passes') return upstream.write(packet)
+      if (typeof fate === 'object' && 'instead' in fate)
+        return upstream.write(withStatement(packet, fate.instead))
+      if (fate === 'is cut off') return end()
+      if (typeof fate === 'object' && 'errno' in fate) return client.write(errorPacket(fate.errno))
+      if (typeof fate === 'object' && 'answeredBytes' in fate) {
+        bytesLeft = fate.answeredBytes
+        return upstream.write(packet)
+      }
+      upstream.removeAllListeners('data')
+      upstream.write(packet)
+      return upstream.once('data', end)
+    })
+    const pass = (packet: Buffer) => {
+      if (hasVanished) return
+      client.write(packet.subarray(0, bytesLeft))
+      bytesLeft -= packet.length
+      if (bytesLeft <= 0) client.end(end)
+    }
+    upstream.on('data', (packet) => {
+      if (delayMs() > 0) setTimeout(pass, delayMs(), packet)
+      else pass(packet)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const { socketPath: _, ...rest } = target
+  return { ...rest, host: '127.0.0.1', port }
+}
+
+/** Sends a statement whose client has gone, and waits until the server has executed it, and ended the connection. */
+function sent(upstream: Socket, packet: Buffer): Promise<unknown> {
+  upstream.removeAllListeners('data')
+  upstream.resume().end(packet)
+  return once(upstream, 'close')
+}
+
+const BEGINS_FLUSH = /^start transaction;\nupdate fence\s+set seq/
+
+/** The text of a query: behind its header and, for MySQL, two bytes that say that it has no attributes. */
+function statementIn(packet: Buffer): string {
+  const start = packet.findIndex((byte, index) => index > 4 && byte >= 0x20)
+  return packet.toString('utf8', start)
+}
+
+/** The packet of a query, with another text. */
+function withStatement(packet: Buffer, statement: string): Buffer {
+  const start = packet.length - Buffer.byteLength(statementIn(packet))
+  const changed = Buffer.concat([packet.subarray(0, start), Buffer.from(statement)])
+  changed.writeUIntLE(changed.length - 4, 0, 3)
+  return changed
+}
+
+/** An ERR packet of the MySQL protocol, as the first answer to a statement. */
+function errorPacket(errno: number): Buffer {
+  const payload = Buffer.concat([
+    Buffer.from([0xff, errno & 0xff, errno >> 8]),
+    Buffer.from('#HY000injected'),
+  ])
+  return Buffer.concat([Buffer.from([payload.length, 0, 0, 1]), payload])
+}

@@ -1,0 +1,158 @@
+import fc from 'fast-check'
+import type { CounterChange, Counters } from '../../../src/repository/counters.ts'
+import { NthError } from '../../../src/rules/errors.ts'
+import { claimOf } from '../../../src/rules/idempotency.ts'
+import type { Event } from './history.ts'
+import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPeriodValues } from './model.ts'
+
+const NAMESPACE = 'n'
+
+/** Asks of counters what a model is asked, and tells the outcome as it does. Other errors than expected ones are thrown. */
+export async function ask(counters: Counters, operation: ModelOperation): Promise<ModelOutcome> {
+  try {
+    const changes = await changesOf(counters, operation)
+    return {
+      answers: changes.map(({ value, previousValue, appliedDelta, valuesIn }) => ({
+        value,
+        previousValue,
+        appliedDelta,
+        // Who doesn't ask is told beside who does.
+        added: wantsPeriodValues(operation) ? valuesIn?.DAY : undefined,
+      })),
+      isReplayed: changes.every(({ isReplayed }) => isReplayed),
+    }
+  } catch (error) {
+    if (!(error instanceof NthError)) throw error
+    const { value, limit, index } = error.details
+    return { code: error.code, ...defined({ value, limit, index }) }
+  }
+}
+
+async function changesOf(counters: Counters, operation: ModelOperation): Promise<CounterChange[]> {
+  const { key, ...asked } = operation
+  const claim = key === undefined ? undefined : claimOf(NAMESPACE, key, [asked])
+  const options = { claim, wantsPeriodValues: wantsPeriodValues(operation) }
+  switch (operation.kind) {
+    case 'add':
+      return [await counters.incrementBy(keyOf(operation.name), operation.delta, options)]
+    case 'many':
+      return counters.incrementMany(NAMESPACE, operation.changes, options)
+    case 'reset':
+      return [await counters.reset(keyOf(operation.name), operation.to, options)]
+    case 'define':
+      return [await counters.define(keyOf(operation.name), operation.change)]
+    case 'delete':
+      return [await counters.delete(keyOf(operation.name))]
+  }
+}
+
+export function keyOf(name: string) {
+  return { namespace: NAMESPACE, name }
+}
+
+function defined<T extends object>(details: T): Partial<T> {
+  // A part of what was given.
+  return Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined)) as Partial<T>
+}
+
+/** Asks, and tells what came of it as an event; undefined if it certainly had no effect. `tick` is the clock. */
+export async function witness(
+  counters: Counters,
+  operation: ModelOperation,
+  tick: () => number,
+): Promise<{ outcome: ModelOutcome; event: Event<ModelState> | undefined }> {
+  const from = tick()
+  const outcome = await ask(counters, operation)
+  const to = tick()
+  const code = 'code' in outcome ? outcome.code : undefined
+  if (code === 'UNAVAILABLE') return { outcome, event: undefined }
+  const isDoubtful = code === 'OUTCOME_UNKNOWN'
+  const told = text(outcome)
+  return {
+    outcome,
+    event: {
+      from,
+      to,
+      isDoubtful,
+      apply(state) {
+        const [after, expected] = step(state, operation)
+        return isDoubtful || text(expected) === told ? after : undefined
+      },
+    },
+  }
+}
+
+/** An outcome as a text, whatever the order of its parts. */
+function text(outcome: ModelOutcome): string {
+  if ('answers' in outcome) {
+    const answers = outcome.answers.map((one) => [one.value, one.previousValue, one.appliedDelta, one.added])
+    return JSON.stringify([answers, outcome.isReplayed])
+  }
+  const { code, value, limit, index } = outcome
+  return JSON.stringify([code, value, limit, index])
+}
+
+const END = Number.MAX_SAFE_INTEGER
+
+const name = fc.constantFrom('a', 'b', 'c')
+
+const delta = fc.oneof(
+  { weight: 12, arbitrary: fc.integer({ min: -3, max: 9 }) },
+  { weight: 1, arbitrary: fc.constantFrom(END, -END) },
+)
+
+const bound = fc.constantFrom(undefined, null, -4, 0, 10, 20)
+
+// Few, so that some are used again, with the same arguments and with others.
+const key = fc.option(fc.constantFrom('k1', 'k2', 'k3', 'k4'), { nil: undefined, freq: 2 })
+
+/** Anything that can be asked of a few counters. */
+export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('add' as const), name, delta, key }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('many' as const),
+      changes: fc.array(fc.record({ name, delta }), { minLength: 1, maxLength: 4 }),
+      key,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('reset' as const),
+      name,
+      to: fc.integer({ min: -5, max: 25 }),
+      key,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('define' as const),
+      name,
+      change: fc.record({
+        minValue: bound,
+        maxValue: bound,
+        overflow: fc.constantFrom(undefined, null, 'REJECT' as const, 'SATURATE' as const),
+      }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('delete' as const), name }) },
+  // What is sent again.
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom<ModelOperation>(
+      { kind: 'add', name: 'a', delta: 1, key: 'again' },
+      {
+        kind: 'many',
+        changes: [
+          { name: 'b', delta: 1 },
+          { name: 'a', delta: 2 },
+        ],
+        key: 'cart',
+      },
+      { kind: 'reset', name: 'c', to: 5, key: 'start' },
+    ),
+  },
+)

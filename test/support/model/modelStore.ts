@@ -1,0 +1,327 @@
+import fc from 'fast-check'
+import {
+  type Batch,
+  type CounterWork,
+  isCoalesced,
+  type NotApplied,
+  type Outcome,
+  type Reading,
+  SMALL_SUM,
+  type Transaction,
+  type Writer,
+  type Writes,
+} from '../../../src/commit/batch.ts'
+import { doubtful } from '../../../src/commit/call.ts'
+import { type GroupCommitOptions, openGroupCommit } from '../../../src/commit/groupCommit.ts'
+import { SILENT } from '../../../src/operations/log.ts'
+import { type CounterStore, openCounters } from '../../../src/repository/counters.ts'
+import type { CounterKey, Definition } from '../../../src/rules/counter.ts'
+import { unavailable } from '../../../src/rules/errors.ts'
+import type { StoredResults } from '../../../src/rules/idempotency.ts'
+import type { CounterRow } from '../../../src/rules/rows.ts'
+import { AMPLE_MS } from '../server/nth.ts'
+import { PLAIN } from './plain.ts'
+
+/** How a flush goes: what its writer meets, in the order of its trips. */
+export type Fate =
+  | 'committed'
+  | 'conflict'
+  | 'failingKey'
+  | 'lost, applied'
+  | 'lost, not applied'
+  | 'lost for good'
+  /** A caller's deadline passes, at any time. */
+  | 'expires'
+
+export interface Course {
+  fate: Fate
+  turns: number
+  run: number
+}
+
+export const courses = fc.infiniteStream(
+  fc.record({
+    fate: fc.oneof(
+      { weight: 3, arbitrary: fc.constant<Fate>('committed') },
+      {
+        weight: 1,
+        arbitrary: fc.constantFrom<Fate>(
+          'conflict',
+          'failingKey',
+          'failingKey',
+          'failingKey',
+          'lost, applied',
+          'lost, not applied',
+          'lost for good',
+          'expires',
+        ),
+      },
+    ),
+    turns: fc.nat({ max: 3 }),
+    run: fc.nat(),
+  }),
+)
+
+export interface ModelRow extends CounterRow {
+  name: string
+}
+
+/** A row as it is stored. */
+export interface Stored {
+  id: number
+  version: number
+  value: number
+  added: number
+  definition: Definition
+}
+
+export const TRACKED: Definition = { ...PLAIN, periods: [{ period: 'DAY', keepDays: null, since: null }] }
+
+export interface Table {
+  rows: Map<string, Stored>
+  keys: Map<string, StoredResults>
+  /** The last transaction on each row and key. */
+  locks: Map<string, Promise<void>>
+  ids: number
+}
+
+export function emptyTable(): Table {
+  return { rows: new Map(), keys: new Map(), locks: new Map(), ids: 0 }
+}
+
+/** Counters in memory. What is known of a row may be old, as where another process has defined it anew. */
+export function modelStore(table: Table): CounterStore {
+  const known = new Map<string, ModelRow>()
+
+  function find({ name }: CounterKey): ModelRow {
+    const stored = table.rows.get(name) ?? {
+      id: ++table.ids,
+      version: 1,
+      value: 0,
+      added: 0,
+      definition: TRACKED,
+    }
+    table.rows.set(name, stored)
+    const { id, version, definition } = stored
+    const own = { kind: 'counter', key: `${id} ${version}`, incarnation: 0, changedAt: 0 } as const
+    const row: ModelRow = { ...own, name, id, version, definition }
+    known.set(name, row)
+    return row
+  }
+
+  return {
+    rows: {
+      cached: ({ name }) => known.get(name),
+      load: async (key) => find(key),
+      loadOrCreate: async (key) => find(key),
+      forget: ({ name }) => void known.delete(name),
+    },
+    read: async () => [],
+    list: async () => [],
+    listLeaderboard: async () => [],
+    readHistory: async () => [],
+  }
+}
+
+/** A writer whose flushes go as the stream says. */
+export function modelWriter(table: Table, stream: Iterator<Course>): Writer {
+  return {
+    begin: async (batch) => new ModelTransaction(table, stream.next().value, batch),
+    close: async () => undefined,
+  }
+}
+
+class ModelTransaction implements Transaction {
+  readonly kind = 'transaction'
+  isCommitSent = false
+  readonly #table: Table
+  readonly #course: Course
+  readonly #batch: Batch
+  readonly #end = deferred()
+  #stored = new Map<CounterWork, Stored>()
+  #writes: Writes | undefined
+
+  constructor(table: Table, course: Course, batch: Batch) {
+    this.#table = table
+    this.#course = course
+    this.#batch = batch
+  }
+
+  /** As a database does: keys and rows are locked one after another, in one order, until the transaction ends. */
+  async #lock(): Promise<void> {
+    const { claims, counters } = this.#batch
+    const { locks } = this.#table
+    const keys = claims.map(({ key }) => key).toSorted()
+    const names = [...new Set(counters.map((work) => `row ${rowIn(work).name}`))].toSorted()
+    for (const place of [...keys, ...names]) {
+      const before = locks.get(place)
+      locks.set(place, this.#end.promise)
+      await before
+    }
+    this.#stored = new Map(
+      counters.flatMap((work) => {
+        const { id, version, name } = rowIn(work)
+        const row = this.#table.rows.get(name)
+        return row?.id === id && row.version === version ? [[work, row] as const] : []
+      }),
+    )
+  }
+
+  /** Sometimes: that of one trip is known only once it is locked. */
+  get fitsOneTrip(): boolean {
+    const { counters, claims, precautions } = this.#batch
+    if (!precautions.mayCommitAtOnce) return false
+    return this.#course.run % 2 === 0 && claims.length === 0 && counters.every(isCoalesced)
+  }
+
+  async #fail(): Promise<NotApplied | undefined> {
+    const { counters } = this.#batch
+    const { fate, turns, run } = this.#course
+    await turnsLater(turns)
+    if (fate === 'conflict') return { kind: 'conflict', cause: fate }
+    if (fate !== 'failingKey') return undefined
+    const key = counters[run % counters.length]?.row.key
+    if (run % 3 === 0 && key !== undefined) return { kind: 'notLocked', locked: [key], gone: [] }
+    return { kind: run % 3 === 1 ? 'fault' : 'locked', cause: fate }
+  }
+
+  /** As at its deadline: the call is answered by where it is then. */
+  async #expire(): Promise<void> {
+    const { fate, turns, run } = this.#course
+    const call = this.#batch.calls[run % this.#batch.calls.length]
+    if (fate !== 'expires' || !call) return
+    await turnsLater((run % 3) + turns)
+    call.settle(call.isCommitting ? doubtful(call, 'It has expired', fate) : unavailable('It has expired.'))
+  }
+
+  async read(): Promise<Reading | NotApplied> {
+    await this.#lock()
+    void this.#expire()
+    const failure = await this.#fail()
+    if (failure) this.#end.resolve()
+    if (failure) return failure
+    await turnsLater(this.#course.turns)
+    return this.#reading()
+  }
+
+  #reading(): Reading {
+    const counters = [...this.#stored].map(([work, { value, added }]) => {
+      const isAdded = isMade(work, added)
+      const running = { period: 'DAY', start: 0 } as const
+      const columns = { ...running, added: BigInt(added) }
+      const isRead = !isAdded || work.wantsPeriodValues
+      const periods = isRead ? [{ ...running, columns, inHistory: 0n, elsewhere: 0n }] : undefined
+      return [work, { value, isAdded, periods, revision: undefined, now: 0 }] as const
+    })
+    const earlier = this.#batch.claims.flatMap(({ key }) => {
+      const stored = this.#table.keys.get(key)
+      return stored ? { ...stored, ageMs: 0 } : []
+    })
+    return { kind: 'read', counters: new Map(counters), sequenceGroups: new Map(), earlier }
+  }
+
+  write(writes: Writes): void {
+    this.#writes = writes
+  }
+
+  async commit(): Promise<Outcome> {
+    this.isCommitSent = true
+    return this.fitsOneTrip ? this.#commitAtOnce() : this.#commit()
+  }
+
+  async #commitAtOnce(): Promise<Outcome> {
+    await this.#lock()
+    const failure = await this.#fail()
+    const isFit = this.#batch.counters.every((work) => isMade(work, this.#stored.get(work)?.added))
+    if (failure || !isFit) this.#end.resolve()
+    if (failure) return failure
+    if (!isFit) return { kind: 'unfit' }
+    const reading = this.#reading()
+    const outcome = await this.#commit()
+    return outcome.kind === 'committed' ? { kind: 'committed', reading } : outcome
+  }
+
+  async #commit(): Promise<Outcome> {
+    const { fate, turns, run } = this.#course
+    const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
+    if (isApplied) this.#apply()
+    await turnsLater(turns)
+    this.#end.resolve()
+    if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
+    return isApplied ? { kind: 'committed' } : { kind: 'lost', cause: fate }
+  }
+
+  #apply(): void {
+    const { rows, keys } = this.#table
+    const writes = new Map(this.#writes?.counters.map(({ work, write }) => [work, write]))
+    for (const [work, before] of this.#stored) {
+      const { name } = rowIn(work)
+      const write = writes.get(work)
+      if (write === 'deleted') {
+        rows.delete(name)
+      } else if (write) {
+        const { value, columns, definition = before.definition } = write
+        // Exact, as in the database: a sum of additions may leave the safe range.
+        const added = Number(columns.reduce((sum, one) => sum + one.added, BigInt(before.added)))
+        const version = definition === before.definition ? before.version : before.version + 1
+        rows.set(name, { ...before, value, added, version, definition })
+      } else if (isCoalesced(work) && isMade(work, before.added)) {
+        const { sum } = work.path
+        rows.set(name, { ...before, value: before.value + sum, added: before.added + sum })
+      }
+    }
+    for (const one of this.#writes?.toStore ?? []) keys.set(one.claim.key, one)
+  }
+
+  async rollBack(): Promise<void> {
+    this.#end.resolve()
+  }
+}
+
+/** Whether a counter's addition is made where its total is `added`; undefined: it doesn't exist. */
+function isMade(work: CounterWork, added = Number.MAX_SAFE_INTEGER): boolean {
+  return isCoalesced(work) && Math.abs(added) <= Number.MAX_SAFE_INTEGER - SMALL_SUM
+}
+
+export function rowIn({ row }: CounterWork): ModelRow {
+  // All rows come from `modelStore`.
+  return row as ModelRow
+}
+
+export function deferred() {
+  let resolve: () => void = () => undefined
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}
+
+export async function turnsLater(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+export function openModel(
+  openWriter: () => Writer,
+  store: CounterStore,
+  options: Partial<GroupCommitOptions> = {},
+) {
+  const groupCommit = openGroupCommit({
+    openWriter,
+    timeoutMs: AMPLE_MS,
+    maxPending: 1000,
+    keyTtlMs: 1,
+    notices: SILENT,
+    onApplied: () => undefined,
+    now: () => new Date(0),
+    random: () => 0,
+    ...options,
+  })
+  const deadline = () => performance.now() + AMPLE_MS
+  return openCounters({
+    store,
+    groupCommit,
+    retentionIn: async () => PLAIN,
+    now: () => new Date(0),
+    deadline,
+  })
+}

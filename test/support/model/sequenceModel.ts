@@ -1,0 +1,247 @@
+import { Temporal } from 'temporal-polyfill'
+import type { SequenceDefinition, SequenceDefinitionChange } from '../../../src/rules/sequenceDefinition.ts'
+
+/** What one sequence does, said once more and in the simplest way, to compare with. */
+export interface SequenceModel {
+  definition: SequenceDefinition
+  /** The texts that each group has issued, and whether it was told to begin elsewhere. */
+  groups: Record<string, ModelGroup>
+  keys: Record<string, { asked: string; answer: ModelNumbers }>
+}
+
+export interface ModelGroup {
+  rows: Record<string, { last: number | null; next: number | null }>
+  latest: { value: number; text: string } | null
+  texts: Record<string, true>
+  isRestarted: boolean
+}
+
+export interface ModelNumbers {
+  value: number
+  lastValue: number
+  texts: string[]
+}
+
+export type SequenceOperation =
+  | { kind: 'next'; group: string; count: number; key?: string | undefined }
+  | { kind: 'restart'; group: string; nextValue: number | null }
+  | { kind: 'define'; change: SequenceDefinitionChange }
+  | { kind: 'delete' }
+
+/** What a caller is told. */
+export type SequenceOutcome =
+  | { numbers: ModelNumbers; isReplayed: boolean }
+  | { done: true }
+  | { code: string; mayRepeat?: boolean }
+
+export const defaults: SequenceDefinition = {
+  startValue: 1,
+  step: 1,
+  minValue: null,
+  maxValue: null,
+  cycle: false,
+  format: null,
+  restartEvery: null,
+  allowRepeats: false,
+  timeZone: 'UTC',
+  gapless: false,
+}
+
+export const emptySequence: SequenceModel = { definition: defaults, groups: {}, keys: {} }
+
+const END = BigInt(Number.MAX_SAFE_INTEGER)
+const MOST_OF_CYCLE = 2_000n
+
+/** What an operation does and what its caller is told. That a definition could repeat texts is not for this to say. */
+export function stepSequence(
+  model: SequenceModel,
+  operation: SequenceOperation,
+  at: number,
+): [SequenceModel, SequenceOutcome] {
+  switch (operation.kind) {
+    case 'next':
+      return next(model, operation, at)
+    case 'restart':
+      return restart(model, operation, at)
+    case 'delete':
+      return [{ ...emptySequence, keys: model.keys }, { done: true }]
+    case 'define': {
+      const definition = changed(model.definition, operation.change)
+      return isSound(definition) && !startsInVain(model, definition)
+        ? [{ ...model, definition }, { done: true }]
+        : [model, { code: 'BAD_USER_INPUT' }]
+    }
+  }
+}
+
+/** What would come next in a group. */
+export function forecast({ definition, groups }: SequenceModel, group: string, at: number): number | null {
+  const row = rowOf(groups[group], definition, at)
+  const number = following(definition, row)
+  return number === null ? null : Number(number)
+}
+
+export function textOf(definition: SequenceDefinition, group: string, value: number, at: number): string {
+  const format = definition.format ?? (group === '' ? '{value}' : '{group}-{value}')
+  const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(definition.timeZone)
+  const two = (part: number) => String(part).padStart(2, '0')
+  const fields: Record<string, string> = {
+    group,
+    yyyy: String(date.year),
+    yy: two(date.year % 100),
+    MM: two(date.month),
+    dd: two(date.day),
+    HH: two(date.hour),
+    week: `${date.yearOfWeek}-W${two(date.weekOfYear ?? 0)}`,
+  }
+  return format.replace(/\{\{|\}\}|\{(\w+)(?::(\d+))?\}/g, (all, field?: string, digits?: string) => {
+    if (field === undefined) return all.slice(1)
+    if (field !== 'value') return fields[field] ?? ''
+    const padded = String(Math.abs(value)).padStart(Number(digits ?? 0), '0')
+    return value < 0 ? `-${padded}` : padded
+  })
+}
+
+function changed(present: SequenceDefinition, change: SequenceDefinitionChange): SequenceDefinition {
+  const entries = Object.entries({ ...present, ...change }).map(([part, value]) => {
+    const kept = present[part as keyof SequenceDefinition]
+    return [part, value === undefined ? kept : (value ?? defaults[part as keyof SequenceDefinition])]
+  })
+  // The parts of one.
+  return Object.fromEntries(entries) as SequenceDefinition
+}
+
+/** Whether the start is another one, though the first number was issued and none will begin there. */
+function startsInVain(
+  { definition: present, groups }: SequenceModel,
+  definition: SequenceDefinition,
+): boolean {
+  const used = Object.entries(groups).flatMap(([name, { latest }]) => (latest === null ? [] : [name]))
+  const { startValue, minValue, maxValue, restartEvery, cycle } = definition
+  const isAhead = restartEvery !== null || cycle || used.some((name) => name !== '')
+  const mayStay =
+    present.startValue >= (minValue ?? -Infinity) && present.startValue <= (maxValue ?? Infinity)
+  return used.length > 0 && !isAhead && mayStay && startValue !== present.startValue
+}
+
+/** Whether a sequence can be so, whatever it has issued. Of formats, the test has only good ones. */
+function isSound(definition: SequenceDefinition): boolean {
+  const { startValue, step, minValue, maxValue, cycle, format, restartEvery, allowRepeats } = definition
+  if (step === 0) return false
+  if (minValue !== null && (startValue < minValue || (maxValue !== null && minValue > maxValue))) return false
+  if (maxValue !== null && startValue > maxValue) return false
+  if (cycle && (step > 0 ? maxValue : minValue) === null) return false
+  if (restartEvery === null || allowRepeats) return true
+  const shows = (field: string) => (format ?? '').includes(`{${field}}`)
+  const year = shows('yyyy') || shows('yy')
+  const month = year && shows('MM')
+  const day = month && shows('dd')
+  return { YEAR: year, MONTH: month, WEEK: day || shows('week'), DAY: day, HOUR: day && shows('HH') }[
+    restartEvery
+  ]
+}
+
+function periodKeyOf({ restartEvery, timeZone }: SequenceDefinition, at: number): string {
+  const date = Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
+  const text = date.toPlainDateTime().toString()
+  switch (restartEvery) {
+    case null:
+      return ''
+    case 'YEAR':
+      return text.slice(0, 4)
+    case 'MONTH':
+      return text.slice(0, 7)
+    case 'WEEK':
+      return `${date.yearOfWeek} week ${date.weekOfYear}`
+    case 'DAY':
+      return text.slice(0, 10)
+    case 'HOUR':
+      return text.slice(0, 13)
+  }
+}
+
+function rowOf(group: ModelGroup | undefined, definition: SequenceDefinition, at: number) {
+  return group?.rows[periodKeyOf(definition, at)] ?? { last: null, next: null }
+}
+
+/** The number after what a row holds; null: there is none. */
+function following(
+  { startValue, step, minValue, maxValue, cycle }: SequenceDefinition,
+  { last, next }: { last: number | null; next: number | null },
+): bigint | null {
+  const [lowest, highest] = [
+    minValue === null ? -END : BigInt(minValue),
+    maxValue === null ? END : BigInt(maxValue),
+  ]
+  let number =
+    next === null ? (last === null ? BigInt(startValue) : BigInt(last) + BigInt(step)) : BigInt(next)
+  if (step > 0 && number < lowest) number = lowest
+  if (step < 0 && number > highest) number = highest
+  if (number >= lowest && number <= highest) return number
+  if (!cycle) return null
+  return BigInt((step > 0 ? minValue : maxValue) ?? startValue)
+}
+
+function next(
+  model: SequenceModel,
+  { group, count, key }: Extract<SequenceOperation, { kind: 'next' }>,
+  at: number,
+): [SequenceModel, SequenceOutcome] {
+  const asked = JSON.stringify([group, count])
+  const earlier = key === undefined ? undefined : model.keys[key]
+  if (earlier && earlier.asked !== asked) return [model, { code: 'IDEMPOTENCY_KEY_REUSED' }]
+  if (earlier) return [model, { numbers: earlier.answer, isReplayed: true }]
+  const { definition } = model
+  if (definition.cycle && BigInt(count) > longest(definition)) return [model, { code: 'BAD_USER_INPUT' }]
+  const held = model.groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
+  const values: number[] = []
+  let row = rowOf(held, definition, at)
+  while (values.length < count) {
+    const number = following(definition, row)
+    if (number === null) {
+      const bound = definition.step > 0 ? definition.maxValue : definition.minValue
+      return [model, { code: bound === null ? 'OUT_OF_RANGE' : 'SEQUENCE_EXHAUSTED' }]
+    }
+    values.push(Number(number))
+    row = { last: Number(number), next: null }
+  }
+  const texts = values.map((value) => textOf(definition, group, value, at))
+  const [value, lastValue] = [values[0] ?? 0, values.at(-1) ?? 0]
+  const answer = { value, lastValue, texts }
+  const after: ModelGroup = {
+    rows: { ...held.rows, [periodKeyOf(definition, at)]: row },
+    latest: { value: lastValue, text: texts.at(-1) ?? '' },
+    texts: { ...held.texts, ...Object.fromEntries(texts.map((text) => [text, true])) },
+    isRestarted: held.isRestarted,
+  }
+  const keys = key === undefined ? model.keys : { ...model.keys, [key]: { asked, answer } }
+  return [
+    { ...model, groups: { ...model.groups, [group]: after }, keys },
+    { numbers: answer, isReplayed: false },
+  ]
+}
+
+/** How many numbers one round of a cycle has, as far as one call may take them. */
+function longest({ startValue, step, minValue, maxValue }: SequenceDefinition): bigint {
+  const from = BigInt((step > 0 ? minValue : maxValue) ?? startValue)
+  const end = BigInt((step > 0 ? maxValue : minValue) ?? 0)
+  const length = (end - from) / BigInt(step) + 1n
+  return length < MOST_OF_CYCLE ? length : MOST_OF_CYCLE
+}
+
+function restart(
+  model: SequenceModel,
+  { group, nextValue }: Extract<SequenceOperation, { kind: 'restart' }>,
+  at: number,
+): [SequenceModel, SequenceOutcome] {
+  const { definition, groups } = model
+  const { minValue, maxValue, startValue } = definition
+  const value = nextValue ?? startValue
+  if ((minValue !== null && value < minValue) || (maxValue !== null && value > maxValue)) {
+    return [model, { code: 'LIMIT_REACHED' }]
+  }
+  const held = groups[group] ?? { rows: {}, latest: null, texts: {}, isRestarted: false }
+  const row = { ...rowOf(held, definition, at), next: value }
+  const after = { ...held, rows: { ...held.rows, [periodKeyOf(definition, at)]: row }, isRestarted: true }
+  return [{ ...model, groups: { ...groups, [group]: after } }, { done: true }]
+}

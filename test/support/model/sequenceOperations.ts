@@ -1,0 +1,91 @@
+import fc from 'fast-check'
+import { PERIODS } from '../../../src/rules/calendar.ts'
+import type { SequenceDefinitionChange } from '../../../src/rules/sequenceDefinition.ts'
+import type { SequenceOperation } from './sequenceModel.ts'
+
+export const START = Date.UTC(2026, 10, 21)
+/** No key is forgotten, however far the clock is put forward: some thirty years. */
+export const FOR_EVER = 10 ** 12
+export const GROUPS = ['', 'A', '7']
+export const KEYS = ['k1', 'k2', 'k3']
+export const MAX = Number.MAX_SAFE_INTEGER
+export const HOUR = 3_600_000
+
+export const number = fc.oneof(
+  { weight: 8, arbitrary: fc.integer({ min: -9, max: 30 }) },
+  { weight: 1, arbitrary: fc.constantFrom(MAX, -MAX, MAX - 20, 20 - MAX, 2 ** 52) },
+)
+
+/** What is left out as often as not. */
+export function some<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | null | undefined> {
+  return fc.oneof(
+    { weight: 6, arbitrary: fc.constant(undefined) },
+    { weight: 2, arbitrary },
+    { weight: 1, arbitrary: fc.constant(null) },
+  )
+}
+
+export const change: fc.Arbitrary<SequenceDefinitionChange> = fc.record({
+  startValue: some(number),
+  step: some(fc.oneof(fc.integer({ min: -3, max: 9 }), fc.constantFrom(MAX, -MAX, 2 ** 51))),
+  minValue: some(number),
+  maxValue: some(number),
+  cycle: some(fc.boolean()),
+  format: some(
+    fc.constantFrom(
+      '{value}',
+      '{value:3}',
+      '1{value}',
+      '{value}0',
+      'A-{value}',
+      '{group}-{value}',
+      '{yyyy}-{value}',
+      '{yy}/{value}',
+      '20{yy}/{value}',
+      '{yyyy}{MM}-{value:2}',
+      '{MM}{yyyy}-{value:2}',
+      '{yyyy}-{MM}-{dd} {value}',
+      '{dd}.{MM}.{yyyy}: {value}',
+      '{week}/{value}',
+      '{yyyy}-{MM}-{dd}T{HH} {value}',
+      '{{{value}}}',
+      'T-{group}-{value}',
+      '{value:2}{group}',
+      '{group}{value}',
+    ),
+  ),
+  restartEvery: some(fc.constantFrom(...PERIODS)),
+  allowRepeats: fc.oneof(
+    { weight: 9, arbitrary: fc.constant(undefined) },
+    { weight: 2, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: fc.constant(true) },
+  ),
+  timeZone: some(fc.constantFrom('Europe/Berlin', 'Pacific/Apia', 'America/New_York', 'Asia/Kathmandu')),
+})
+
+export const operation: fc.Arbitrary<SequenceOperation> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('next' as const),
+      group: fc.constantFrom(...GROUPS),
+      count: fc.oneof(
+        { weight: 3, arbitrary: fc.constant(1) },
+        { weight: 1, arbitrary: fc.integer({ min: 1, max: 25 }) },
+      ),
+      key: fc.option(fc.constantFrom(...KEYS), { nil: undefined, freq: 3 }),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('define' as const), change }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('restart' as const),
+      group: fc.constantFrom(...GROUPS),
+      nextValue: fc.option(number),
+    }),
+  },
+)
+
+/** Ends a sequence, once in a while: else most would be worn out. */
+export const deletion: fc.Arbitrary<SequenceOperation> = fc.constant({ kind: 'delete' as const })

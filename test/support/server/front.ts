@@ -1,0 +1,29 @@
+import { onTestFinished } from 'vitest'
+import { type ListenOptions, listen } from '../../../src/http/server.ts'
+import { SILENT } from '../../../src/operations/log.ts'
+import type { Nth } from '../../../src/repository/nth.ts'
+import { type Client, clientOf } from '../client/client.ts'
+import { freshDatabase } from '../database/database.ts'
+import { openTestNth } from './nth.ts'
+
+/** The HTTP server alone, on a database of its own, with what a test may change of it. */
+export async function startFront(
+  options: Partial<Omit<ListenOptions, 'host' | 'port' | 'nth' | 'notices'>> & {
+    around?: (nth: Nth) => Nth
+    now?: () => Date
+  } = {},
+): Promise<Client & { faults: unknown[]; close: () => Promise<void> }> {
+  const { around = (nth) => nth, now, ...rest } = options
+  const nth = openTestNth(await freshDatabase(), { ...(now && { now }) })
+  const faults: unknown[] = []
+  const server = await listen({
+    host: '127.0.0.1',
+    port: 0,
+    allowedOrigins: [],
+    nth: around(nth),
+    notices: { ...SILENT, fault: (fault) => faults.push(fault) },
+    ...rest,
+  })
+  onTestFinished(server.close)
+  return { ...clientOf(server.url), faults, close: server.close }
+}

@@ -1,0 +1,83 @@
+import { onTestFinished } from 'vitest'
+import type { Target, Targets } from '../../../src/mysql/settings.ts'
+import { type Notices, SILENT } from '../../../src/operations/log.ts'
+import { openNth, openStore } from '../../../src/repository/nth.ts'
+import { createRandom } from '../random.ts'
+
+const DAY_MS = 86_400_000
+
+/** The deadline of calls that must succeed, also on a slow machine, in milliseconds. */
+export const AMPLE_MS = 60_000
+
+export interface TestNthOptions {
+  /** Default: ample. A test of what is refused at its deadline sets another one, and expects nothing else to be fast. */
+  timeoutMs: number
+  maxPending: number
+  keyTtlMs: number
+  now: () => Date
+  /** Off, unless a test is about them: they count by the database's clock, and tests count statements. */
+  runsJobs: boolean
+  acceptsLostCommits: boolean
+  eventualReads: boolean
+}
+
+/** A store alone, which the test closes. */
+export function openTestStore(target: Target, timeLimitMs = AMPLE_MS) {
+  return openStore([target], {
+    timeLimitMs,
+    maxPending: 100,
+    keyTtlMs: 1000,
+    runsJobs: false,
+    notices: SILENT,
+  })
+}
+
+/** How many were opened: each has random numbers of its own, so that those that collided part. */
+let opened = 0
+
+/** The core on a database, without HTTP, closed when the test has finished. */
+export function openTestNth(database: Target | Targets, options: Partial<TestNthOptions> = {}) {
+  const {
+    timeoutMs = AMPLE_MS,
+    maxPending = 10_000,
+    keyTtlMs = DAY_MS,
+    runsJobs = false,
+    now,
+    acceptsLostCommits,
+    eventualReads,
+  } = options
+  const faults: unknown[] = []
+  const said: string[] = []
+  const notices: Notices = {
+    ...SILENT,
+    warn: (message) => said.push(message),
+    fault: (error) => faults.push(error),
+  }
+  const store = openStore('database' in database ? [database] : database, {
+    timeLimitMs: timeoutMs,
+    maxPending,
+    keyTtlMs,
+    runsJobs,
+    acceptsLostCommits,
+    eventualReads,
+    notices,
+  })
+  const nth = openNth(store, {
+    timeoutMs,
+    maxPending,
+    keyTtlMs,
+    random: createRandom(opened++).fraction,
+    notices,
+    ...(now && { now }),
+  })
+  onTestFinished(async () => {
+    await nth.close()
+    await store.close()
+  })
+  return {
+    ...nth,
+    faults,
+    /** What an operator was told of the database. */
+    said,
+  }
+}

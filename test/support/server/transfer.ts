@@ -1,0 +1,121 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Target } from '../../../src/mysql/settings.ts'
+import { urlOf } from '../database/database.ts'
+import { temporaryDirectory } from './nthProcess.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
+
+export interface Ended {
+  /** The exit code, or the signal that ended it. */
+  code: number | NodeJS.Signals
+  output: string
+  errors: string
+}
+
+/** Starts the built command on a database. */
+export function startCommand(
+  target: Target,
+  args: string[],
+  environment: Record<string, string> = {},
+): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(process.execPath, ['dist/main.js', ...args], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: urlOf(target), ...environment },
+  })
+  const parts = { output: [] as Buffer[], errors: [] as Buffer[] }
+  child.stdout.on('data', (chunk) => parts.output.push(chunk))
+  child.stderr.on('data', (chunk) => parts.errors.push(chunk))
+  const ended = new Promise<Ended>((resolve) => {
+    child.on('close', (code, signal) =>
+      resolve({
+        code: code ?? signal ?? 0,
+        output: Buffer.concat(parts.output).toString(),
+        errors: Buffer.concat(parts.errors).toString(),
+      }),
+    )
+  })
+  return { child, ended }
+}
+
+/** Runs the built command on a database, with a text as its standard input. */
+export function runCommand(target: Target, args: string[], input: string | Buffer = ''): Promise<Ended> {
+  const { child, ended } = startCommand(target, args)
+  child.stdin?.on('error', () => undefined)
+  child.stdin?.end(input)
+  return ended
+}
+
+/** Exports a database. */
+export async function exported(target: Target, ...options: string[]): Promise<string> {
+  const { code, output, errors } = await runCommand(target, ['export', ...options])
+  if (code !== 0) throw new Error(errors)
+  return output
+}
+
+/** Imports a text, from a file. */
+export async function imported(target: Target, text: string | Buffer, ...options: string[]): Promise<Ended> {
+  return runCommand(target, ['import', await fileOf(text), ...options])
+}
+
+/** A file with a text, which is removed when the test has finished. */
+export async function fileOf(text: string | Buffer, name = 'file'): Promise<string> {
+  const path = join(await temporaryDirectory(), name)
+  await writeFile(path, text)
+  return path
+}
+
+export function readText(path: string): Promise<string> {
+  return readFile(path, 'utf8')
+}
+
+export interface Line {
+  type: string
+  [field: string]: unknown
+}
+
+/** The lines of an export between the first and the last one. */
+export function entriesIn(text: string): Line[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .slice(1, -1)
+    .map((line) => JSON.parse(line))
+}
+
+/** A file of an export with some lines. */
+export function fileWith(lines: readonly Line[]): string {
+  const all = [
+    { type: 'nth', formatVersion: 1, version: '0.2.0', at: '2026-11-20T00:00:00.000Z' },
+    ...lines,
+    { type: 'end', lines: lines.length },
+  ]
+  return all.map((line) => `${JSON.stringify(line)}\n`).join('')
+}
+
+/** The line of a counter that counts by the defaults. */
+export function counterLine(name: string, value: number, fields: object = {}): Line {
+  return {
+    type: 'counter',
+    namespace: 'default',
+    name,
+    value,
+    definition: {
+      minValue: null,
+      maxValue: null,
+      overflow: 'REJECT',
+      slots: 1,
+      timeZone: 'UTC',
+      periods: [
+        { period: 'HOUR', keepDays: 90, since: null },
+        { period: 'DAY', keepDays: null, since: null },
+        { period: 'MONTH', keepDays: null, since: null },
+      ],
+    },
+    createdAt: '2026-11-01T00:00:00.000Z',
+    updatedAt: '2026-11-01T00:00:00.000Z',
+    history: {},
+    ...fields,
+  }
+}
