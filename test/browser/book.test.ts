@@ -12,7 +12,7 @@ stopClock()
 
 const HOUR_MS = 3_600_000
 
-it('shows what was sold of a book by hour and by day, and tells which copy of the month each purchase is', {
+it('shows what was sold of a book by hour and by day, and says which copy of the month each purchase is', {
   tags: 'quick',
 }, async () => {
   const { url, ask, target } = await startService()
@@ -113,7 +113,7 @@ it('shows nothing of an event that arrives after newer numbers', async () => {
   expect((await shown()).filter((text) => /\b25 (copies|sold)/.test(text))).toEqual([])
 })
 
-it('tells the value of each bar by touch and by keyboard', async () => {
+it('shows the value of each bar by touch and by keyboard', async () => {
   const { url, ask, target } = await startService()
   await ask('mutation { incrementBy(name: "Bulldozer", delta: 20, namespace: "booksales") { value } }')
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS

@@ -145,7 +145,7 @@ it('issues an invoice once, also when the answer is lost', { tags: 'quick' }, as
   expect(await numbersIn(target)).toEqual({ confirmed: [1], open: [], free: [] })
 })
 
-it('says that an invoice was not issued, and issues it when asked again', async () => {
+it('says that an invoice was not issued, and issues it on a second request', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)

@@ -24,7 +24,7 @@ async function servePage(url: string, key: () => string): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-it('lets the page of the README count with a key from its origin, and tells it why not from another', async () => {
+it('lets the page of the README count with a key from its origin, and shows the error on another origin', async () => {
   const { url, admin, createKey, post } = await startProtected()
   let key = ''
   const port = await servePage(url, () => key)

@@ -22,7 +22,7 @@ async function servePage(url: string): Promise<{ port: number }> {
   return { port: (server.address() as AddressInfo).port }
 }
 
-it('lets the page of the README, from another origin, tell which visitor you are', {
+it('lets the page of the README, from another origin, show which visitor you are', {
   tags: 'quick',
 }, async () => {
   const { url, ask } = await startService()

@@ -33,7 +33,7 @@ it('shows six books and what was sold of each', { tags: 'quick' }, async () => {
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('tells every buyer in many windows which copy is theirs', async () => {
+it('shows every buyer in many windows which copy is theirs', async () => {
   const { url, ask } = await startService()
   const { openWindow } = await openBrowser()
   const windows = await Promise.all(upTo(5).map(() => openWindow(url)))

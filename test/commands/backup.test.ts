@@ -144,7 +144,7 @@ it('moves numbers on past those that were issued after the backup, once, and lis
   expect((await copy.counters.read(counter('buyers'))).value).toBe(156)
 })
 
-it('restores only into an empty database that nobody uses, unless told to continue', async () => {
+it('restores only into an empty database that nobody uses, unless --continue is given', async () => {
   const before = await freshDatabase()
   const { counters } = openTestNth(before)
   await counters.incrementBy({ namespace: 'default', name: 'a' }, 3)

@@ -42,7 +42,7 @@ it('takes the greater of the present and the imported value, and of each total',
   }
 })
 
-it('lowers numbers only if told to', async () => {
+it('lowers numbers only with --overwrite', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await imported(target, fileWith([withDay(10, 10)]))
@@ -54,7 +54,7 @@ it('lowers numbers only if told to', async () => {
   expect([(await counters.read(a)).value, await october(counters)]).toEqual([3, 2])
 })
 
-it('keeps a definition that differs, says so, and replaces it if told to', async () => {
+it('keeps a definition that differs, reports the difference, and replaces the definition with --overwrite', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define(a, { maxValue: 20 })
@@ -139,7 +139,7 @@ it('does not let a later format repeat texts of formats that were used elsewhere
   expect((await to.next(key, 1)).issued.value).toBe(6)
 })
 
-it('changes the defaults of a present namespace only if told to', async () => {
+it('changes the defaults of an existing namespace only with --overwrite', async () => {
   const target = await freshDatabase()
   const { namespaces, counters } = openTestNth(target)
   await counters.incrementBy({ namespace: 'n', name: 'a' }, 1)

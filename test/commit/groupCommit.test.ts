@@ -4,7 +4,6 @@ import { expect, it } from 'vitest'
 import { type CounterWork, isCoalesced, type Outcome, type Writer } from '../../src/commit/batch.ts'
 import { Call } from '../../src/commit/call.ts'
 import { SILENT } from '../../src/operations/log.ts'
-import { operations, witness } from '../support/model/asking.ts'
 import { isExplained } from '../support/model/history.ts'
 import { emptyState, rowOf } from '../support/model/model.ts'
 import {
@@ -15,6 +14,7 @@ import {
   openModel,
   turnsLater,
 } from '../support/model/modelStore.ts'
+import { observe, operations } from '../support/model/operations.ts'
 import { meetsRareCases, runSize } from '../support/random.ts'
 
 const requests = fc.array(
@@ -25,26 +25,26 @@ const requests = fc.array(
   },
 )
 
-it('tells every caller what happened, under random schedules and failures, in two processes', async () => {
+it('returns to every caller what happened, under random schedules and failures, in two processes', async () => {
   const seen = new Map<string, number>()
   await fc.assert(
-    fc.asyncProperty(requests, courses, async (asked, stream) => {
+    fc.asyncProperty(requests, courses, async (calls, stream) => {
       const table = emptyTable()
       const processes = [1, 2].map(() => openModel(() => modelWriter(table, stream), modelStore(table)))
       let clock = 0
-      const told = await Promise.all(
-        asked.map(async ({ turns, operation, process }) => {
+      const observed = await Promise.all(
+        calls.map(async ({ turns, operation, process }) => {
           await turnsLater(turns)
           const counters = processes[process]
           if (!counters) throw new Error('There are two')
-          return witness(counters, operation, () => ++clock)
+          return observe(counters, operation, () => ++clock)
         }),
       )
-      for (const { outcome } of told) {
+      for (const { outcome } of observed) {
         const what = 'code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : 'done'
         seen.set(what, (seen.get(what) ?? 0) + 1)
       }
-      const events = told.flatMap(({ event }) => event ?? [])
+      const events = observed.flatMap(({ event }) => event ?? [])
       const isFound = ({ rows }: typeof emptyState) =>
         ['a', 'b', 'c'].every((name) => {
           const { value, added } = table.rows.get(name) ?? { value: 0, added: 0 }

@@ -11,7 +11,7 @@ const INCREMENT = `mutation($key: String) {
   increment(name: "c", idempotencyKey: $key) { value previousValue appliedDelta at replayed counter { value } }
 }`
 
-it('counts a repeat once, and tells its first answer again beside the present counter', async () => {
+it('counts a repeat once, and returns its first result again beside the current counter', async () => {
   const { ask } = await startService()
   const { increment: first } = await ask(INCREMENT, { key: 'k' })
   expect(first).toMatchObject({
@@ -74,7 +74,7 @@ it.each([
   expect(field).toBeTruthy()
 })
 
-it('tells a repeat the same texts of a block, over the end of a cycle and after another definition', async () => {
+it('returns the same texts of a block to a repeat, past the end of a cycle and after another definition', async () => {
   const { ask } = await startService()
   const take = `nextInSequence(name: "round", group: "é", count: 3, idempotencyKey: "k") {
     value lastValue values formattedValues at replayed group { nextValue }

@@ -31,7 +31,7 @@ export async function audit(nodes: readonly Node[], answers: Answers, checks: Ch
     for (const { kind, twice, lost, excess } of found) {
       checks.check(`${kind} ${where}: no number was given twice`, twice === 0, twice)
       checks.check(`${kind} ${where}: no number that was given is lost`, lost === 0, lost)
-      checks.check(`${kind} ${where}: nothing is stored that nobody asked for`, excess === 0, excess)
+      checks.check(`${kind} ${where}: nothing is stored that nobody requested`, excess === 0, excess)
     }
     verdict.twice = Math.max(verdict.twice, sum(found.map(({ twice }) => twice)))
     verdict.lost = Math.max(verdict.lost, sum(found.map(({ lost }) => lost)))

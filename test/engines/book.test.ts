@@ -33,6 +33,6 @@ it('finds numbers that were given and are not stored', () => {
   })
 })
 
-it('finds what is stored and nobody can have asked for', () => {
+it('finds what is stored and nobody can have requested', () => {
   expect(balanceOf({ answers: answers([0, 3]), unknown: 1 }, 5)).toEqual({ twice: 0, lost: 0, excess: 1 })
 })

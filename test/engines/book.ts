@@ -2,7 +2,7 @@
 export interface Account {
   /** Each answer took the numbers above `after`, up to `upTo`. */
   answers: { after: number; upTo: number }[]
-  /** The sum of what those asked for who never learnt whether it was applied. */
+  /** The sum of the requests whose callers never learnt whether they were applied. */
   unknown: number
 }
 
@@ -39,7 +39,7 @@ export interface Balance {
   twice: number
   /** Numbers that a caller was given and that are not in what is stored. */
   lost: number
-  /** Numbers that are stored, and that nobody can have asked for. */
+  /** Numbers that are stored, and that nobody can have requested. */
   excess: number
 }
 

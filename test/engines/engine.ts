@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** What an engine can be asked to do, beside `start` and `hosts`. */
+/** What an engine can do, beside `start` and `hosts`. */
 export type Harm = 'kill' | 'node' | 'freeze' | 'thaw' | 'cut' | 'heal' | 'stop'
 
 /** A server that stores, by its number in the engine, from 1. */

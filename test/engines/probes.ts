@@ -2,7 +2,7 @@ import type { Outcome } from './request.ts'
 import { send } from './request.ts'
 import type { Server } from './servers.ts'
 
-/** What was found when one server was asked for what the other had just answered. */
+/** What one server returned when it was queried for what the other had just returned. */
 export interface ProbeResult {
   probes: number
   /** Answers that were not by all that was answered before. */

@@ -19,7 +19,7 @@ const CAUSAL: Record<Topology, string[]> = {
  * makes one wait. There is one such writer for each node, which begins there; when a transaction fails, or has no answer
  * in time, it tries it again at the next node.
  *
- * @param onWritten told how long a transaction took from its first attempt, in milliseconds
+ * @param onWritten called with the time a transaction took from its first attempt, in milliseconds
  */
 export async function startPulse(
   nodes: readonly Node[],

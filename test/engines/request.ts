@@ -41,7 +41,7 @@ export async function send<Data>(
 }
 
 function outcomeOf<Data>(text: string): Outcome<Data> {
-  // What a caller asked for is what it finds.
+  // The query of a caller is the type of its result.
   const { data, errors } = JSON.parse(text) as {
     data?: Data
     errors?: { message: string; extensions: { code: string } }[]

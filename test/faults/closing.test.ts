@@ -6,12 +6,12 @@ import { openTestStore } from '../support/server/nth.ts'
 it.each([
   ['ends a connection', 'is cut off'],
   ['is silent', 'vanishes'],
-] as const)('closes without an error while its database %s', async (_, fate) => {
+] as const)('closes without an error while its database %s', async (_, delivery) => {
   let closed: Promise<void> | undefined
   const target = await startProxy(await freshDatabase(), (statement) => {
     if (!/from namespace/.test(statement)) return 'passes'
     closed ??= store.close()
-    return fate
+    return delivery
   })
   const store = openTestStore(target, 1000)
   await expect(store.counters.read([{ namespace: 'n', name: 'c' }])).rejects.toThrow()

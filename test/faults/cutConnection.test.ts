@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { CLASSES } from '../../src/mysql/errors.ts'
 import { claimOf } from '../../src/rules/idempotency.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
-import { type Fate, startProxy } from '../support/database/proxy.ts'
+import { type Delivery, startProxy } from '../support/database/proxy.ts'
 import { sums } from '../support/database/totals.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
@@ -14,9 +14,9 @@ const COMMIT = /(^|;\n)commit$/
 const LOOK = /update fence set epoch/
 const NEW_SESSION = /^set session\s+sql_mode/
 
-type Stroke = readonly [pattern: RegExp, fate: Fate]
+type Stroke = readonly [pattern: RegExp, delivery: Delivery]
 
-/** A counter that stands at 0, reached through a proxy that lets each fate befall one statement. */
+/** A counter that stands at 0, reached through a proxy that delivers one statement in each of these ways. */
 async function counterWith(strokes: readonly Stroke[], timeoutMs = AMPLE_MS) {
   const due: Stroke[] = []
   const database = await freshDatabase()
@@ -61,7 +61,7 @@ it.each<[string, Stroke[]]>([
       [NEW_SESSION, 'is cut off'],
     ],
   ],
-])('counts once, and tells the number, when the connection is cut at %s', async (_, strokes) => {
+])('counts once, and returns the number, when the connection is cut at %s', async (_, strokes) => {
   const { counters, expectCounted } = await counterWith(strokes)
   expect(await counters.incrementBy(key, 1)).toMatchObject({ value: 1, previousValue: 0 })
   await expectCounted(1)
@@ -137,7 +137,7 @@ it.each(classes)('tries again when its statements are answered with one of %s', 
   }
 })
 
-it('says that it does not know only where the fence could not be asked in time', async () => {
+it('reports an unknown outcome only where the fence could not be read in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[COMMIT, 'stays unanswered'], ...strokes], 2000)
   const refusal = await counters.incrementBy(key, 1).catch(({ code, details }) => ({ code, details }))

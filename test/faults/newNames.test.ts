@@ -68,11 +68,11 @@ it('makes the others where a trigger refuses one', async () => {
     `create trigger refuse before insert on counter for each row
      if new.name = 'bad' then signal sqlstate '45000' set message_text = 'no'; end if`,
   )
-  const asked = ['a', 'bad', 'b'].map((name) =>
+  const results = ['a', 'bad', 'b'].map((name) =>
     counters.incrementBy(key(name), 1).then(
       ({ value }) => value,
       () => 'refused',
     ),
   )
-  expect(await Promise.all(asked)).toEqual([1, 'refused', 1])
+  expect(await Promise.all(results)).toEqual([1, 'refused', 1])
 })

@@ -3,10 +3,10 @@ import { CLASSES } from '../../src/mysql/errors.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { hold } from '../support/database/hold.ts'
-import { type Fate, farAway, startProxy } from '../support/database/proxy.ts'
+import { type Delivery, farAway, startProxy } from '../support/database/proxy.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { sums } from '../support/database/totals.ts'
-import { stopClock, told, turnedClock } from '../support/model/periods.ts'
+import { stopClock, turnedClock, withPeriodValues } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -24,7 +24,7 @@ type Key = { namespace: string; name: string }
 
 /** Three counters at 0 that this process has changed, far away. `strike`: the fates of the next such statements. */
 async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
-  const due: [RegExp, Fate][] = []
+  const due: [RegExp, Delivery][] = []
   let sessions = 0
   const database = await freshDatabase()
   const target = await farAway(database, (statement) => {
@@ -38,22 +38,22 @@ async function farCounters(options: Parameters<typeof openTestNth>[1] = {}) {
     counters,
     database,
     faults,
-    strike: (...strokes: [RegExp, Fate][]) => void due.push(...strokes),
+    strike: (...strokes: [RegExp, Delivery][]) => void due.push(...strokes),
     due,
     sessions: () => sessions,
   }
 }
 
-it('changes counters in one trip with COMMIT, and tells values, revisions and totals of periods', async () => {
+it('changes counters in one trip with COMMIT, and returns values, revisions and period totals', async () => {
   const { counters, database } = await farCounters()
-  const asked = { ...told, withRevision: true }
+  const withBoth = { ...withPeriodValues, withRevision: true }
   const statements = collectStatements()
   const changes = await Promise.all([
-    counters.incrementBy(b, 2, asked),
+    counters.incrementBy(b, 2, withBoth),
     counters.incrementBy(a, 5),
     counters.incrementBy(b, -3),
-    counters.incrementBy(c, 2, told),
-    counters.incrementBy(b, 0, asked),
+    counters.incrementBy(c, 2, withPeriodValues),
+    counters.incrementBy(b, 0, withBoth),
   ])
   expect(statements).toEqual([expect.stringMatching(IN_ONE_TRIP)])
   expect(changes.map(({ value, previousValue }) => [previousValue, value])).toEqual([
@@ -65,7 +65,7 @@ it('changes counters in one trip with COMMIT, and tells values, revisions and to
   ])
   expect(changes.map(({ valuesIn }) => valuesIn?.MONTH)).toEqual([2, 5, -1, 2, -1])
   expect((changes[4]?.revision ?? 0) - (changes[0]?.revision ?? 0)).toBe(1)
-  const { revision } = await counters.incrementBy(b, 1, asked)
+  const { revision } = await counters.incrementBy(b, 1, withBoth)
   expect((revision ?? 0) - (changes[4]?.revision ?? 0)).toBe(1)
   expect(await sums(database)).toEqual(Array(4).fill(7))
 })
@@ -130,7 +130,7 @@ it('finds that another process has redefined or deleted a counter, which keeps n
   expect(await counters.incrementBy(a, 5)).toMatchObject({ previousValue: 0, value: 5 })
 })
 
-it.each<[string, [RegExp, Fate][]]>([
+it.each<[string, [RegExp, Delivery][]]>([
   ['its statements', [[IN_ONE_TRIP, 'is cut off']]],
   ['the answer', [[IN_ONE_TRIP, 'stays unanswered']]],
   [
@@ -148,10 +148,13 @@ it.each<[string, [RegExp, Fate][]]>([
       [NEW_SESSION, 'is cut off'],
     ],
   ],
-])('counts once, and tells the number, when the connection is cut at %s', async (_, strokes) => {
+])('counts once, and returns the number, when the connection is cut at %s', async (_, strokes) => {
   const { counters, database, strike, due, faults } = await farCounters()
   strike(...strokes)
-  const changes = await Promise.all([counters.incrementBy(a, 1), counters.incrementBy(b, 2, told)])
+  const changes = await Promise.all([
+    counters.incrementBy(a, 1),
+    counters.incrementBy(b, 2, withPeriodValues),
+  ])
   expect(changes).toMatchObject([{ value: 1 }, { value: 2, valuesIn: { HOUR: 2, DAY: 2, MONTH: 2 } }])
   expect(due).toEqual([])
   expect(await sums(database)).toEqual([3, 3, 3, 3])
@@ -176,14 +179,14 @@ it.each([
   strike([IN_ONE_TRIP, { arrivesBefore }], [/^kill /, { errno: ER_KILL_DENIED }])
   expect(await counters.incrementBy(a, 1)).toMatchObject({ previousValue: 0, value: 1 })
   expect(await counters.incrementBy(a, 1)).toMatchObject({ previousValue: 1, value: 2 })
-  // A server that has just started is not asked to end a connection.
+  // Nth sends no `kill` to a server that has just started.
   expect(due.map(([pattern]) => pattern)).not.toContain(IN_ONE_TRIP)
   expect(await sums(database)).toEqual([2, 2, 2, 2])
 })
 
 const STEP = Math.ceil(1000 / runSize(16, 60))
 
-it('counts once, and tells the number, wherever in the answer the connection is cut', {
+it('counts once, and returns the number, wherever in the answer the connection is cut', {
   tags: 'random',
 }, async () => {
   const { counters, database, strike, sessions } = await farCounters()

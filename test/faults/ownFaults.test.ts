@@ -8,7 +8,7 @@ const UNKNOWN_ZONE = 'Mars/Olympus'
 const counter = (name: string) => ({ namespace: 'n', name })
 const group = (sequence: string, name: string) => ({ namespace: 'n', sequence, group: name })
 
-/** What became of a call; of an exception of the server's own, which callers are told as INTERNAL_SERVER_ERROR: `ours`. */
+/** The result of a call; `ours` for an exception of the server itself, which callers see as INTERNAL_SERVER_ERROR. */
 function outcomeOf<Value>(call: Promise<Value>): Promise<Value | string> {
   return call.catch((error) => (error instanceof NthError ? error.code : 'ours'))
 }

@@ -33,7 +33,7 @@ async function passing(ms: number): Promise<void> {
   await expect.poll(() => performance.now() - began).toBeGreaterThan(ms)
 }
 
-/** A caller that has asked for several large answers, and reads nothing. */
+/** A caller that has requested several large answers, and reads nothing. */
 function openDeaf(url: string) {
   const wire = openWire(url)
   wire.pause()
@@ -52,7 +52,7 @@ it('bears with a caller who takes its answer slowly', async () => {
   const stallMs = 800
   const { url } = await startFront({ stallMs })
   const wire = openDeaf(url)
-  // It takes 64 kB at a time. The system tells the server once a sixteenth of what it keeps, 6 MB, was taken.
+  // It takes 64 kB at a time. The system notifies the server once a sixteenth of its buffer of 6 MB was taken.
   let isSlow = true
   const pace = setInterval(() => {
     wire.resume()

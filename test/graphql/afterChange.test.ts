@@ -84,7 +84,7 @@ it('answers what a mutation has done, and says that it stands where the rest can
   expect(faults).toEqual([])
 })
 
-it('answers a change beneath which more is asked for than there is', async () => {
+it('answers a change whose selection exceeds a limit', async () => {
   const { send } = await startService()
   const field =
     'defineCounter(name: "c", definition: { maxValue: 5 }) { maxValue history(period: DAY, last: 2501) { value } }'

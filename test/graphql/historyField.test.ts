@@ -23,7 +23,7 @@ it('gives the last 30 by default, oldest first, the empty ones too, up to the ru
   }
 })
 
-it('tells of counters never written as their namespace says', async () => {
+it('uses the time zone of the namespace for the history of a counter that was never written', async () => {
   const { ask } = await startService()
   await ask('mutation { defineNamespace(definition: { timeZone: "Asia/Kolkata" }) { id } }')
   const { counter } = await ask(
@@ -58,7 +58,7 @@ it('reads the history of 50 counters, and the period total of each, by few state
   expect(statements.length).toBeLessThan(12)
 })
 
-it('takes the stretch of time that is asked for, from the period that holds its beginning', async () => {
+it('returns the requested time range, from the period that contains its beginning', async () => {
   const { ask, target } = await startService()
   await ask(
     'mutation { defineCounter(name: "c", definition: { timeZone: "Europe/Berlin", periods: [{ period: DAY }] }) { id } }',
@@ -163,7 +163,7 @@ it('returns a period total of 500 counters', async () => {
   expect(counters.map(({ valueIn }: { valueIn: number }) => valueIn)).toEqual(Array(500).fill(0))
 })
 
-it('gives so much in one request, and says when it is asked for more', async () => {
+it('limits what one request may read, and reports a request for more', async () => {
   const { ask, post } = await startService()
   const names = upTo(50).map((index) => `c${index}`)
   const query = (last: number, period: string, fields: string) =>

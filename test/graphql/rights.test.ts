@@ -51,7 +51,7 @@ it('leaves introspection to callers with any right, and shows the text of the sc
   }
 })
 
-it('does not tell callers without a key which books have a counter', async () => {
+it('does not reveal to callers without a key which books have a counter', async () => {
   const { admin, url } = await startProtected()
   await admin.ask('mutation { increment(namespace: "booksales", name: "Secret") { value } }')
   const statusOf = async (title: string) =>
@@ -190,7 +190,7 @@ it('lists what a grant covers, and leaderboards with the whole namespace only', 
   ).toMatchObject({ counter: { value: 1 } })
 })
 
-it('tells a state to those who may read it only, before anything is changed', async () => {
+it('reveals a state only to those who may read it, and refuses before anything is changed', async () => {
   const { as, admin, createKey } = await startProtected()
   await admin.ask('mutation { incrementBy(name: "c", delta: 7) { value } }')
   const definer = as((await createKey([{ scopes: ['DEFINE'] }])).secret)

@@ -2,8 +2,8 @@ import { type DocumentNode, type FieldNode, Kind, parse } from 'graphql'
 import { expect, it } from 'vitest'
 import { countSelected, fragmentsOf, sumBelow } from '../../src/graphql/selections.ts'
 
-/** The first field of a document, as its resolver is told of it. */
-function asked(document: DocumentNode): Parameters<typeof sumBelow>[1] {
+/** What the resolver of a document's first field receives about it. */
+function infoOf(document: DocumentNode): Parameters<typeof sumBelow>[1] {
   const fieldNodes: FieldNode[] = document.definitions.flatMap((node) =>
     node.kind === Kind.OPERATION_DEFINITION
       ? node.selectionSet.selections.filter((selection) => selection.kind === Kind.FIELD)
@@ -12,8 +12,8 @@ function asked(document: DocumentNode): Parameters<typeof sumBelow>[1] {
   return { fieldNodes, fragments: fragmentsOf(document) }
 }
 
-it('counts how often each field is asked for, by its name and not by its selection', () => {
-  const info = asked(
+it('counts how often each field is selected, by its name and not by its selection', () => {
+  const info = infoOf(
     parse(
       '{ one { a: x ...F ... { x y } } } fragment F on One { b: x inner { y z } ...G } fragment G on One { x }',
     ),

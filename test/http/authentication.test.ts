@@ -404,7 +404,7 @@ it('limits the changes of a key from each address, and says when to come back', 
     expect(retryAfterMs).toBeGreaterThan(5_000)
     expect(retryAfterMs).toBeLessThanOrEqual(12_000)
   }
-  // A refused change is told that it is refused.
+  // A change without a right is refused as such.
   expect(
     (await from('1.1.1.1', 'mutation { reset(name: "c") { value } }')).errors?.[0]?.extensions.code,
   ).toBe('FORBIDDEN')

@@ -36,16 +36,16 @@ it('answers any operation as the executor does, when it is compiled', async () =
       const [first, ...others] = answers.map(comparable)
       for (const answer of others)
         expect({ query, variables, ...answer }).toEqual({ query, variables, ...first })
-      // Of several errors that leave the same place empty one is told, by the executor perhaps another.
+      // Of several errors that leave the same place empty, one is reported; the executor may report another.
       const executed = [answers[0], answers.at(-1)].flatMap((answer) => answer?.errors ?? [])
       for (const error of new Set(answers.flatMap(({ errors }) => errors))) {
         if (executed.includes(error)) continue
         const alone = onlyAt(JSON.parse(error).path ?? [], query)
         const { body } = await post(JSON.stringify({ query: alone, variables }))
         if (query.startsWith('mutation')) await setBack()
-        const told = withoutTimes(body).errors.map(withoutLocations)
+        const reported = withoutTimes(body).errors.map(withoutLocations)
         const expected = expect.arrayContaining([withoutLocations(error)])
-        expect({ query, variables, alone, told }).toEqual({ query, variables, alone, told: expected })
+        expect({ query, variables, alone, reported }).toEqual({ query, variables, alone, reported: expected })
       }
     }),
     { numRuns: OPERATIONS, endOnFailure: true },
@@ -67,10 +67,10 @@ interface Answer {
 
 /**
  * An answer without what depends on what is read first: of several errors that leave the same place empty, one is
- * enough, whichever is told. An error of what is empty itself is always told.
+ * enough, whichever is reported. The error of a place that is itself empty is always reported.
  */
 function comparable({ errors, ...answer }: Answer) {
-  const told = errors.map((error) => {
+  const reported = errors.map((error) => {
     const path: (string | number)[] = JSON.parse(error).path ?? []
     let value = answer.data
     let depth = 0
@@ -79,7 +79,7 @@ function comparable({ errors, ...answer }: Answer) {
       value = (value as Record<string, unknown>)[path[depth++] ?? '']
     return depth === path.length ? error : `nothing at ${path.slice(0, depth).join()}`
   })
-  return { ...answer, errors: [...new Set(told)].toSorted() }
+  return { ...answer, errors: [...new Set(reported)].toSorted() }
 }
 
 /**
@@ -133,8 +133,8 @@ function withoutTimes(body: { errors?: { path?: unknown }[] }) {
 it('answers a field by any name, also one that JavaScript keeps for itself', async () => {
   const { post } = await startFront()
   const names = ['then', 'constructor', 'hasOwnProperty', 'toString', 'valueOf', '__proto__', 'length']
-  const asked = names.flatMap((_, index) => [names.slice(0, index + 1), names.slice(index)])
-  for (const some of [...asked, ['then'], ['then']]) {
+  const selections = names.flatMap((_, index) => [names.slice(0, index + 1), names.slice(index)])
+  for (const some of [...selections, ['then'], ['then']]) {
     const query = `{ ${some.map((name) => `${name}: __typename`).join(' ')} }`
     const { status, body } = await post(JSON.stringify({ query }))
     expect([status, JSON.stringify(body.data)]).toEqual([200, `{${some.map((name) => `"${name}":"Query"`)}}`])

@@ -91,7 +91,7 @@ it('refuses the header when it came twice', async () => {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': keys },
     }).end(PLAIN)
-    // The one thing that this event tells.
+    // The only argument of this event.
     const [response] = (await once(sent, 'response')) as [IncomingMessage]
     response.resume()
     expect(response.statusCode).toBe(400)

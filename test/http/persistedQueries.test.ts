@@ -126,7 +126,7 @@ it('refuses a query that is not a text, with a hash beside it', async () => {
   expect(faults).toEqual([])
 })
 
-it('runs a large document by its hash only where there is room for it, however it is asked for', async () => {
+it('runs a large document by its hash only where there is room for it, however it is requested', async () => {
   const gate = createGate()
   const { url, post: send, faults } = await startFront({ ...gate, heapBytes: 20_000_000 })
   const large = `${COUNTER} # ${'x'.repeat(200_000)}`

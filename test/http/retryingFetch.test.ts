@@ -19,7 +19,7 @@ async function onceAt(url: string): Promise<{ once: Once; lines: number }> {
   return { once, lines: code.trim().split('\n').length }
 }
 
-/** Stands between a browser and Nth, and loses those requests and answers that it is told to, of the call with this key. */
+/** Stands between a browser and Nth, and loses a request or an answer when `isLost` says so of the key of its call. */
 async function startLossyLine(
   url: string,
   isLost: (key: string | undefined) => boolean,
@@ -78,7 +78,7 @@ it('says by a code that nobody answered', async () => {
   expect(errors).toMatchObject([{ extensions: { code: 'OUTCOME_UNKNOWN' } }])
 })
 
-it('counts every call once, and tells each its number, over a line that loses requests and answers', async () => {
+it('counts every call once, and returns its number, over a line that loses requests and answers', async () => {
   const { url, ask } = await startService()
   // Of each call at most four, so that every one succeeds before `once` gives up, after 30 seconds.
   const random = createRandom()

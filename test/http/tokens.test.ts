@@ -175,7 +175,7 @@ it.each<[string, (response: ServerResponse) => unknown]>([
   const before = fetches()
   for (let time = 0; time < 20; time++)
     expect((await fresh.as(await token({}, { kid: `unknown ${time}` })).send(BOUGHT)).status).toBe(503)
-  // It is asked again after ten seconds only.
+  // The issuer is queried again only after ten seconds.
   expect(fetches()).toBeLessThan(before + 5)
 })
 

@@ -25,7 +25,7 @@ const JSON_BODY = { 'content-type': 'application/json' }
 /** Posts with these headers only: fetch would add an Accept. */
 async function answerOf(url: string, text: string, headers: Record<string, string>) {
   const sent = request(`${url}/graphql`, { method: 'POST', headers }).end(text)
-  // The one thing that this event tells.
+  // The only argument of this event.
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
   let received = ''
   for await (const chunk of response.setEncoding('utf8')) received += chunk
@@ -33,7 +33,7 @@ async function answerOf(url: string, text: string, headers: Record<string, strin
   return { status: response.statusCode, headers: about.map((name) => response.headers[name]), text: received }
 }
 
-/** Whether a body has a document that can be parsed: of others, errors tell where the end is. */
+/** Whether a body has a document that can be parsed: errors of others say where the end is. */
 function isAboutDocument(body: unknown): body is { query: string } {
   try {
     return Boolean(parse((body as { query: string }).query))
@@ -150,7 +150,7 @@ it.each(['*/*', 'application/graphql-response+json'])(
   },
 )
 
-it('tells an operator of a fault, and callers nothing, also where it knows the document', async () => {
+it('reports a fault to the operator, and nothing about it to callers, also for a cached document', async () => {
   const around = ({ counters, ...others }: Nth): Nth => ({
     ...others,
     counters: { ...counters, read: () => Promise.reject(new Error('secret')) },
@@ -200,7 +200,7 @@ it('answers with data or an error, whatever the parameters', async () => {
   expect(faults).toEqual([])
 })
 
-it('answers 500 where Yoga itself fails, and tells an operator', async () => {
+it('answers 500 where Yoga itself fails, and reports it to the operator', async () => {
   const faults: unknown[] = []
   const notices = { ...SILENT, fault: (fault: unknown) => faults.push(fault) }
   const nth = openTestNth(await freshDatabase())

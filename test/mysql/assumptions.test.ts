@@ -105,7 +105,7 @@ const ASSUMPTIONS: readonly Assumption[] = [
     },
   },
   {
-    text: 'locked rows are skipped or refused where that is asked',
+    text: 'locked rows are skipped or refused where a statement requests it',
     async holds({ sessions: [one, other] }) {
       await one.send(['start transaction', read(1, 'for update')])
       const skipping = `select id from ${TABLE} where id in (1, 2) for update skip locked`

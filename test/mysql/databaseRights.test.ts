@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { freshDatabase, query } from '../support/database/database.ts'
 import { startService } from '../support/server/service.ts'
 
-/** What docs/security.md tells an operator to grant. */
+/** The rights that docs/security.md lists for an operator to grant. */
 const RIGHTS = 'select, insert, update, delete'
 
 it('serves as a user of the database with the documented rights only', async () => {

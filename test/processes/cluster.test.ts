@@ -80,15 +80,15 @@ it('gives each caller a number of its own, whichever of two nodes it is counted 
   expect(refused.filter((code) => code !== 'UNAVAILABLE')).toEqual([])
   expect(nths.flatMap(({ faults }) => faults)).toEqual([])
   confirmed = confirmed.toSorted((a, b) => a - b)
-  const told = {
+  const returned = {
     hot: [...(hot1?.answered ?? []), ...(hot2?.answered ?? [])].toSorted((a, b) => a - b),
     tickets: [...(tickets1?.answered ?? []), ...(tickets2?.answered ?? [])].toSorted((a, b) => a - b),
   }
-  expect(told.hot).toEqual(upTo(told.hot.length))
-  expect(told.tickets).toEqual(upTo(told.tickets.length))
+  expect(returned.hot).toEqual(upTo(returned.hot.length))
+  expect(returned.tickets).toEqual(upTo(returned.tickets.length))
   expect(new Set(confirmed).size).toBe(confirmed.length)
   for (const target of targets) {
-    await expect.poll(() => sums(target)).toEqual(Array(4).fill(told.hot.length))
+    await expect.poll(() => sums(target)).toEqual(Array(4).fill(returned.hot.length))
     const numbers = `select value from reservation where state = 1`
     expect((await query(target, numbers)).map(({ value }) => value).toSorted((a, b) => a - b)).toEqual(
       confirmed,
@@ -106,7 +106,7 @@ it('shows that a transaction of several statements is not all or nothing there w
   await query(first, 'insert into fence (id, touched_at) values (1, now()), (2, now())')
   await expect.poll(() => query(second, 'select id from fence').catch(() => [])).toHaveLength(2)
   let isOver = false
-  const told: number[] = []
+  const returned: number[] = []
   const count = async (target: Target, writer: number) => {
     const connection = await createConnection({ ...target, multipleStatements: true })
     for (let seq = 0; !isOver; ) {
@@ -117,7 +117,7 @@ it('shows that a transaction of several statements is not all or nothing there w
         )
         const [, raised, hit] = Object(answers)
         await connection.query(`update hits set value = value where id = 1; commit`)
-        if (raised.affectedRows === 1) told.push(hit.insertId)
+        if (raised.affectedRows === 1) returned.push(hit.insertId)
       } catch {
         await connection.query('rollback')
       }
@@ -127,7 +127,7 @@ it('shows that a transaction of several statements is not all or nothing there w
     await connection.end()
   }
   const counting = [count(first, 1), count(second, 2)]
-  await expect.poll(() => told.length - new Set(told).size).toBeGreaterThan(0)
+  await expect.poll(() => returned.length - new Set(returned).size).toBeGreaterThan(0)
   isOver = true
   await Promise.all(counting)
 })

@@ -13,7 +13,7 @@ it('says at the start what a server can lose, and refuses one that could not tak
   const target = { ...(await privateServerWith(await temporaryDirectory(), options)), database: 'nth' }
   const server = { ...target, database: 'mysql' }
 
-  async function told(...settings: string[]): Promise<string[]> {
+  async function noticesWith(...settings: string[]): Promise<string[]> {
     await query(server, ...settings.map((setting) => `set global ${setting}`))
     const lines: string[] = []
     await untilReady(openHosts([target]), {
@@ -26,27 +26,27 @@ it('says at the start what a server can lose, and refuses one that could not tak
   const unsynced = expect.stringMatching(
     /log_bin = ON and sync_binlog = 0: if its machine fails, changes that .* not yet written .* Set sync_binlog = 1\.$/,
   )
-  expect(await told()).toEqual([unsynced])
-  expect(await told('innodb_flush_log_at_trx_commit = 0')).toEqual([
+  expect(await noticesWith()).toEqual([unsynced])
+  expect(await noticesWith('innodb_flush_log_at_trx_commit = 0')).toEqual([
     expect.stringMatching(/innodb_flush_log_at_trx_commit = 0: if it crashes, changes of the last second/),
     unsynced,
   ])
-  expect(await told('innodb_flush_log_at_trx_commit = 2', 'sync_binlog = 7')).toEqual([
+  expect(await noticesWith('innodb_flush_log_at_trx_commit = 2', 'sync_binlog = 7')).toEqual([
     expect.stringMatching(
       /innodb_flush_log_at_trx_commit = 2: if its machine fails, changes of the last second/,
     ),
     expect.stringMatching(/sync_binlog = 7: if its machine fails, changes of the last 7 group commits/),
   ])
-  expect(await told('innodb_flush_log_at_trx_commit = 1', 'sync_binlog = 1')).toEqual([])
+  expect(await noticesWith('innodb_flush_log_at_trx_commit = 1', 'sync_binlog = 1')).toEqual([])
   const [row] = await query(server, 'select version() as version')
   // Stricter than 1, and MariaDB's alone.
   if (String(row?.version).includes('MariaDB')) {
-    expect(await told('innodb_flush_log_at_trx_commit = 3')).toEqual([])
+    expect(await noticesWith('innodb_flush_log_at_trx_commit = 3')).toEqual([])
   }
-  await expect(told("binlog_format = 'STATEMENT'")).rejects.toThrow(
+  await expect(noticesWith("binlog_format = 'STATEMENT'")).rejects.toThrow(
     /binlog_format = STATEMENT.*error 1665.*Set binlog_format = ROW/,
   )
-  expect(await told("binlog_format = 'MIXED'")).toEqual([])
+  expect(await noticesWith("binlog_format = 'MIXED'")).toEqual([])
 })
 
 it('says of a server without a binary log only what is its own, and on a cluster what all nodes can lose', () => {

@@ -25,8 +25,8 @@ function hammer({ counters }: Nth): Load {
 }
 
 /**
- * Nobody saw an error, every number from 1 to the row's was told once, and so much was added in all hours, all days
- * and all months.
+ * Nobody saw an error, every number from 1 to the value of the row was returned once, and the totals of all hours, of
+ * all days and of all months are that value.
  */
 async function expectExact({ counters }: Nth, target: Target, { answered, refused }: Load): Promise<void> {
   expect(refused).toEqual([])

@@ -31,7 +31,7 @@ it('replays what counted when its process was killed between COMMIT and the answ
   const target = await freshDatabase()
   let killed: NthProcess | undefined
   const proxied = await startProxy(target, (statement) => {
-    // On its way to the database, which will do it; whom it would tell is no more.
+    // The database will execute the statement, but the process that would read its answer no longer exists.
     if (killed && /commit$/.test(statement) && statement.includes('idempotency_key'))
       killed.child.kill('SIGKILL')
     return 'passes'

@@ -88,7 +88,7 @@ it('counts in rows of their own after a restore that lost them, on a connection 
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('lacks changes'))
 })
 
-it('writes to no row that has the id of a lost one, even where nothing tells of the loss', {
+it('writes to no row that has the id of a lost one, even where nothing reports the loss', {
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
@@ -139,7 +139,7 @@ it('reads its rows again when the server was restarted, and goes on where it was
   await migrate(first.target)
   const nth = openTestNth(first.target)
   await nth.counters.incrementBy(key('a'), 1)
-  // Two starts within seconds can't be told apart.
+  // Two starts within seconds can't be distinguished.
   const uptime = async () => (await query(first.target, "show global status like 'Uptime'"))[0]?.Value
   await expect.poll(async () => Number(await uptime())).toBeGreaterThan(3)
   await first.close()
@@ -163,7 +163,7 @@ it('stops all processes once one of them notices that commits were lost, until t
   for (let value = 1; value <= 3; value++) await noticing.counters.incrementBy(key('a'), 1)
   await query(target, ...GO_BACK)
   await expect(noticing.counters.incrementBy(key('a'), 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-  // It has committed nothing itself, so nothing else tells it.
+  // It has committed nothing itself: only this check can report the loss.
   const obstacle = () =>
     other.checkDatabase().then(
       () => undefined,

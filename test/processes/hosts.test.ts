@@ -7,7 +7,7 @@ import { causalSettings, hostOf, parseTargets, type Target, type Targets } from 
 import { SILENT } from '../../src/operations/log.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase, query, urlOf } from '../support/database/database.ts'
-import { type Fate, startProxy } from '../support/database/proxy.ts'
+import { type Delivery, startProxy } from '../support/database/proxy.ts'
 import { onFinished } from '../support/openOnce.ts'
 import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 import { spawnNth, startNth } from '../support/server/nthProcess.ts'
@@ -28,7 +28,7 @@ const rows = (values: Record<string, string>) =>
     .map(([name, value]) => `select '${name}' as Variable_name, '${value}' as Value`)
     .join(' union all ')
 
-function fateOf(statement: string, says: Says): Fate {
+function deliveryOf(statement: string, says: Says): Delivery {
   const own = says.variables?.server_uuid
   const isPrimary = says.members?.some(
     ([id, state, role]) => id === own && state === 'ONLINE' && role === 'PRIMARY',
@@ -63,12 +63,12 @@ async function server(target: Target, first: Says) {
   const asks = new EventEmitter()
   const proxy = await startProxy(target, (statement) => {
     if (says === 'nothing') return /^\w+ /.test(statement) ? 'vanishes' : 'passes'
-    if (VARIABLES.test(statement)) asks.emit('asked')
-    return fateOf(statement, says)
+    if (VARIABLES.test(statement)) asks.emit('query')
+    return deliveryOf(statement, says)
   })
   return {
     target: proxy,
-    /** Emits `asked` when it is asked for its status. */
+    /** Emits `query` when its status is queried. */
     asks,
     become(next: Says | 'nothing'): void {
       says = next
@@ -108,7 +108,7 @@ function hostsOf(targets: readonly Target[], options: HostsOptions = {}) {
   return { hosts, said }
 }
 
-/** The numbers of the servers that may be used, in their order of preference, each asked for with the ones before down. */
+/** The number of the server that is chosen, or the message of the error if there is none. */
 async function chosen(...says: Says[]): Promise<number | string> {
   const database = await freshDatabase()
   const servers = await Promise.all(says.map((one) => server(database, one)))
@@ -204,14 +204,14 @@ it('knows what became of a commit when another member of its replication group t
   ]
   let primary = 'a'
   let isFailing = false
-  /** One server for both, which tells a group and, to each, another server's name. */
+  /** One server for both, which reports a group and, to each, another server's name. */
   const memberOf = (own: string) =>
     startProxy(database, (statement) => {
       if (isFailing && /commit$/.test(statement) && own === 'a') {
         primary = 'b'
         return 'is cut off'
       }
-      return fateOf(statement, member(own, ...members(primary)))
+      return deliveryOf(statement, member(own, ...members(primary)))
     })
   const nth = openTestNth([await memberOf('a'), await memberOf('b')])
   expect((await nth.counters.incrementBy(key('a'), 1)).value).toBe(1)
@@ -341,9 +341,9 @@ it('asks all servers again while an answer takes half a second', async () => {
       give = resolve
     }),
   )
-  const asked = Promise.all([first, second].map(({ asks }) => once(asks, 'asked')))
+  const queried = Promise.all([first, second].map(({ asks }) => once(asks, 'query')))
   vi.advanceTimersByTime(500)
-  await asked
+  await queried
   give?.('answer')
   expect(await answer).toBe('answer')
   // The one that asks every five seconds.

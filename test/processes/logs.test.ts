@@ -68,7 +68,7 @@ it('returns the ID under which a failure was logged', { tags: 'quick' }, async (
   expect(ids[4]).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-it('logs as much as it is asked for', async () => {
+it('logs at the configured level', async () => {
   const all = await started({ NTH_LOG_LEVEL: 'debug' })
   await all.admin.send('query Fine { counter(name: "a") { value } }')
   await expect

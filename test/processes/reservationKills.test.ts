@@ -28,12 +28,12 @@ it('leaves no gap behind 40 callers whose server is killed again and again', asy
   async function call(): Promise<void> {
     const { ask } = await server
     const { reserveInSequence: held } = await ask(RESERVE, { ttl: 1 })
-    const fate = random.fraction()
-    if (fate < 0.6) {
+    const draw = random.fraction()
+    if (draw < 0.6) {
       const { confirmReservation } = await ask(CONFIRM, { id: held.id })
       expect(confirmed.has(confirmReservation.value)).toBe(false)
       confirmed.add(confirmReservation.value)
-    } else if (fate < 0.8) await ask(RELEASE, { id: held.id })
+    } else if (draw < 0.8) await ask(RELEASE, { id: held.id })
     answers++
   }
 

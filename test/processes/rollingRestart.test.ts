@@ -146,7 +146,7 @@ it.skipIf(!nginx)(
   },
 )
 
-/** A server that reads requests and then does as it is told. */
+/** A server that reads a request and answers with the status that `answer` returns, or else cuts the connection. */
 async function startUpstream(answer: (request: IncomingMessage) => number | undefined) {
   const received: (string | undefined)[] = []
   const server = createServer(async (request, response) => {

@@ -14,7 +14,7 @@ import { temporaryDirectory } from '../support/server/nthProcess.ts'
 const MIGRATIONS = join(import.meta.dirname, '../../schema/migrations')
 const MIGRATION = '0002_running_periods.sql'
 const key = (name: string) => ({ namespace: 'n', name })
-const told = { wantsPeriodValues: true }
+const withPeriodValues = { wantsPeriodValues: true }
 
 /** A database before the migration, with the rows of three counters: their counter, period, start, slot and value. */
 async function databaseBefore(): Promise<Target> {
@@ -79,7 +79,7 @@ it('counts on from there, in the same periods', async () => {
   await migrate(target)
   const { counters } = openTestNth(target, { now: () => new Date('2026-11-20T11:30:00Z') })
   const add = async (name: string) => {
-    const { value, valuesIn } = await counters.incrementBy(key(name), 100, told)
+    const { value, valuesIn } = await counters.incrementBy(key(name), 100, withPeriodValues)
     return [value, valuesIn]
   }
   expect(await add('plain')).toEqual([110, { HOUR: 107, DAY: 109, MONTH: 110 }])

@@ -30,8 +30,8 @@ it.each<[string, Partial<ServerIdentity>, boolean]>([
   ['a run that began later', { startedAt: identity.startedAt + 60_000 }, false],
   ['a run that began earlier, of a copy', { startedAt: identity.startedAt - 60_000 }, false],
   ['a server of the same name', { server: 'other host 3306 /data' }, false],
-  ['a server that tells nothing of itself', { server: '' }, false],
-  ['a server that does not tell its uptime', { startedAt: Number.NaN }, false],
+  ['a server that reports nothing about itself', { server: '' }, false],
+  ['a server that does not report its uptime', { startedAt: Number.NaN }, false],
 ])('takes %s for the same run of a server only if it is', (_, other, isSame) => {
   const there = { ...identity, ...other }
   expect(isSameRun(identity, there)).toBe(isSame)
@@ -43,7 +43,7 @@ it('is not sure of a run that is so young that the next one looks the same', () 
   expect(isSurelySameRun({ ...identity, uptimeMs: 1000 }, identity)).toBe(false)
 })
 
-it('takes two servers that tell nothing of themselves for two, and two nodes of a cluster for one database', () => {
+it('takes two servers that report nothing about themselves for two, and two nodes of a cluster for one database', () => {
   expect(isSameDatabase({ ...identity, server: '' }, { ...identity, server: '' })).toBe(false)
   const node = { ...identity, cluster: 'state' }
   expect(isSameDatabase(node, { ...node, server: 'other' })).toBe(true)
@@ -57,7 +57,7 @@ async function identityOf(target: Target): Promise<ServerStatus> {
   return session.identity
 }
 
-it('knows a server and its run from another one by what they tell', async () => {
+it('distinguishes servers and their runs by what they report', async () => {
   const server = await freshDatabase()
   const other = await privateServer(await dataDirectory())
   const [one, again, another] = [
@@ -72,7 +72,7 @@ it('knows a server and its run from another one by what they tell', async () => 
 
 it('counts on where the database does not let it end its lost connection', async () => {
   const database = await freshDatabase()
-  // A younger one is not told from the next run.
+  // A younger one can't be distinguished from the next run.
   const uptime = async () => (await query(database, "show global status like 'Uptime'"))[0]?.Value
   await expect.poll(async () => Number(await uptime())).toBeGreaterThan(5)
   let isCut = false

@@ -35,7 +35,7 @@ const requests: Record<string, string> = {
     query: `query($names:[String!]!) { counters(names:$names) { ${repeated(18, (index) => `a${index}${'a'.repeat(30_000)}:value`)} } }`,
     variables: { names },
   }),
-  '320 000 empty objects that nobody asked for': JSON.stringify({
+  '320 000 empty objects that no document uses': JSON.stringify({
     query: '{ __typename }',
     variables: { unused: Array.from({ length: 320_000 }, () => ({})) },
   }),

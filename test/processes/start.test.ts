@@ -84,7 +84,7 @@ it.each(['SIGTERM', 'SIGINT'] as const)(
   },
 )
 
-it('finishes what it has accepted when it is told to end, and takes nothing more', {
+it('finishes what it has accepted when it receives a signal to end, and accepts nothing more', {
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
@@ -272,7 +272,7 @@ it.each(['1', '2'])('says that its port was taken while it started, with %s work
 })
 
 it.each(['1', '2'])(
-  'ends when told while it waits for a database that is down, with %s workers',
+  'ends on a signal while it waits for a database that is down, with %s workers',
   async (WORKERS) => {
     const nth = spawnNth({ DATABASE_URL: 'mysql://root@127.0.0.1:1/nth', WORKERS })
     await nth.printed('Waiting for the database nth at 127.0.0.1:1, up to 30 seconds')
@@ -283,13 +283,13 @@ it.each(['1', '2'])(
 
 it('gives up on a database that does not answer, or that refuses the user', { tags: 'quick' }, async () => {
   const { signal } = new AbortController()
-  const told: string[] = []
+  const messages: string[] = []
   const down = { host: '127.0.0.1', port: 1, user: 'root', database: 'nth' }
-  const notices = { ...SILENT, info: (message: string) => told.push(message) }
+  const notices = { ...SILENT, info: (message: string) => messages.push(message) }
   await expect(untilReady(openHosts([down]), { notices, signal, timeoutMs: 600 })).rejects.toThrow(
     'The database nth at 127.0.0.1:1 did not answer within 0.6 seconds: connect ECONNREFUSED 127.0.0.1:1. Start it, or correct DATABASE_URL.',
   )
-  expect(told).toHaveLength(1)
+  expect(messages).toHaveLength(1)
   const stranger = { ...inject('server'), user: 'stranger', password: 'x' }
   await expect(untilReady(openHosts([stranger]), { notices, signal })).rejects.toThrow(
     /refuses the connection: Access denied/,

@@ -33,7 +33,7 @@ it('answers all it has accepted when a Ctrl-C reaches every process, and leaves 
   expect(await readdir(directory)).not.toContain('nth.lock')
 })
 
-it('ends at once, workers too, when it is told again', async () => {
+it('ends at once, workers too, on a second signal', async () => {
   const nth = await startTwo()
   const workers = await workersOf(nth)
   await openRequest(nth)
@@ -41,11 +41,11 @@ it('ends at once, workers too, when it is told again', async () => {
   nth.exited.then((value) => {
     code = value
   })
-  const tell = () => {
+  const terminate = () => {
     nth.child.kill('SIGTERM')
     return code
   }
-  await expect.poll(tell, { interval: 100 }).toBe(1)
+  await expect.poll(terminate, { interval: 100 }).toBe(1)
   expect(await Promise.all(workers.map(isAlive))).toEqual([false, false])
 })
 

@@ -12,7 +12,7 @@ interface Numbered {
   name: string
 }
 
-/** A reader that notes which names it was asked for together, and finds all but "missing". */
+/** A reader that records which names were requested together, and finds all but "missing". */
 function notingReader() {
   const batches: string[][] = []
   const reads = batchReads(
@@ -20,7 +20,7 @@ function notingReader() {
     async (keys) => {
       batches.push(keys.map(({ name }) => name))
       if (keys.some(({ name }) => name === 'bad')) throw new Error('no')
-      // In another order than asked.
+      // In another order than requested.
       const found = keys.filter(({ name }) => name !== 'missing').toReversed()
       return found.map(({ name }) => ({ name, isFound: true }))
     },
@@ -29,7 +29,7 @@ function notingReader() {
   return { batches, ...reads }
 }
 
-it('waits for the other sockets of the same turn of the event loop', async () => {
+it('waits for the other sockets of the same tick of the event loop', async () => {
   const { batches, read } = notingReader()
   const names = upTo(20).map(String)
   // Immediates that are due at once run like sockets that are read at once: promise jobs run between them.
@@ -40,7 +40,7 @@ it('waits for the other sockets of the same turn of the event loop', async () =>
   expect(batches).toEqual([names])
 })
 
-it('reads each key of a batch once, and answers all in the order asked', async () => {
+it('reads each key of a batch once, and answers all in the order requested', async () => {
   const { batches, read } = notingReader()
   const answers = await Promise.all(['a', 'missing', 'b', 'a'].map((name) => read({ name })))
   expect(answers).toEqual([
@@ -52,7 +52,7 @@ it('reads each key of a batch once, and answers all in the order asked', async (
   expect(batches).toEqual([['a', 'missing', 'b']])
 })
 
-it('reads many keys together with whatever else is asked for in the same turn', async () => {
+it('reads many keys together with whatever else is requested in the same tick', async () => {
   const { batches, read, readMany } = notingReader()
   const [many, one, none, others] = await Promise.all([
     readMany([{ name: 'b' }, { name: 'a' }, { name: 'b' }, { name: 'missing' }]),
@@ -89,7 +89,7 @@ it('reads up to 1 000 keys at once, counting each once', async () => {
   ])
 })
 
-it('asks for nothing where nothing was asked for', async () => {
+it('reads nothing where nothing was requested', async () => {
   const { batches, readMany } = notingReader()
   expect(await readMany([])).toEqual([])
   expect(batches).toEqual([])

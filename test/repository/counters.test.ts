@@ -10,7 +10,7 @@ const BOOKS = [
   'Who Rides in the Dark?',
 ]
 
-it('tells each buyer of the five books their own number', async () => {
+it('returns their own number to each buyer of the five books', async () => {
   const { ask } = await startService()
   for (const name of BOOKS) {
     for (const copy of [1, 2, 3]) {

@@ -36,7 +36,7 @@ const scenarios = fc.record({
     }),
     { minLength: 1, maxLength: 25 },
   ),
-  asked: fc.constantFrom(...PERIODS),
+  requested: fc.constantFrom(...PERIODS),
   last: fc.nat({ max: 60 }),
   from: fc.option(fc.integer({ min: 0, max: 70 * HOUR_MS }), { nil: undefined }),
   to: fc.option(fc.integer({ min: 0, max: 20 * HOUR_MS }), { nil: undefined }),
@@ -63,13 +63,13 @@ const fits: Record<Period, Period[]> = {
   YEAR: ['YEAR', 'MONTH', 'DAY', 'HOUR'],
 }
 
-it('tells a history as a list of all hits does, whatever the zone, the clock, and the periods kept', async () => {
+it('returns the history that a list of all hits gives, whatever the zone, the clock and the periods', async () => {
   let now = 0
   const { counters } = openTestNth(await freshDatabase(), { now: () => new Date(now) })
   let names = 0
-  let told = 0
+  let answered = 0
   await fc.assert(
-    fc.asyncProperty(scenarios, async ({ place, day, startsBefore, kept, hits, asked, ...range }) => {
+    fc.asyncProperty(scenarios, async ({ place, day, startsBefore, kept, hits, requested, ...range }) => {
       const { timeZone, days } = place
       const key = { namespace: 'n', name: `c${names++}` }
       now =
@@ -84,20 +84,20 @@ it('tells a history as a list of all hits does, whatever the zone, the clock, an
       const counter = await known(counters, key)
       const from = range.from === undefined ? undefined : new Date(now - range.from)
       const to = range.to === undefined ? undefined : new Date(now - range.to)
-      const answer = counters.history(counter, asked, { last: range.last, from, to })
-      if (!kept.some((period) => fits[asked].includes(period))) {
+      const answer = counters.history(counter, requested, { last: range.last, from, to })
+      if (!kept.some((period) => fits[requested].includes(period))) {
         expect(await answer).toBe(null)
-        expect(await counters.valueIn(counter, asked)).toBe(null)
+        expect(await counters.valueIn(counter, requested)).toBe(null)
         return
       }
-      told += 1
+      answered += 1
       const buckets = (await answer) ?? []
       for (const [index, { start, end, value }] of buckets.entries()) {
-        const name = nameOf(asked, start, timeZone)
-        const own = list.filter(({ at }) => nameOf(asked, at, timeZone) === name)
+        const name = nameOf(requested, start, timeZone)
+        const own = list.filter(({ at }) => nameOf(requested, at, timeZone) === name)
         expect({ name, value }).toEqual({ name, value: own.reduce((sum, { delta }) => sum + delta, 0) })
-        expect(nameOf(asked, end - 1, timeZone)).toBe(name)
-        expect(nameOf(asked, end, timeZone)).not.toBe(name)
+        expect(nameOf(requested, end - 1, timeZone)).toBe(name)
+        expect(nameOf(requested, end, timeZone)).not.toBe(name)
         if (index > 0) expect(start).toBe(buckets[index - 1]?.end)
       }
       // What lies at its ends.
@@ -107,15 +107,19 @@ it('tells a history as a list of all hits does, whatever the zone, the clock, an
         expect(buckets).toEqual([])
         return
       }
-      expect(nameOf(asked, until - 1, timeZone)).toBe(nameOf(asked, buckets.at(-1)?.start ?? 0, timeZone))
+      expect(nameOf(requested, until - 1, timeZone)).toBe(
+        nameOf(requested, buckets.at(-1)?.start ?? 0, timeZone),
+      )
       if (from)
-        expect(nameOf(asked, from.getTime(), timeZone)).toBe(nameOf(asked, buckets[0]?.start ?? 0, timeZone))
+        expect(nameOf(requested, from.getTime(), timeZone)).toBe(
+          nameOf(requested, buckets[0]?.start ?? 0, timeZone),
+        )
       else expect(buckets).toHaveLength(range.last)
-      const running = nameOf(asked, now, timeZone)
-      const inIt = list.filter(({ at }) => nameOf(asked, at, timeZone) === running)
-      expect(await counters.valueIn(counter, asked)).toBe(inIt.reduce((sum, { delta }) => sum + delta, 0))
+      const running = nameOf(requested, now, timeZone)
+      const inIt = list.filter(({ at }) => nameOf(requested, at, timeZone) === running)
+      expect(await counters.valueIn(counter, requested)).toBe(inIt.reduce((sum, { delta }) => sum + delta, 0))
     }),
     { numRuns: runSize(40, 120), endOnFailure: true },
   )
-  expect(told).toBeGreaterThan(runSize(15, 50))
+  expect(answered).toBeGreaterThan(runSize(15, 50))
 })

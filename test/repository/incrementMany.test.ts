@@ -159,7 +159,7 @@ it('has a trigger that refuses one counter refuse the cart, and nobody else', as
     `create trigger refuse before update on counter_value for each row
      if new.counter_id = ${id} then signal sqlstate '45000' set message_text = 'no'; end if`,
   )
-  const asked = [namesOf(20), ['c1', 'c2'], ['c5'], ['c6']].map((names) =>
+  const results = [namesOf(20), ['c1', 'c2'], ['c5'], ['c6']].map((names) =>
     counters
       .incrementMany(
         'n',
@@ -170,7 +170,7 @@ it('has a trigger that refuses one counter refuse the cart, and nobody else', as
         ({ code }) => code,
       ),
   )
-  expect(await Promise.all(asked)).toEqual(['UNAVAILABLE', 'done', 'UNAVAILABLE', 'done'])
+  expect(await Promise.all(results)).toEqual(['UNAVAILABLE', 'done', 'UNAVAILABLE', 'done'])
   expect(faults.length).toBeGreaterThan(0)
   const values = await query(target, 'select sum(value) as sum from counter_value')
   expect(Number(values[0]?.sum)).toBe(23)

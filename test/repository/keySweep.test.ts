@@ -64,7 +64,7 @@ it.each([
     await other.counters.incrementBy(key, 1, late)
     expect(await sweep(openTestDatabase(target), keyTtlMs)).toBe(0)
     expect(await counters.incrementBy(key, 1, late)).toMatchObject({ value: 2, isReplayed: true })
-    // What callers are told is the instant of the process that did it.
+    // The instant that callers receive is that of the process which made the change.
     expect((await other.counters.incrementBy(key, 1, { claim })).at).toEqual(first.at)
   },
 )

@@ -33,7 +33,7 @@ const RANKED = `query($orderBy: CounterOrder!, $first: Int, $after: String, $las
   }
 }`
 
-it('tells ranks from the top, or from a cursor that knows its own', async () => {
+it('returns ranks counted from the top, or from a cursor that contains its own rank', async () => {
   const { ask, set } = await listedService()
   await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
   const page = async (variables: object) => {

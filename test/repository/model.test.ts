@@ -8,10 +8,10 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { farAway, startProxy } from '../support/database/proxy.ts'
-import { ask, keyOf, operations, witness } from '../support/model/asking.ts'
 import { isExplained } from '../support/model/history.ts'
 import { known } from '../support/model/known.ts'
 import { emptyState, type ModelOperation, type ModelState, rowOf, step } from '../support/model/model.ts'
+import { execute, keyOf, observe, operations } from '../support/model/operations.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -37,7 +37,7 @@ const wide: fc.Arbitrary<ModelOperation> = fc.oneof(
   fc.record({ kind: fc.constant('reset' as const), name, to: number }),
 )
 
-/** Asked one after another, also what is spread over slots is exact. */
+/** Read one after another, values that are spread over slots are exact, too. */
 const spread: fc.Arbitrary<ModelOperation> = fc.record({
   kind: fc.constant('define' as const),
   name: fc.constantFrom('a', 'b', 'c'),
@@ -86,7 +86,7 @@ it.each([
   const { counters, sequences } = openTestNth(await open(), STILL)
   let state: ModelState = emptyState
   const issued = new Map<string, number>()
-  const taken = new Map<string, { asked: string; first: number }>()
+  const taken = new Map<string, { request: string; first: number }>()
   const seen = new Map<string, number>()
   let run = 0
 
@@ -121,17 +121,17 @@ it.each([
 
   async function next({ name, group, count, key }: Extract<Step, { kind: 'next' }>): Promise<void> {
     const place = `${name}/${group}`
-    const asked = [place, count]
+    const request = [place, count]
     const earlier = key === undefined ? undefined : taken.get(key)
-    const claim = key === undefined ? undefined : claimOf('n', key, asked)
+    const claim = key === undefined ? undefined : claimOf('n', key, request)
     const answer = sequences.next({ namespace: 'n', sequence: name, group }, count, { claim })
-    if (earlier && earlier.asked !== String(asked)) {
+    if (earlier && earlier.request !== String(request)) {
       await expect(answer).rejects.toMatchObject({ code: 'IDEMPOTENCY_KEY_REUSED' })
       return see('reused by a sequence')
     }
     const first = earlier?.first ?? (issued.get(place) ?? 0) + 1
     if (!earlier) issued.set(place, first + count - 1)
-    if (key !== undefined) taken.set(key, { asked: String(asked), first })
+    if (key !== undefined) taken.set(key, { request: String(request), first })
     if (earlier) see('replayed by a sequence')
     const lastValue = first + count - 1
     expect(await answer).toMatchObject({
@@ -146,7 +146,7 @@ it.each([
     if (one.kind === 'list') return list()
     if (one.kind === 'next') return next(one)
     const [after, outcome] = step(state, one.operation)
-    expect(await ask(counters, one.operation)).toEqual(outcome)
+    expect(await execute(counters, one.operation)).toEqual(outcome)
     state = after
     see('code' in outcome ? outcome.code : outcome.isReplayed ? 'replayed' : one.operation.kind)
     const { name } = { name: 'a', ...one.operation }
@@ -182,17 +182,17 @@ it.each([
   [', far away', 0, runSize(1, 2)],
   [', far away, while connections are cut', 0.05, runSize(1, 2)],
 ])(
-  'gives answers that some order explains, whatever is asked at the same time of two processes%s',
+  'gives answers that some order explains, whatever two processes do at the same time%s',
   async (name, share, numRuns) => {
     const database = await freshDatabase()
     const isFar = name.includes('far')
     const target = isFar ? await farAway(database) : database
     const random = createRandom()
-    const fateOf = () => {
+    const deliveryOf = () => {
       if (random.fraction() > share) return 'passes'
       return random.fraction() < 0.5 ? 'is cut off' : 'stays unanswered'
     }
-    const cut = await (isFar ? farAway : startProxy)(database, fateOf)
+    const cut = await (isFar ? farAway : startProxy)(database, deliveryOf)
     const processes = [openTestNth(share > 0 ? cut : target, STILL), openTestNth(target, STILL)]
     let clock = 0
     let state: ModelState = emptyState
@@ -205,13 +205,13 @@ it.each([
             maxLength: 30,
           },
         ),
-        async (asked) => {
-          const told = await Promise.all(
-            asked.map(async ({ operation, process, turn }) => {
+        async (requests) => {
+          const observed = await Promise.all(
+            requests.map(async ({ operation, process, turn }) => {
               for (const _ of upTo(turn)) await processes[0]?.counters.read(keyOf('a'))
               const counters = processes[process]?.counters
               if (!counters) throw new Error('There are two')
-              return witness(counters, operation, () => ++clock)
+              return observe(counters, operation, () => ++clock)
             }),
           )
           const names = ['a', 'b', 'c']
@@ -225,8 +225,8 @@ it.each([
               names.map((name) => held(end, name)),
             )
           }
-          const events = told.flatMap(({ event }) => event ?? [])
-          expect(events).toHaveLength(asked.length)
+          const events = observed.flatMap(({ event }) => event ?? [])
+          expect(events).toHaveLength(requests.length)
           expect(isExplained(events, state, isFound)).toBe(true)
           // The next ones begin with what these have left.
           state = found ?? state

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { known } from '../support/model/known.ts'
-import { key, never, told, turnedClock, valueIn } from '../support/model/periods.ts'
+import { key, never, turnedClock, valueIn, withPeriodValues } from '../support/model/periods.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -15,16 +15,28 @@ it('keeps the periods that are wished for, in the time zone of the counter', asy
     timeZone: 'Asia/Kolkata',
     periods: [{ period: 'YEAR' }, { period: 'DAY', keepDays: 5 }, { period: 'WEEK' }],
   })
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ DAY: 1, WEEK: 1, YEAR: 1 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
+    DAY: 1,
+    WEEK: 1,
+    YEAR: 1,
+  })
   // Half past six in the evening in UTC is midnight there, of Saturday to Sunday.
   clock.at += 60_000
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ DAY: 1, WEEK: 2, YEAR: 2 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
+    DAY: 1,
+    WEEK: 2,
+    YEAR: 2,
+  })
   clock.at += 24 * HOUR_MS
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ DAY: 1, WEEK: 1, YEAR: 3 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
+    DAY: 1,
+    WEEK: 1,
+    YEAR: 3,
+  })
   expect(await valueIn(counters, 'HOUR')).toBe(null)
   expect(await valueIn(counters, 'MONTH')).toBe(3)
   await counters.define(key, { periods: [] })
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({})
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({})
   expect(await valueIn(counters, 'YEAR')).toBe(null)
 })
 
@@ -36,7 +48,11 @@ it('has each row count in the period of another time zone that its middle lies i
   await counters.incrementBy(key, 4)
   // It is December in Tokyo, where the day has begun at 15:00 in UTC: most of the UTC day was before.
   await counters.define(key, { timeZone: 'Asia/Tokyo' })
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 5, DAY: 1, MONTH: 1 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
+    HOUR: 5,
+    DAY: 1,
+    MONTH: 1,
+  })
   const counter = await known(counters, key)
   for (const [period, values] of [
     ['HOUR', [3, 5]],
@@ -48,7 +64,11 @@ it('has each row count in the period of another time zone that its middle lies i
   }
   // Back again, the running day of UTC holds what is in its hours, but for the one that has gone over.
   await counters.define(key, { timeZone: 'UTC' })
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 6, DAY: 9, MONTH: 9 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
+    HOUR: 6,
+    DAY: 9,
+    MONTH: 9,
+  })
 })
 
 it('knows of a period that was not kept what finer ones say', async () => {
@@ -58,7 +78,11 @@ it('knows of a period that was not kept what finer ones say', async () => {
   clock.at += 24 * HOUR_MS
   await counters.incrementBy(key, 4)
   await counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'WEEK' }, { period: 'YEAR' }] })
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 5, WEEK: 8, YEAR: 8 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({
+    HOUR: 5,
+    WEEK: 8,
+    YEAR: 8,
+  })
   expect(await valueIn(counters, 'WEEK')).toBe(8)
   expect(await valueIn(counters, 'DAY')).toBe(5)
   // Kept again, months go back as far as hours do.
@@ -78,14 +102,14 @@ it('refuses a definition that would bring more together than a number can say', 
   const day = counters.define(key, { periods: [{ period: 'HOUR' }, { period: 'DAY' }] })
   await expect(day).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
   await expect(valueIn(counters, 'DAY')).rejects.toMatchObject({ code: 'OUT_OF_RANGE' })
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toEqual({ HOUR: 2 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toEqual({ HOUR: 2 })
   expect(faults).toEqual([])
 })
 
 it('counts the first instant of an hour in that hour, also when it is read then', async () => {
   const clock = turnedClock('2026-11-30T21:00:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
-  expect((await counters.incrementBy(key, 1, told)).valuesIn).toMatchObject({ HOUR: 1 })
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn).toMatchObject({ HOUR: 1 })
   const history = await counters.history(await known(counters, key), 'HOUR', { last: 1 })
   expect(history).toEqual([{ start: clock.at, end: clock.at + HOUR_MS, value: 1 }])
 })
@@ -98,7 +122,7 @@ it('adds what comes together with a definition in the periods of before it, or o
   const after = [1, 2].map(() => counters.incrementBy(key, 1))
   await Promise.all([...before, defined, ...after])
   // The hour begins a quarter past there; nothing may be left, or come, in the one that began before.
-  expect((await counters.incrementBy(key, 1, told)).valuesIn?.HOUR).toBe(7)
+  expect((await counters.incrementBy(key, 1, withPeriodValues)).valuesIn?.HOUR).toBe(7)
   expect(await valueIn(counters, 'HOUR')).toBe(7)
 })
 
@@ -111,7 +135,7 @@ it('changes the time zone under load of two processes without losing a hit', asy
   const callers = upTo(8).map(async (caller) => {
     const { counters } = processes[caller % 2] ?? never()
     while (!isOver) {
-      await counters.incrementBy(key, 1, caller % 3 ? told : {})
+      await counters.incrementBy(key, 1, caller % 3 ? withPeriodValues : {})
       counted += 1
     }
   })
@@ -123,11 +147,11 @@ it('changes the time zone under load of two processes without losing a hit', asy
   }
   isOver = true
   await Promise.all(callers)
-  const { valuesIn } = await counters.incrementBy(key, 1, told)
+  const { valuesIn } = await counters.incrementBy(key, 1, withPeriodValues)
   counted += 1
   const counter = await known(counters, key)
   for (const period of ['HOUR', 'DAY', 'MONTH'] as const) {
-    // What callers are told is what readers are told: nothing was added in a row of the zone before.
+    // A change returns what a read returns: nothing was added to a row of the earlier zone.
     expect([period, valuesIn?.[period]]).toEqual([period, await counters.valueIn(counter, period)])
     const history = await counters.history(counter, period, {
       last: 50,

@@ -8,7 +8,7 @@ import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { farAway } from '../support/database/proxy.ts'
 import { sums } from '../support/database/totals.ts'
-import { key, never, stopClock, told, turnedClock, valueIn } from '../support/model/periods.ts'
+import { key, never, stopClock, turnedClock, valueIn, withPeriodValues } from '../support/model/periods.ts'
 import { runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
@@ -16,7 +16,7 @@ import { startService } from '../support/server/service.ts'
 stopClock()
 
 const HOUR_MS = 3_600_000
-it('tells each caller their number in the hour, the day and the month', async () => {
+it('returns to each caller their number in the hour, the day and the month', async () => {
   const { ask } = await startService()
   const fields = 'value hour: valueIn(period: HOUR) day: valueIn(period: DAY) month: valueIn(period: MONTH)'
   const { a, b } = await ask(
@@ -24,7 +24,7 @@ it('tells each caller their number in the hour, the day and the month', async ()
   )
   expect(a).toEqual({ value: 12, hour: 12, day: 12, month: 12 })
   expect(b).toEqual({ value: 13, hour: 13, day: 13, month: 13 })
-  // Weeks and years are not kept unless asked for. A week is computed from the days that are kept.
+  // Weeks and years are not kept by default. A week is computed from the days that are kept.
   const { increment, counter } = await ask(
     'mutation { increment(name: "c") { week: valueIn(period: WEEK) year: valueIn(period: YEAR) counter { week: valueIn(period: WEEK) year: valueIn(period: YEAR) } } }',
   ).then(({ increment }) => ({ increment, counter: increment.counter }))
@@ -37,7 +37,7 @@ it('begins anew with each hour, day and month, while the value goes on', async (
   const seen = []
   for (const _ of upTo(3)) {
     for (const _ of upTo(2)) {
-      const { value, valuesIn } = await counters.incrementBy(key, 1, told)
+      const { value, valuesIn } = await counters.incrementBy(key, 1, withPeriodValues)
       seen.push([value, valuesIn?.HOUR, valuesIn?.DAY, valuesIn?.MONTH])
     }
     clock.at += HOUR_MS
@@ -54,13 +54,19 @@ it('begins anew with each hour, day and month, while the value goes on', async (
 
 it('leaves what was added alone when a counter is reset, and forgets it when that is deleted', async () => {
   const { counters } = openTestNth(await freshDatabase())
-  await counters.incrementBy(key, 5, told)
-  expect(await counters.reset(key, 100, told)).toMatchObject({ value: 100, valuesIn: { DAY: 5 } })
-  expect(await counters.incrementBy(key, -2, told)).toMatchObject({ value: 98, valuesIn: { DAY: 3 } })
+  await counters.incrementBy(key, 5, withPeriodValues)
+  expect(await counters.reset(key, 100, withPeriodValues)).toMatchObject({ value: 100, valuesIn: { DAY: 5 } })
+  expect(await counters.incrementBy(key, -2, withPeriodValues)).toMatchObject({
+    value: 98,
+    valuesIn: { DAY: 3 },
+  })
   expect(await valueIn(counters, 'DAY')).toBe(3)
   await counters.delete(key)
   expect(await valueIn(counters, 'DAY')).toBe(0)
-  expect(await counters.incrementBy(key, 1, told)).toMatchObject({ value: 1, valuesIn: { DAY: 1 } })
+  expect(await counters.incrementBy(key, 1, withPeriodValues)).toMatchObject({
+    value: 1,
+    valuesIn: { DAY: 1 },
+  })
 })
 
 it('repeats the numbers of the first call, also when its month is over', async () => {
@@ -78,13 +84,18 @@ it('repeats the numbers of the first call, also when its month is over', async (
   expect(await valueIn(counters, 'MONTH')).toBe(1)
 })
 
-it('adds what was applied, not what was asked, where a bound is met', async () => {
+it('adds what was applied, not what was requested, where a bound is met', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { maxValue: 3, overflow: 'SATURATE' })
   await counters.incrementBy(key, 2)
-  expect(await counters.incrementBy(key, 5, told)).toMatchObject({ appliedDelta: 1, valuesIn: { MONTH: 3 } })
+  expect(await counters.incrementBy(key, 5, withPeriodValues)).toMatchObject({
+    appliedDelta: 1,
+    valuesIn: { MONTH: 3 },
+  })
   await counters.define(key, { overflow: 'REJECT' })
-  await expect(counters.incrementBy(key, 1, told)).rejects.toMatchObject({ code: 'LIMIT_REACHED' })
+  await expect(counters.incrementBy(key, 1, withPeriodValues)).rejects.toMatchObject({
+    code: 'LIMIT_REACHED',
+  })
   expect(await valueIn(counters, 'MONTH')).toBe(3)
 })
 
@@ -93,7 +104,7 @@ it('refuses what would lead a period out of the safe range, though the value has
   const end = Number.MAX_SAFE_INTEGER
   await counters.incrementBy(key, end)
   await counters.reset(key, 0)
-  for (const options of [told, {}]) {
+  for (const options of [withPeriodValues, {}]) {
     await expect(counters.incrementBy(key, 1, options)).rejects.toMatchObject({
       code: 'OUT_OF_RANGE',
       details: { value: 0 },
@@ -149,7 +160,11 @@ it.each<[string, string, rounds?: number, reach?: (target: Target) => Promise<Ta
     const changes: CounterChange[] = []
     const hit = (caller: number) => {
       const { counters } = processes[caller % 2] ?? never()
-      return counters.incrementBy({ namespace: 'n', name: names[(caller >> 1) % 4] ?? '' }, 1, told)
+      return counters.incrementBy(
+        { namespace: 'n', name: names[(caller >> 1) % 4] ?? '' },
+        1,
+        withPeriodValues,
+      )
     }
     for (const round of upTo(2 * rounds)) {
       const before = upTo(20).map(hit)
@@ -189,7 +204,7 @@ it("hands out unique numbers without gaps in each month, over the month's end un
     const { counters } = processes[caller % 2] ?? never()
     for (const _ of upTo(60)) {
       clock.at += 1
-      changes.push(await counters.incrementBy(key, 1, told))
+      changes.push(await counters.incrementBy(key, 1, withPeriodValues))
     }
   })
   await Promise.all(callers)

@@ -36,14 +36,14 @@ const wait = fc.record({
 })
 
 /**
- * A row that was kept in another zone says less than its hits did: which row tells of a hit after a change of the zone
- * depends on the period. So where the periods change, too, only what is running can be the same for all.
+ * A row that was kept in another zone is coarser than its hits: after a change of the zone, which row contains a
+ * hit depends on the period. So where the periods change, too, only the current periods can be the same for all.
  */
 it.each([
   ['periods and slots', fc.oneof(hit, hit, periods, slots, wait), PERIODS],
   ['zones and slots', fc.oneof(hit, hit, zone, slots, wait), PERIODS],
   ['zones, periods and slots', fc.oneof(hit, hit, zone, periods, slots, wait), []],
-])('tells each hit once, whatever %s a counter is given meanwhile', async (_, step, summed) => {
+])('counts each hit once, whatever %s a counter is given meanwhile', async (_, step, summed) => {
   const steps = fc.array(step, { minLength: 5, maxLength: 30 })
   let now = 0
   let names = 0
@@ -67,7 +67,7 @@ it.each([
           hits += 1
           const { valuesIn } = await counters.incrementBy(key, step.delta, { wantsPeriodValues: true })
           const counter = await known(counters, key)
-          // What a caller is told is what a reader is told.
+          // A change returns what a read returns.
           for (const { period } of counter.retention.periods) {
             expect([period, valuesIn?.[period]]).toEqual([period, await counters.valueIn(counter, period)])
           }

@@ -81,12 +81,12 @@ it('leaves no gap behind 40 callers in two processes who confirm, give back, for
     const { sequences } = processes[index % 2] ?? first
     const isKeyed = random.fraction() < 0.3
     const claim = isKeyed ? claimOf('default', `k${random.below(calls / 7)}`, []) : undefined
-    const fate = random.fraction()
+    const draw = random.fraction()
     try {
       // Some of those that are forgotten expire soon.
-      const { token } = await sequences.reserve(KEY, fate < 0.9 ? 600 : 1, claim)
-      if (fate < 0.5) await sequences.confirm(token)
-      else if (fate < 0.8) await sequences.release(token)
+      const { token } = await sequences.reserve(KEY, draw < 0.9 ? 600 : 1, claim)
+      if (draw < 0.5) await sequences.confirm(token)
+      else if (draw < 0.8) await sequences.release(token)
     } catch (error) {
       // Who uses a key again may find its reservation closed.
       const isClosed = error instanceof NthError && error.code === 'RESERVATION_CLOSED'

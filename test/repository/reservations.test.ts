@@ -92,7 +92,7 @@ it('issues, confirms and takes back the numbers of several groups in one flush',
   expect(again.map(({ value }) => value)).toEqual([1, 2, 1, 2])
 })
 
-it('makes one reservation for one key, and tells a repeat where it stands', async () => {
+it('makes one reservation for one key, and returns its present state to a repeat', async () => {
   const { target, refusal, reserve, confirm } = await startInvoices()
   const first = await reserve({ key: 'k' })
   expect(await reserve({ key: 'k' })).toEqual(first)
@@ -202,12 +202,12 @@ it('goes on elsewhere after a restart, and does not come back to what is given b
   expect((await confirm((await reserve()).id)).value).toBe(501)
 })
 
-it('does not turn round, as numbers that were given back would come twice', async () => {
+it('refuses to reverse its direction, as released numbers would then be issued twice', async () => {
   const { ask, refusal } = await startInvoices()
   await ask(RESERVE)
-  const turn =
+  const reversal =
     'mutation { defineSequence(name: "invoice", definition: { step: -1, format: "B{value}" }) { id } }'
-  expect(await refusal(turn)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
+  expect(await refusal(reversal)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
 })
 
 it('issues nothing beyond its bounds, also of what was given back', async () => {

@@ -4,13 +4,13 @@ import { claimOf } from '../../src/rules/idempotency.ts'
 import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase, query } from '../support/database/database.ts'
 import {
-  asked,
   counter,
   excessOf,
   group,
   MICROSECONDS_A_DAY,
   revisionOf,
   riseOf,
+  withRevision,
 } from '../support/model/revisions.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
@@ -23,9 +23,9 @@ it('begins with the time of the database in microseconds since 2020', async () =
   )
   const revisions = [
     await counters.read(counter),
-    await counters.incrementBy(counter, 1, asked),
+    await counters.incrementBy(counter, 1, withRevision),
     await sequences.readSequenceGroup(group),
-    (await sequences.next(group, 1, asked)).issued,
+    (await sequences.next(group, 1, withRevision)).issued,
   ].map(revisionOf)
   expect(sorted(revisions)).toEqual(revisions)
   for (const revision of revisions) {
@@ -46,7 +46,7 @@ it.each([
   for (const _round of upTo(3)) {
     await Promise.all(
       keys.map(async (key) => {
-        const changes = await Promise.all(upTo(10).map(() => counters.incrementBy(key, 1, asked)))
+        const changes = await Promise.all(upTo(10).map(() => counters.incrementBy(key, 1, withRevision)))
         expect(new Set(changes.map(excessOf)).size).toBe(1)
         const { value, revision } = await counters.read(key)
         expect(excessOf(changes[0] as CounterChange)).toBe(revision - value)
@@ -58,14 +58,14 @@ it.each([
 it('rises from the first change on, whatever the way in which that is written', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const keyOf = (name: string) => ({ namespace: 'n', name })
-  const claim = (name: string) => ({ claim: claimOf('n', name, []), ...asked })
+  const claim = (name: string) => ({ claim: claimOf('n', name, []), ...withRevision })
   const first = [
-    ...(await Promise.all(upTo(3).map(() => counters.incrementBy(keyOf('coalesced'), 1, asked)))),
+    ...(await Promise.all(upTo(3).map(() => counters.incrementBy(keyOf('coalesced'), 1, withRevision)))),
     ...(await Promise.all(upTo(3).map((index) => counters.incrementBy(keyOf('key'), 1, claim(`k${index}`))))),
     ...(await counters.incrementMany(
       'n',
       upTo(12).map((index) => ({ name: `many${index % 10}`, delta: 1 })),
-      asked,
+      withRevision,
     )),
   ]
   for (const change of first) {
@@ -125,13 +125,13 @@ it('is raised by what changes the counter, and by nothing else', async () => {
 it('is returned by each change as the next read returns it', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const changes: [string, () => Promise<CounterChange>][] = [
-    ['first definition', () => counters.define(counter, { maxValue: 100 }, asked)],
-    ['addition', () => counters.incrementBy(counter, 1, asked)],
-    ['reset', () => counters.reset(counter, 5, asked)],
-    ['slots', () => counters.define(counter, { maxValue: null, slots: 3 }, asked)],
-    ['addition to a slot', () => counters.incrementBy(counter, 1, asked)],
-    ['reset of slots', () => counters.reset(counter, 5, asked)],
-    ['one slot', () => counters.define(counter, { slots: 1 }, asked)],
+    ['first definition', () => counters.define(counter, { maxValue: 100 }, withRevision)],
+    ['addition', () => counters.incrementBy(counter, 1, withRevision)],
+    ['reset', () => counters.reset(counter, 5, withRevision)],
+    ['slots', () => counters.define(counter, { maxValue: null, slots: 3 }, withRevision)],
+    ['addition to a slot', () => counters.incrementBy(counter, 1, withRevision)],
+    ['reset of slots', () => counters.reset(counter, 5, withRevision)],
+    ['one slot', () => counters.define(counter, { slots: 1 }, withRevision)],
   ]
   for (const [name, change] of changes) {
     expect([name, revisionOf(await change())]).toEqual([name, (await counters.read(counter)).revision])
@@ -142,7 +142,7 @@ it('is returned by the first change under a key as the next read returns it, als
   const { counters } = openTestNth(await freshDatabase())
   const claim = claimOf('n', 'k', [])
   const [change] = await Promise.all([
-    counters.incrementBy(counter, 1, { ...asked, claim }),
+    counters.incrementBy(counter, 1, { ...withRevision, claim }),
     // Its value is not in the answer of the database, so it is read again.
     counters.incrementBy({ namespace: 'n', name: 'other' }, 1),
   ])
@@ -153,25 +153,25 @@ it('is newer with each state of a name that is deleted and made anew', async () 
   const { counters, sequences } = openTestNth(await freshDatabase())
   const states = [
     await counters.read(counter),
-    await counters.incrementBy(counter, 1, asked),
-    ...(await Promise.all(upTo(99).map(() => counters.incrementBy(counter, 1, asked)))),
-    await counters.delete(counter, asked),
+    await counters.incrementBy(counter, 1, withRevision),
+    ...(await Promise.all(upTo(99).map(() => counters.incrementBy(counter, 1, withRevision)))),
+    await counters.delete(counter, withRevision),
     await counters.read(counter),
-    await counters.define(counter, { slots: 2 }, asked),
-    await counters.delete(counter, asked),
+    await counters.define(counter, { slots: 2 }, withRevision),
+    await counters.delete(counter, withRevision),
     await counters.read(counter),
-    await counters.incrementBy(counter, 1, asked),
+    await counters.incrementBy(counter, 1, withRevision),
   ]
   expect(sorted(states.map(revisionOf))).toEqual(states.map(revisionOf))
   expect(new Set(states.map(revisionOf)).size).toBe(states.length)
   const groups = [
     await sequences.readSequenceGroup(group),
-    (await sequences.next(group, 1, asked)).issued,
+    (await sequences.next(group, 1, withRevision)).issued,
     await sequences
       .define({ namespace: 'n', name: 's' }, { step: 2 })
       .then(() => sequences.readSequenceGroup(group)),
     await sequences.delete({ namespace: 'n', name: 's' }).then(() => sequences.readSequenceGroup(group)),
-    (await sequences.next(group, 1, asked)).issued,
+    (await sequences.next(group, 1, withRevision)).issued,
   ]
   expect(sorted(groups.map(revisionOf))).toEqual(groups.map(revisionOf))
   expect(new Set(groups.map(revisionOf)).size).toBe(groups.length)
@@ -188,8 +188,8 @@ it('does not fall where a first call is refused, which leaves a row', async () =
     expect(state.revision).toBeGreaterThan(before[index]?.revision ?? Number.NaN)
   }
   const changes = [
-    await counters.incrementBy(counter, 1, asked),
-    (await sequences.next(group, 1, asked)).issued,
+    await counters.incrementBy(counter, 1, withRevision),
+    (await sequences.next(group, 1, withRevision)).issued,
   ]
   for (const [index, state] of after.entries()) {
     expect(changes[index]?.revision).toBeGreaterThan(state.revision)
@@ -201,9 +201,9 @@ it('is returned to each caller that asks for it, also where others of the flush 
   for (const _ of upTo(2)) {
     const changes = await Promise.all([
       counters.incrementBy(counter, 1),
-      counters.incrementBy(counter, 1, asked),
+      counters.incrementBy(counter, 1, withRevision),
     ])
-    const numbers = await Promise.all([sequences.next(group, 1), sequences.next(group, 1, asked)])
+    const numbers = await Promise.all([sequences.next(group, 1), sequences.next(group, 1, withRevision)])
     expect(changes[1].revision).toBe((await counters.read(counter)).revision)
     expect(numbers[1].issued.revision).toBe((await sequences.readSequenceGroup(group)).revision)
   }
@@ -223,7 +223,7 @@ it('never lets a reader of an unwritten name hold that for newer than its first 
       }
       const write = async () => {
         for (const _ of upTo(index % 10)) await writer.counters.read(key)
-        const { value, revision = 0 } = await writer.counters.incrementBy(key, 1, asked)
+        const { value, revision = 0 } = await writer.counters.incrementBy(key, 1, withRevision)
         return [{ value, revision }]
       }
       return (await Promise.all([read(), write()])).flat()
@@ -241,21 +241,21 @@ it('never lets a reader of an unwritten name hold that for newer than its first 
 it('orders the changes of many callers in two processes as they were made', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
-  const told = (
+  const results = (
     await Promise.all(
       upTo(20).map(async (caller) => {
         const own = []
         for (const _ of upTo(20)) {
           const { counters, sequences } = processes[caller % 2] as (typeof processes)[0]
-          own.push(await counters.incrementBy(counter, 1, asked))
-          own.push(await sequences.next(group, 1, asked))
+          own.push(await counters.incrementBy(counter, 1, withRevision))
+          own.push(await sequences.next(group, 1, withRevision))
         }
         return own
       }),
     )
   ).flat()
-  const changes = told.filter((one) => 'value' in one)
-  const numbers = told.filter((one) => 'issued' in one).map(({ issued }) => issued)
+  const changes = results.filter((one) => 'value' in one)
+  const numbers = results.filter((one) => 'issued' in one).map(({ issued }) => issued)
   expect(new Set(changes.map(excessOf)).size).toBe(1)
   expect(new Set(numbers.map((issued) => revisionOf(issued) - issued.value)).size).toBe(1)
 })

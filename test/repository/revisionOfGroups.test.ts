@@ -4,7 +4,14 @@ import { sorted, upTo } from '../support/client/client.ts'
 import { freshDatabase } from '../support/database/database.ts'
 import { collectStatements } from '../support/database/statements.ts'
 import { stopClock } from '../support/model/periods.ts'
-import { asked, counter, group, MICROSECONDS_A_DAY, revisionOf, riseOf } from '../support/model/revisions.ts'
+import {
+  counter,
+  group,
+  MICROSECONDS_A_DAY,
+  revisionOf,
+  riseOf,
+  withRevision,
+} from '../support/model/revisions.ts'
 import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
@@ -47,25 +54,25 @@ it('is raised by reserving, confirming and giving back', async () => {
   expect(await rise(() => sequences.confirm(token))).toBe(1)
 })
 
-it('is told by each change of a group as the next reader is told', async () => {
+it('is returned by each change of a group as the next read returns it', async () => {
   const { sequences } = openTestNth(await freshDatabase())
-  const told = [
-    async () => revisionOf(await sequences.restart(group, 7, asked)),
-    async () => revisionOf((await sequences.next(group, 1, asked)).issued),
+  const changes = [
+    async () => revisionOf(await sequences.restart(group, 7, withRevision)),
+    async () => revisionOf((await sequences.next(group, 1, withRevision)).issued),
     async () => {
       await sequences.define({ namespace: 'n', name: 's' }, { maxValue: 1000 })
-      return revisionOf((await sequences.next(group, 1, asked)).issued)
+      return revisionOf((await sequences.next(group, 1, withRevision)).issued)
     },
     async () =>
-      revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...asked })).issued),
-    async () => revisionOf((await sequences.next(group, 1, asked)).issued),
+      revisionOf((await sequences.next(group, 2, { claim: claimOf('n', 'k', []), ...withRevision })).issued),
+    async () => revisionOf((await sequences.next(group, 1, withRevision)).issued),
   ]
-  for (const [index, change] of told.entries()) {
+  for (const [index, change] of changes.entries()) {
     expect([index, await change()]).toEqual([index, (await sequences.readSequenceGroup(group)).revision])
   }
 })
 
-it('takes a statement more in a flush only where it is asked', async () => {
+it('takes one more statement in a flush only where it is requested', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   await counters.incrementBy(counter, 1)
   await sequences.next(group, 1)
@@ -75,8 +82,8 @@ it('takes a statement more in a flush only where it is asked', async () => {
   await sequences.next(group, 1)
   expect(statements.filter((text) => /select[^;]*revision/.test(text))).toEqual([])
   const trips = statements.length
-  await counters.incrementBy(counter, 1, asked)
-  await sequences.next(group, 1, asked)
+  await counters.incrementBy(counter, 1, withRevision)
+  await sequences.next(group, 1, withRevision)
   expect(statements.filter((text) => /select[^;]*revision/.test(text))).toHaveLength(2)
   expect(statements).toHaveLength(2 * trips)
 })
@@ -93,7 +100,7 @@ it.each([
   ['deleteCounter', 'deleteCounter(name: "c") { counter { revision } }', ''],
   ['nextInSequence', 'nextInSequence(name: "s") { group { ...seen } }', GROUP],
   ['restartSequence', 'restartSequence(name: "s") { revision nextValue lastValue }', ''],
-])('is told by %s, and by a repeat with its key', async (name, field, fragment) => {
+])('is returned by %s, and by a repeat with its key', async (name, field, fragment) => {
   const { ask } = await startService()
   const keyed = field.replace(/\(/, '(idempotencyKey: "k", ')
   const hasKey = !/^(define|delete)/.test(name)
@@ -107,7 +114,7 @@ it.each([
   expect(revisions[0]).toBeGreaterThan(MICROSECONDS_A_DAY)
 })
 
-it('is told by every way to read a counter or a group', async () => {
+it('is returned by every way to read a counter or a group', async () => {
   const { ask } = await startService()
   const { increment, nextInSequence } = await ask(`mutation {
     increment(name: "c") { counter { id revision } }
@@ -137,7 +144,7 @@ it('is told by every way to read a counter or a group', async () => {
   })
 })
 
-it('belongs to the state that is told with it, also where hundreds of fields are', async () => {
+it('belongs to the state that is returned with it, also among hundreds of fields', async () => {
   const { ask } = await startService()
   const { reserveInSequence } = await ask(`mutation {
     defineSequence(name: "s", definition: { gapless: true }) { id }

@@ -108,7 +108,7 @@ it('takes numbers below 0 for what they look like', async () => {
   expect((await next(service, { name: 'positive' })).formatted).toBe('A-2')
 })
 
-it('refuses to turn round twice and write as at first, as it would come by the same numbers', async () => {
+it('refuses to return to an earlier direction and format, as the same numbers would be issued again', async () => {
   const service = await startService()
   await next(service, { count: 9 })
   await define(service, { step: -1, format: 'down {value}' })

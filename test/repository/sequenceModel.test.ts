@@ -24,15 +24,15 @@ import { held, present } from '../support/model/sequenceStates.ts'
 import { createRandom, meetsRareCases, runSize } from '../support/random.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
-async function ask(
+async function execute(
   sequences: Sequences,
   namespace: string,
-  asked: SequenceOperation,
+  request: SequenceOperation,
 ): Promise<SequenceOutcome> {
   try {
-    switch (asked.kind) {
+    switch (request.kind) {
       case 'next': {
-        const { group, count, key } = asked
+        const { group, count, key } = request
         const claim = key === undefined ? undefined : claimOf(namespace, key, [group, count])
         const numbers = await sequences.next({ namespace, sequence: 's', group }, count, { claim })
         const { isReplayed, issued } = numbers
@@ -41,10 +41,10 @@ async function ask(
         return { numbers: { value, lastValue, texts }, isReplayed }
       }
       case 'restart':
-        await sequences.restart({ namespace, sequence: 's', group: asked.group }, asked.nextValue)
+        await sequences.restart({ namespace, sequence: 's', group: request.group }, request.nextValue)
         return { done: true }
       case 'define':
-        await sequences.define({ namespace, name: 's' }, asked.change)
+        await sequences.define({ namespace, name: 's' }, request.change)
         return { done: true }
       case 'delete':
         await sequences.delete({ namespace, name: 's' })
@@ -62,28 +62,28 @@ function isHarmless({ maxValue: _, timeZone: __, ...others }: SequenceDefinition
   return Object.values(others).every((part) => part === undefined)
 }
 
-/** What was asked, told and found so: undefined if it can't be. */
+/** The model after an operation with this result; undefined if the operation can't have had it. */
 function after(
   model: SequenceModel,
-  asked: SequenceOperation,
-  told: SequenceOutcome,
+  request: SequenceOperation,
+  result: SequenceOutcome,
   at: number,
 ): SequenceModel | undefined {
-  const [next, expected] = stepSequence(model, asked, at)
-  if (asked.kind === 'define' && 'code' in told && told.mayRepeat) {
+  const [next, expected] = stepSequence(model, request, at)
+  if (request.kind === 'define' && 'code' in result && result.mayRepeat) {
     const isUsed = Object.values(model.groups).some(({ latest }) => latest)
-    return isUsed && !('code' in expected) && !isHarmless(asked.change) ? model : undefined
+    return isUsed && !('code' in expected) && !isHarmless(request.change) ? model : undefined
   }
-  return isDeepStrictEqual(told, expected) ? next : undefined
+  return isDeepStrictEqual(result, expected) ? next : undefined
 }
 
 /** The texts that were issued although they had been before, where nobody has wished for that. */
-function repeats(before: SequenceModel, asked: SequenceOperation, told: SequenceOutcome): string[] {
-  if (asked.kind !== 'next' || !('numbers' in told) || told.isReplayed) return []
+function repeats(before: SequenceModel, request: SequenceOperation, result: SequenceOutcome): string[] {
+  if (request.kind !== 'next' || !('numbers' in result) || result.isReplayed) return []
   const { cycle, allowRepeats } = before.definition
-  const group = before.groups[asked.group]
+  const group = before.groups[request.group]
   if (cycle || allowRepeats || !group || group.isRestarted) return []
-  return told.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
+  return result.numbers.texts.filter((text) => Object.hasOwn(group.texts, text))
 }
 
 const SEQUENCES = runSize(4, 12)
@@ -100,7 +100,7 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
     fc.asyncProperty(
       fc.array(
         fc.record({
-          asked: fc.oneof({ weight: 25, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
+          request: fc.oneof({ weight: 25, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
           later: fc.constantFrom(0, 0, 0, 0, 0, 0, 0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
         }),
         { minLength: 100, maxLength: 100 },
@@ -109,14 +109,15 @@ it('agrees with a model over random definitions, blocks, groups, cycles and rest
         clock.at = START
         let model = emptySequence
         const namespace = `n ${++run}`
-        for (const { asked, later } of steps) {
+        for (const { request, later } of steps) {
           clock.at += later
-          const told = await ask(sequences, namespace, asked)
-          const next = after(model, asked, told, clock.at)
-          if (!next) expect([asked, model.definition, told]).toEqual(stepSequence(model, asked, clock.at)[1])
-          expect(repeats(model, asked, told)).toEqual([])
+          const result = await execute(sequences, namespace, request)
+          const next = after(model, request, result, clock.at)
+          if (!next)
+            expect([request, model.definition, result]).toEqual(stepSequence(model, request, clock.at)[1])
+          expect(repeats(model, request, result)).toEqual([])
           model = next ?? model
-          const what = 'code' in told ? (told.mayRepeat ? 'mayRepeat' : told.code) : asked.kind
+          const what = 'code' in result ? (result.mayRepeat ? 'mayRepeat' : result.code) : request.kind
           seen.set(what, (seen.get(what) ?? 0) + 1)
           for (const group of GROUPS) {
             const { lastValue, lastFormatted, nextValue } = await sequences.readSequenceGroup({
@@ -151,7 +152,7 @@ it.each([
   ['', 0, runSize(5, 15)],
   [', while connections are cut', 0.04, runSize(2, 5)],
 ])(
-  'gives answers that some order explains, whatever is asked of two processes at the same time%s',
+  'gives answers that some order explains, whatever two processes do at the same time%s',
   async (_, share, numRuns) => {
     const clock = { at: START }
     const options = { now: () => new Date(clock.at), keyTtlMs: FOR_EVER }
@@ -168,37 +169,37 @@ it.each([
       fc.asyncProperty(
         fc.array(
           fc.record({
-            asked: fc.oneof({ weight: 40, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
+            request: fc.oneof({ weight: 40, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
             process: fc.nat({ max: 1 }),
             turn: fc.nat({ max: 3 }),
           }),
           { minLength: 24, maxLength: 24 },
         ),
         fc.constantFrom(0, HOUR, 24 * HOUR, 24 * 31 * HOUR),
-        async (asked, later) => {
+        async (requests, later) => {
           clock.at += later
           const { at } = clock
           const events = await Promise.all(
-            asked.map(async ({ asked, process, turn }): Promise<Told | undefined> => {
+            requests.map(async ({ request, process, turn }): Promise<Observed | undefined> => {
               const sequences = processes[process]?.sequences
               if (!sequences) throw new Error('There are two')
               for (const _ of upTo(turn)) await sequences.read({ namespace: 'n', name: 's' })
               const from = ++ticks
-              const told = await ask(sequences, 'n', asked)
+              const result = await execute(sequences, 'n', request)
               const to = ++ticks
-              const code = 'code' in told ? told.code : undefined
+              const code = 'code' in result ? result.code : undefined
               const isDoubtful = code === 'OUTCOME_UNKNOWN'
               if (code === 'UNAVAILABLE') return undefined
               return {
-                asked,
-                told,
+                request,
+                result,
                 from,
                 to,
                 isDoubtful,
                 apply: (before) => {
                   const state = isDoubtful
-                    ? stepSequence(before, asked, at)[0]
-                    : after(before, asked, told, at)
+                    ? stepSequence(before, request, at)[0]
+                    : after(before, request, result, at)
                   return state && state !== before ? comparable(state) : state
                 },
               }
@@ -222,9 +223,9 @@ it.each([
   },
 )
 
-interface Told extends Event<SequenceModel> {
-  asked: SequenceOperation
-  told: SequenceOutcome
+interface Observed extends Event<SequenceModel> {
+  request: SequenceOperation
+  result: SequenceOutcome
 }
 
 /** A model without what it doesn't take to explain answers, and in one order: the search remembers where it has been. */

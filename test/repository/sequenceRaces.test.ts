@@ -123,8 +123,8 @@ it.each([
       return 'stays unanswered'
     })
     // Of a sequence as it is by default, it would be refused.
-    const told = await openTestNth(cut).sequences.define(KEY, { minValue: 5, format: 'earlier {value}' })
-    expect(told.definition).toMatchObject({ minValue: 5, maxValue: 20, format: 'earlier {value}' })
+    const result = await openTestNth(cut).sequences.define(KEY, { minValue: 5, format: 'earlier {value}' })
+    expect(result.definition).toMatchObject({ minValue: 5, maxValue: 20, format: 'earlier {value}' })
     expect(meddling.length).toBe(1)
     await Promise.all(meddling)
     expect((await sequences.read(KEY)).definition?.format).toBe(format)

@@ -55,7 +55,7 @@ it('was updated when the last of its slots was', async () => {
   expect(listed?.updatedAt).toEqual(now)
 })
 
-it('tells about where a counter stood, and in a process alone exactly', async () => {
+it('returns approximate values with slots, and exact ones if only one process counts', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { slots: 100 })
   const changes = await Promise.all(upTo(50).map(() => counters.incrementBy(key, 2, withPeriodValues)))

@@ -107,8 +107,8 @@ it('leaves a counter deleted that is deleted while all are reset', async () => {
   )
   // It is deleted between the listing of a batch and its reset.
   const store = openTestStore(target)
-  const list: typeof store.counters.list = async (...asked) => {
-    const page = await store.counters.list(...asked)
+  const list: typeof store.counters.list = async (...args) => {
+    const page = await store.counters.list(...args)
     await other.delete({ namespace: 'n', name: 'gone' })
     return page
   }

@@ -153,7 +153,7 @@ it('goes on in batches while others count, who never wait for it', async () => {
   expect((await startsIn(target, 'HOUR')).length).toBeLessThanOrEqual(2)
 })
 
-it('stops between batches when it is told to', async () => {
+it('stops between batches on request', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.incrementBy(key, 1)

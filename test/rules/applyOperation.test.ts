@@ -61,9 +61,9 @@ it('does several additions as a model does, or none of them', () => {
     maxLength: 9,
   })
   fc.assert(
-    fc.property(fitting, fitting, changes, (a, b, asked) => {
+    fc.property(fitting, fitting, changes, (a, b, requested) => {
       const before: ModelState = { rows: { a, b }, keys: {} }
-      const [after, outcome] = step(before, { kind: 'many', changes: asked })
+      const [after, outcome] = step(before, { kind: 'many', changes: requested })
       const rows = new Map(
         names.map((name) => {
           const { value, min, max, saturates } = rowOf(before.rows, name)
@@ -75,7 +75,7 @@ it('does several additions as a model does, or none of them', () => {
           return [name, { ...rowWith(value), definition: { ...PLAIN, bounds } }]
         }),
       )
-      const changes = asked.flatMap(({ name, delta }) => {
+      const changes = requested.flatMap(({ name, delta }) => {
         const row = rows.get(name)
         return row ? [{ row, operation: { kind: 'add', delta } as const }] : []
       })
@@ -88,7 +88,7 @@ it('does several additions as a model does, or none of them', () => {
         expect({ answers, isReplayed: false }).toEqual(outcome)
       }
       for (const [name, row] of rows) {
-        const count = asked.filter((change) => change.name === name).length
+        const count = requested.filter((change) => change.name === name).length
         expect(row.value).toBe(rowOf(after.rows, name).value)
         expect(Number(row.added)).toBe(rowOf(after.rows, name).added)
         expect(row.periodTotals).toEqual([{ period: 'DAY', value: rowOf(after.rows, name).added }])

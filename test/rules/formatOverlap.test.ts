@@ -83,7 +83,7 @@ it.each([
   ['{value}', 'INV-{yyyy}-{value:5}', signed],
   ['INV-{value}', 'RE-{value}', signed],
   ['{yyyy}{MM}{dd}/{value}', '{week}/{value}', positive],
-])('tells %s and %s apart by a character', (before, after, circumstances) => {
+])('distinguishes %s and %s by a character', (before, after, circumstances) => {
   expect(formatsOverlap(before, after, circumstances)).toBe(false)
 })
 

@@ -23,7 +23,7 @@ it('keeps every total as the history row and the columns with its start, whateve
     fc.property(fc.boolean(), additions, (hasSlots, all) => {
       const columns = new Map<number, PeriodAddition>()
       const history = new Map<number, bigint>()
-      const told = new Map<number, bigint>()
+      const expected = new Map<number, bigint>()
       const addToHistory = ({ start, added }: PeriodAddition) =>
         history.set(start, (history.get(start) ?? 0n) + added)
       const inSlots = (start: number, but?: number) =>
@@ -44,7 +44,7 @@ it('keeps every total as the history row and the columns with its start, whateve
         }
         // Without slots, the row alone shows the total while it has the running period.
         if (!hasSlots && found.columns?.start === start) found.inHistory = 0n
-        expect(totalOf(found)).toBe(Number(told.get(start) ?? 0n))
+        expect(totalOf(found)).toBe(Number(expected.get(start) ?? 0n))
         const written = addInPeriod(found, added, now * HOUR_MS)
         const { column } = written
         const before = columns.get(slot)
@@ -56,13 +56,13 @@ it('keeps every total as the history row and the columns with its start, whateve
             added: column.isOpened ? column.added : (before?.added ?? 0n) + column.added,
           })
         written.history.forEach(addToHistory)
-        told.set(start, (told.get(start) ?? 0n) + added)
+        expected.set(start, (expected.get(start) ?? 0n) + added)
         // As a new definition does.
         if (isClosed) {
           for (const one of columns.values()) addToHistory(one)
           columns.clear()
         }
-        for (const [start, total] of told) expect((history.get(start) ?? 0n) + inSlots(start)).toBe(total)
+        for (const [start, total] of expected) expect((history.get(start) ?? 0n) + inSlots(start)).toBe(total)
       }
     }),
     { numRuns: runSize(500, 2000) },

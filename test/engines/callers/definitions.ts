@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Caller, noteUnexpected } from '../caller.ts'
 import { NAMESPACE } from './namespace.ts'
 
-/** A number in a definition that only rises: what was asked for, and what a server has answered since. */
+/** A number in a definition that only rises: what was requested, and what a server has returned since. */
 export interface Rising {
   requested: number
   acknowledged: number

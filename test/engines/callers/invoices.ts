@@ -26,9 +26,9 @@ export async function numberInvoice(caller: Caller, confirmed: Confirmed): Promi
   const outcome = await caller.call<{ reservation: Reservation }>(RESERVE, { group })
   if (outcome.kind !== 'answered') return noteUnexpected(caller, 'reserveInSequence', outcome)
   const { id, value, expiresAt } = outcome.data.reservation
-  const fate = random.fraction()
-  if (fate > 0.8) return
-  const query = fate < 0.6 ? CONFIRM : RELEASE
+  const draw = random.fraction()
+  if (draw > 0.8) return
+  const query = draw < 0.6 ? CONFIRM : RELEASE
   const closing = random.below(2) === 0 ? server : other
   const closed = await caller.insist<{ reservation: Reservation }>(query, { id }, closing)
   if (closed?.kind === 'refused' && closed.code === 'RESERVATION_CLOSED') {

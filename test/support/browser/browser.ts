@@ -5,7 +5,7 @@ import { PATIENCE_MS } from '../soon.ts'
 import { findChromium } from './chromium.mjs'
 
 export interface Window extends Page {
-  /** Addresses outside this machine that the page asked for. */
+  /** Addresses outside this machine that the page requested. */
   outside: string[]
   /** What the page complained of in its console. */
   complaints: string[]

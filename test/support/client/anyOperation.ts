@@ -132,13 +132,13 @@ export function anyOperation(draw: GeneratorValue): Body {
   const definitions: string[] = []
   const variables: Record<string, unknown> = {}
   let names = 0
-  // Few at a time rather often: where many are asked for, hardly ever all of them have an answer.
+  // Often few at a time: where many are requested, hardly ever all of them have an answer.
   const odds = draw(() => fc.constantFrom(1, 1, 3))
   const some = <Item>(items: readonly Item[]) => items.filter(() => draw(() => fc.nat({ max: odds })) === 0)
 
   function argumentText({ name, type, defaultValue }: GraphQLArgument): string {
     const all = values[getNamedType(type).name] ?? values[name] ?? []
-    // Rather a good one, of which the first is: of several bad ones only one would be told.
+    // Usually the first, which is valid: of several invalid ones only one would be reported.
     const value = draw(() => fc.constantFrom(...all, ...Array(3 * all.length).fill(all[0])))
     const isLiteral = draw(fc.boolean)
     if (isLiteral) return `${name}: ${literal(value, name)}`

@@ -7,7 +7,7 @@ export interface ReceivedError {
 }
 
 export interface Answer {
-  // What a test asked for is what it finds: its query is its type.
+  // The query of a test is the type of its result.
   // biome-ignore lint/suspicious/noExplicitAny: see above
   data: any
   errors?: ReceivedError[]

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { upTo } from './client.ts'
 
-/** What callers were told of one counter. */
+/** What was returned to the callers of one counter. */
 export interface Load {
   /** The numbers they were given. */
   answered: number[]
   /** The codes, or messages, of what they were refused with. */
   refused: string[]
-  /** Waits until so many more were told their number. */
+  /** Waits until so many more callers have received their number. */
   afterMore(answered: number): Promise<void>
   /** Ends it, and waits for the last answers. */
   end(): Promise<void>

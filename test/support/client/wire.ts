@@ -10,7 +10,7 @@ export interface Wire {
   ended(): Promise<string>
   /** Says that nothing more will come, and goes on reading. */
   end(): void
-  /** Reads nothing from now on, until it is told to. */
+  /** Stops reading, until `resume` is called. */
   pause(): void
   resume(): void
   /** Goes away, as a caller whose machine fails. */

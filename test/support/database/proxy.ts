@@ -4,8 +4,8 @@ import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { Target } from '../../../src/mysql/settings.ts'
 
-/** What becomes of a statement on its way to the server. */
-export type Fate =
+/** How a statement is delivered to the server. */
+export type Delivery =
   | 'passes'
   /** The connection ends before the server gets the statement. */
   | 'is cut off'
@@ -23,9 +23,9 @@ export type Fate =
   | { errno: number }
 
 /** A database to which a round trip takes so long that Nth saves one where it can. */
-export function farAway(target: Target, fateOf: (statement: string) => Fate = () => 'passes') {
+export function farAway(target: Target, deliveryOf: (statement: string) => Delivery = () => 'passes') {
   // A timer of 1 ms may be early.
-  return startProxy(target, fateOf, () => 2)
+  return startProxy(target, deliveryOf, () => 2)
 }
 
 /**
@@ -36,7 +36,7 @@ export function farAway(target: Target, fateOf: (statement: string) => Fate = ()
  */
 export async function startProxy(
   target: Target,
-  fateOf: (statement: string, connection: number) => Fate,
+  deliveryOf: (statement: string, connection: number) => Delivery,
   delayMs = () => 0,
 ): Promise<Target> {
   const sockets = new Set<Socket>()
@@ -59,22 +59,23 @@ export async function startProxy(
     }
     client.on('data', async (packet) => {
       const statement = statementIn(packet)
-      const fate = fateOf(statement, number)
-      hasVanished ||= fate === 'vanishes'
-      if (typeof fate === 'object' && 'arrivesBefore' in fate) {
+      const delivery = deliveryOf(statement, number)
+      hasVanished ||= delivery === 'vanishes'
+      if (typeof delivery === 'object' && 'arrivesBefore' in delivery) {
         hasVanished = true
         client.destroy()
-        late = { flushes: fate.arrivesBefore, send: () => sent(upstream, packet) }
+        late = { flushes: delivery.arrivesBefore, send: () => sent(upstream, packet) }
       }
       if (hasVanished) return
       if (late && BEGINS_FLUSH.test(statement) && --late.flushes === 0) await late.send()
-      if (fate === 'passes') return upstream.write(packet)
-      if (typeof fate === 'object' && 'instead' in fate)
-        return upstream.write(withStatement(packet, fate.instead))
-      if (fate === 'is cut off') return end()
-      if (typeof fate === 'object' && 'errno' in fate) return client.write(errorPacket(fate.errno))
-      if (typeof fate === 'object' && 'answeredBytes' in fate) {
-        bytesLeft = fate.answeredBytes
+      if (delivery === 'passes') return upstream.write(packet)
+      if (typeof delivery === 'object' && 'instead' in delivery)
+        return upstream.write(withStatement(packet, delivery.instead))
+      if (delivery === 'is cut off') return end()
+      if (typeof delivery === 'object' && 'errno' in delivery)
+        return client.write(errorPacket(delivery.errno))
+      if (typeof delivery === 'object' && 'answeredBytes' in delivery) {
+        bytesLeft = delivery.answeredBytes
         return upstream.write(packet)
       }
       upstream.removeAllListeners('data')

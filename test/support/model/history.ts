@@ -1,6 +1,6 @@
-/** Something that was asked, and what became of it. */
+/** An operation and its outcome. */
 export interface Event<State> {
-  /** When it was asked, and when it was answered, by one clock. */
+  /** When it was called, and when it was answered, by one clock. */
   from: number
   to: number
   /** Whether nobody knows if it took effect. */
@@ -14,7 +14,7 @@ export interface Event<State> {
 
 /**
  * Whether events have an order that explains every answer and ends as is found, in which none comes before
- * another that was answered before it was asked: "Linearizability" (Herlihy and Wing, 1990), searched as Wing
+ * another that was answered before it was called: "Linearizability" (Herlihy and Wing, 1990), searched as Wing
  * and Gong do.
  */
 export function isExplained<State>(

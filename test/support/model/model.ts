@@ -3,7 +3,7 @@ import type { DefinitionChange } from '../../../src/rules/counter.ts'
 /** What counters do, said once more and in the simplest way, to compare with. Values are within the safe range. */
 export interface ModelState {
   rows: Record<string, ModelRow>
-  keys: Record<string, { asked: string; answers: ModelAnswer[] }>
+  keys: Record<string, { request: string; answers: ModelAnswer[] }>
 }
 
 export interface ModelRow {
@@ -28,11 +28,11 @@ export interface ModelAnswer {
   value: number
   previousValue: number
   appliedDelta: number | null
-  /** What was added in the running period; undefined: it isn't told. */
+  /** What was added in the current period; undefined if it isn't returned. */
   added?: number | undefined
 }
 
-/** What a caller is told. */
+/** What a caller receives. */
 export type ModelOutcome =
   | { answers: ModelAnswer[]; isReplayed: boolean }
   | { code: string; value?: number | undefined; limit?: number | undefined; index?: number | undefined }
@@ -41,26 +41,26 @@ export const emptyState: ModelState = { rows: {}, keys: {} }
 
 const END = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** What an operation does and what its caller is told. */
+/** The state after an operation, and what its caller receives. */
 export function step(state: ModelState, operation: ModelOperation): [ModelState, ModelOutcome] {
   const { key, ...rest } = operation
-  const asked = JSON.stringify(rest)
+  const request = JSON.stringify(rest)
   const earlier = key === undefined ? undefined : state.keys[key]
-  if (earlier && earlier.asked !== asked) return [state, { code: 'IDEMPOTENCY_KEY_REUSED' }]
+  if (earlier && earlier.request !== request) return [state, { code: 'IDEMPOTENCY_KEY_REUSED' }]
   if (earlier) return [state, { answers: earlier.answers, isReplayed: true }]
   const done = run(state.rows, operation)
   if (!('code' in done) && !wantsPeriodValues(operation))
     for (const answer of done.answers) answer.added = undefined
   if ('code' in done) return [state, done]
   const { rows, answers } = done
-  const keys = key === undefined ? state.keys : { ...state.keys, [key]: { asked, answers } }
+  const keys = key === undefined ? state.keys : { ...state.keys, [key]: { request, answers } }
   return [
     { rows, keys },
     { answers, isReplayed: false },
   ]
 }
 
-/** Whether the caller of an operation is told what was added in the running period. */
+/** Whether the caller of an operation receives what was added in the current period. */
 export function wantsPeriodValues(operation: ModelOperation): boolean {
   if (operation.kind === 'many' || operation.key !== undefined) return true
   return (operation.kind === 'add' || operation.kind === 'reset') && operation.name !== 'c'

@@ -22,8 +22,8 @@ import type { CounterRow } from '../../../src/rules/rows.ts'
 import { AMPLE_MS } from '../server/nth.ts'
 import { PLAIN } from './plain.ts'
 
-/** How a flush goes: what its writer meets, in the order of its trips. */
-export type Fate =
+/** What happens to a flush, in the order of its trips. */
+export type FlushOutcome =
   | 'committed'
   | 'conflict'
   | 'failingKey'
@@ -34,18 +34,18 @@ export type Fate =
   | 'expires'
 
 export interface Course {
-  fate: Fate
+  outcome: FlushOutcome
   turns: number
   run: number
 }
 
 export const courses = fc.infiniteStream(
   fc.record({
-    fate: fc.oneof(
-      { weight: 3, arbitrary: fc.constant<Fate>('committed') },
+    outcome: fc.oneof(
+      { weight: 3, arbitrary: fc.constant<FlushOutcome>('committed') },
       {
         weight: 1,
-        arbitrary: fc.constantFrom<Fate>(
+        arbitrary: fc.constantFrom<FlushOutcome>(
           'conflict',
           'failingKey',
           'failingKey',
@@ -176,22 +176,24 @@ class ModelTransaction implements Transaction {
 
   async #fail(): Promise<NotApplied | undefined> {
     const { counters } = this.#batch
-    const { fate, turns, run } = this.#course
+    const { outcome, turns, run } = this.#course
     await turnsLater(turns)
-    if (fate === 'conflict') return { kind: 'conflict', cause: fate }
-    if (fate !== 'failingKey') return undefined
+    if (outcome === 'conflict') return { kind: 'conflict', cause: outcome }
+    if (outcome !== 'failingKey') return undefined
     const key = counters[run % counters.length]?.row.key
     if (run % 3 === 0 && key !== undefined) return { kind: 'notLocked', locked: [key], gone: [] }
-    return { kind: run % 3 === 1 ? 'fault' : 'locked', cause: fate }
+    return { kind: run % 3 === 1 ? 'fault' : 'locked', cause: outcome }
   }
 
   /** As at its deadline: the call is answered by where it is then. */
   async #expire(): Promise<void> {
-    const { fate, turns, run } = this.#course
+    const { outcome, turns, run } = this.#course
     const call = this.#batch.calls[run % this.#batch.calls.length]
-    if (fate !== 'expires' || !call) return
+    if (outcome !== 'expires' || !call) return
     await turnsLater((run % 3) + turns)
-    call.settle(call.isCommitting ? doubtful(call, 'It has expired', fate) : unavailable('It has expired.'))
+    call.settle(
+      call.isCommitting ? doubtful(call, 'It has expired', outcome) : unavailable('It has expired.'),
+    )
   }
 
   async read(): Promise<Reading | NotApplied> {
@@ -242,13 +244,13 @@ class ModelTransaction implements Transaction {
   }
 
   async #commit(): Promise<Outcome> {
-    const { fate, turns, run } = this.#course
-    const isApplied = fate !== 'lost, not applied' && !(fate === 'lost for good' && run % 2)
+    const { outcome, turns, run } = this.#course
+    const isApplied = outcome !== 'lost, not applied' && !(outcome === 'lost for good' && run % 2)
     if (isApplied) this.#apply()
     await turnsLater(turns)
     this.#end.resolve()
-    if (fate === 'lost for good') return { kind: 'unknown', cause: fate }
-    return isApplied ? { kind: 'committed' } : { kind: 'lost', cause: fate }
+    if (outcome === 'lost for good') return { kind: 'unknown', cause: outcome }
+    return isApplied ? { kind: 'committed' } : { kind: 'lost', cause: outcome }
   }
 
   #apply(): void {

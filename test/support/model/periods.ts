@@ -3,7 +3,7 @@ import type { Counters } from '../../../src/repository/counters.ts'
 import { known } from './known.ts'
 
 export const key = { namespace: 'n', name: 'c' }
-export const told = { wantsPeriodValues: true }
+export const withPeriodValues = { wantsPeriodValues: true }
 
 /** A clock that is turned by hand. */
 export function turnedClock(at: string) {

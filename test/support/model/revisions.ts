@@ -2,11 +2,11 @@ import type { CounterChange } from '../../../src/repository/counters.ts'
 
 export const counter = { namespace: 'n', name: 'c' }
 export const group = { namespace: 'n', sequence: 's', group: 'g' }
-export const asked = { withRevision: true }
+export const withRevision = { withRevision: true }
 export const MICROSECONDS_A_DAY = 86_400_000_000
 
 export function revisionOf({ revision }: { revision?: number | undefined }): number {
-  if (revision === undefined) throw new Error('It was not told')
+  if (revision === undefined) throw new Error('It has no revision')
   return revision
 }
 

@@ -4,9 +4,9 @@ import type { SequenceDefinition, SequenceDefinitionChange } from '../../../src/
 /** What one sequence does, said once more and in the simplest way, to compare with. */
 export interface SequenceModel {
   definition: SequenceDefinition
-  /** The texts that each group has issued, and whether it was told to begin elsewhere. */
+  /** The texts that each group has issued, and whether it was restarted. */
   groups: Record<string, ModelGroup>
-  keys: Record<string, { asked: string; answer: ModelNumbers }>
+  keys: Record<string, { request: string; answer: ModelNumbers }>
 }
 
 export interface ModelGroup {
@@ -28,7 +28,7 @@ export type SequenceOperation =
   | { kind: 'define'; change: SequenceDefinitionChange }
   | { kind: 'delete' }
 
-/** What a caller is told. */
+/** What a caller receives. */
 export type SequenceOutcome =
   | { numbers: ModelNumbers; isReplayed: boolean }
   | { done: true }
@@ -52,7 +52,7 @@ export const emptySequence: SequenceModel = { definition: defaults, groups: {}, 
 const END = BigInt(Number.MAX_SAFE_INTEGER)
 const MOST_OF_CYCLE = 2_000n
 
-/** What an operation does and what its caller is told. That a definition could repeat texts is not for this to say. */
+/** The state after an operation, and what its caller receives. It doesn't decide whether a definition could repeat texts. */
 export function stepSequence(
   model: SequenceModel,
   operation: SequenceOperation,
@@ -187,9 +187,9 @@ function next(
   { group, count, key }: Extract<SequenceOperation, { kind: 'next' }>,
   at: number,
 ): [SequenceModel, SequenceOutcome] {
-  const asked = JSON.stringify([group, count])
+  const request = JSON.stringify([group, count])
   const earlier = key === undefined ? undefined : model.keys[key]
-  if (earlier && earlier.asked !== asked) return [model, { code: 'IDEMPOTENCY_KEY_REUSED' }]
+  if (earlier && earlier.request !== request) return [model, { code: 'IDEMPOTENCY_KEY_REUSED' }]
   if (earlier) return [model, { numbers: earlier.answer, isReplayed: true }]
   const { definition } = model
   if (definition.cycle && BigInt(count) > longest(definition)) return [model, { code: 'BAD_USER_INPUT' }]
@@ -214,7 +214,7 @@ function next(
     texts: { ...held.texts, ...Object.fromEntries(texts.map((text) => [text, true])) },
     isRestarted: held.isRestarted,
   }
-  const keys = key === undefined ? model.keys : { ...model.keys, [key]: { asked, answer } }
+  const keys = key === undefined ? model.keys : { ...model.keys, [key]: { request, answer } }
   return [
     { ...model, groups: { ...model.groups, [group]: after }, keys },
     { numbers: answer, isReplayed: false },

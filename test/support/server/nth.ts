@@ -77,7 +77,7 @@ export function openTestNth(database: Target | Targets, options: Partial<TestNth
   return {
     ...nth,
     faults,
-    /** What an operator was told of the database. */
+    /** What was reported to the operator about the database. */
     said,
   }
 }

@@ -2,7 +2,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { NthProcess } from './nthProcess.ts'
 
-/** Whether a process runs; one that has ended and only waits to be asked for doesn't. */
+/** Whether a process runs; one that has ended, and that its parent has not yet waited for, doesn't. */
 export async function isAlive(pid: number): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => ') Z')
   return !/\) Z/.test(stat)

@@ -7,8 +7,8 @@ import { type ModelOperation, type ModelOutcome, type ModelState, step, wantsPer
 
 const NAMESPACE = 'n'
 
-/** Asks of counters what a model is asked, and tells the outcome as it does. Other errors than expected ones are thrown. */
-export async function ask(counters: Counters, operation: ModelOperation): Promise<ModelOutcome> {
+/** Executes an operation of the model on counters, and returns its outcome as the model does. Throws unexpected errors. */
+export async function execute(counters: Counters, operation: ModelOperation): Promise<ModelOutcome> {
   try {
     const changes = await changesOf(counters, operation)
     return {
@@ -16,7 +16,7 @@ export async function ask(counters: Counters, operation: ModelOperation): Promis
         value,
         previousValue,
         appliedDelta,
-        // Who doesn't ask is told beside who does.
+        // A caller who doesn't request it receives it if another caller of the batch does.
         added: wantsPeriodValues(operation) ? valuesIn?.DAY : undefined,
       })),
       isReplayed: changes.every(({ isReplayed }) => isReplayed),
@@ -29,8 +29,8 @@ export async function ask(counters: Counters, operation: ModelOperation): Promis
 }
 
 async function changesOf(counters: Counters, operation: ModelOperation): Promise<CounterChange[]> {
-  const { key, ...asked } = operation
-  const claim = key === undefined ? undefined : claimOf(NAMESPACE, key, [asked])
+  const { key, ...request } = operation
+  const claim = key === undefined ? undefined : claimOf(NAMESPACE, key, [request])
   const options = { claim, wantsPeriodValues: wantsPeriodValues(operation) }
   switch (operation.kind) {
     case 'add':
@@ -55,19 +55,19 @@ function defined<T extends object>(details: T): Partial<T> {
   return Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined)) as Partial<T>
 }
 
-/** Asks, and tells what came of it as an event; undefined if it certainly had no effect. `tick` is the clock. */
-export async function witness(
+/** Executes an operation, and returns it as an event; undefined if it certainly had no effect. `tick` is the clock. */
+export async function observe(
   counters: Counters,
   operation: ModelOperation,
   tick: () => number,
 ): Promise<{ outcome: ModelOutcome; event: Event<ModelState> | undefined }> {
   const from = tick()
-  const outcome = await ask(counters, operation)
+  const outcome = await execute(counters, operation)
   const to = tick()
   const code = 'code' in outcome ? outcome.code : undefined
   if (code === 'UNAVAILABLE') return { outcome, event: undefined }
   const isDoubtful = code === 'OUTCOME_UNKNOWN'
-  const told = text(outcome)
+  const returned = text(outcome)
   return {
     outcome,
     event: {
@@ -76,7 +76,7 @@ export async function witness(
       isDoubtful,
       apply(state) {
         const [after, expected] = step(state, operation)
-        return isDoubtful || text(expected) === told ? after : undefined
+        return isDoubtful || text(expected) === returned ? after : undefined
       },
     },
   }
@@ -106,7 +106,7 @@ const bound = fc.constantFrom(undefined, null, -4, 0, 10, 20)
 // Few, so that some are used again, with the same arguments and with others.
 const key = fc.option(fc.constantFrom('k1', 'k2', 'k3', 'k4'), { nil: undefined, freq: 2 })
 
-/** Anything that can be asked of a few counters. */
+/** Any operation on a few counters. */
 export const operations: fc.Arbitrary<ModelOperation> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('add' as const), name, delta, key }) },
   {
