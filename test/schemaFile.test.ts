@@ -11,7 +11,7 @@ import { schema } from '../src/graphql/schema.ts'
 import { errorCodes } from '../src/rules/errors.ts'
 import { introspectionTypes } from './support/client/clientsPage.ts'
 
-it('is written down in schema/schema.graphql (npm run schema)', async () => {
+it('is recorded in schema/schema.graphql (npm run schema)', async () => {
   await expect(`${printSchema(schema)}\n`).toMatchFileSnapshot('../schema/schema.graphql')
 })
 
@@ -29,7 +29,7 @@ it('lists every error code', () => {
   expect(names).toEqual(Object.keys(errorCodes))
 })
 
-it('answers null for a refused change, so that the others stand', () => {
+it('returns null for a refused change, so that the others still take effect', () => {
   const fields = Object.values(schema.getMutationType()?.getFields() ?? {})
   expect(fields.map(({ type }) => String(type)).filter((type) => type.endsWith('!'))).toEqual([])
 })
@@ -56,7 +56,7 @@ function undescribed({ getTypeMap }: GraphQLSchema): string[] {
   return missing
 }
 
-it('says of every list that is given how many items it takes', () => {
+it('documents for every list argument how many items it accepts', () => {
   const lists = Object.values(schema.getTypeMap()).flatMap((type) => {
     if (isInputObjectType(type)) return Object.values(type.getFields())
     return isObjectType(type) && !type.name.startsWith('__')

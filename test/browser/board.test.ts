@@ -76,7 +76,7 @@ it('takes one number for one ticket, also when the answer is lost, and by keyboa
   expect(lost.count()).toBe(2)
 })
 
-it('says that there is no ticket when there is none', async () => {
+it('reports that there is no ticket when there is none', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineSequence(name: "ticket", namespace: "boards", definition: { maxValue: 1 }) { id } }',

@@ -68,7 +68,7 @@ async function soldAt(target: Parameters<typeof query>[0], period: number, at: n
   )
 }
 
-it('says for an edition how few are left, and that it is sold out', async () => {
+it('shows how few copies of an edition are left, and that it is sold out', async () => {
   const { url, ask } = await startService()
   await ask(
     'mutation { defineCounter(name: "Rare & signed", namespace: "booksales", definition: { maxValue: 2 }) { value } }',
@@ -179,7 +179,7 @@ it('keeps the selected bar when the next hour begins', async () => {
   expect(await window.getByRole('slider', { name: 'Hour' }).inputValue()).toBe('44')
 })
 
-it('says where there are no sales yet, and shows the first one', async () => {
+it('reports that there are no sales yet, and shows the first one', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(`${url}/book?title=Bulldozer`)

@@ -41,7 +41,7 @@ it('leads from the shop to a namespace, its counters and one of them, and back',
   expect([window.outside, window.complaints]).toEqual([[], []])
 })
 
-it('says what to do where nothing was counted yet', async () => {
+it('says what to do when nothing has been counted yet', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(consoleUrl(url))
@@ -147,7 +147,7 @@ it('closes its subscription while its tab is hidden, and catches up afterwards',
   }
 })
 
-it('says that its numbers may be old while there is no subscription, and no longer', async () => {
+it('says that its numbers may be old only while there is no subscription', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
@@ -162,7 +162,7 @@ it('says that its numbers may be old while there is no subscription, and no long
   await window.getByRole('cell', { name: '2', exact: true }).waitFor()
 })
 
-it('shows by itself what could not be read, once the server is there again', async () => {
+it('shows without a click, once the server is back, what could not be read before', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
@@ -367,7 +367,7 @@ it('closes a question when the person goes back', async () => {
   expect((await ask('{ counter(name: "visitors", namespace: "n") { value } }')).counter.value).toBe(1)
 })
 
-it('is used by keyboard only', async () => {
+it('can be used with the keyboard only', async () => {
   const { url, ask } = await startService()
   await ask(increment('visitors'))
   const { openWindow } = await openBrowser()
@@ -400,7 +400,7 @@ it.each([
   `${'0'.repeat(190)}😀`,
   '\u202eright to left\u2066 עברית',
   '  "quotes\\" and & spaces  ',
-])('shows the name %s as it is', async (name) => {
+])('shows the name %s unchanged', async (name) => {
   const { url, ask } = await startService()
   const namespace = `of ${name}`.slice(0, 191)
   await ask('mutation ($n: String!, $s: String!) { increment(name: $n, namespace: $s) { value } }', {

@@ -12,7 +12,7 @@ async function enterKey(window: Window, key: string): Promise<void> {
   await button(window, 'Use this key').click()
 }
 
-it('asks for a key on a protected server, keeps it for the tab, and forgets it', {
+it('requests a key on a protected server, keeps it for the tab, and forgets it on request', {
   tags: 'quick',
 }, async () => {
   const { url, admin } = await startProtected()
@@ -39,7 +39,7 @@ it('asks for a key on a protected server, keeps it for the tab, and forgets it',
   await expect.poll(() => window.getByRole('table').count()).toBe(0)
 })
 
-it('shows what a key may do, and says what it may not', async () => {
+it('shows what a key may do, and what it may not', async () => {
   const { url, admin, createKey } = await startProtected()
   await admin.ask('mutation { increment(name: "visitors", namespace: "n") { value } }')
   const { secret } = await createKey([{ scopes: ['READ'], namespace: 'n' }])

@@ -70,7 +70,7 @@ it('gives a discarded number to the next invoice, whichever window that is in', 
   expect(await numbersIn(target)).toEqual({ confirmed: [2], open: [1], free: [] })
 })
 
-it('says when the time is over, and issues nothing then', async () => {
+it('reports when the time is over, and then issues nothing', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await begin(window)
@@ -88,7 +88,7 @@ it('says when the time is over, and issues nothing then', async () => {
   ])
 })
 
-it('says by itself that the time is over', async () => {
+it('reports without a click that the time is over', async () => {
   const { target, openInvoice } = await startInvoices()
   const window = await openInvoice()
   await window.clock.install()

@@ -15,7 +15,7 @@ async function expectNoMessages(windows: Window[]): Promise<void> {
     await expect.poll(async () => (await window.getByRole('alert').allTextContents()).join('')).toBe('')
 }
 
-it('goes on by itself in two windows when the server is killed and started again', async () => {
+it('continues without a click in two windows when the server is killed and restarted', async () => {
   const directory = await dataDirectory()
   const first = await startNth({ NTH_DATA_DIR: directory })
   const { openWindow } = await openBrowser()

@@ -85,7 +85,7 @@ it('says the same where the server has no numbers', async () => {
   expect(await window.getByText('may be old').count()).toBe(0)
 })
 
-it('shows that numbers are under way where they take long', async () => {
+it('shows that numbers are loading when they take long', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow('about:blank')

@@ -74,7 +74,7 @@ it('shows a purchase at once, without reading again', async () => {
   await book(window, 'Bulldozer').getByText('1 copy sold').waitFor()
 })
 
-it('can be used by keyboard alone', async () => {
+it('can be used with the keyboard only', async () => {
   const { url } = await startService()
   const { openWindow } = await openBrowser()
   const window = await openWindow(url)

@@ -82,7 +82,7 @@ it('restores everything, with API keys and idempotency keys', async () => {
   expect(copy.faults).toEqual([])
 })
 
-it('moves numbers on past those that were issued after the backup, once, and lists the others', async () => {
+it('advances numbers once past those that were issued after the backup, and lists the others', async () => {
   const before = await freshDatabase()
   const { counters, sequences } = openTestNth(before)
   const ns = { namespace: 'shop' }
@@ -302,7 +302,7 @@ it.each([
   expect([code, errors]).toEqual([1, expect.stringMatching(new RegExp(`^Line 2: ${field}`, 'm'))])
 })
 
-it('gives a new id to an API key whose id another one has', async () => {
+it('gives a new id to an API key whose id is already taken', async () => {
   const { code, errors, target } = await restoredLines(keyLine(), keyLine({ hash: 'd'.repeat(64) }))
   expect([code, errors]).toEqual([0, expect.stringContaining('API keys: 2 created.')])
   const rows = await query(target, 'select id from api_key order by id')

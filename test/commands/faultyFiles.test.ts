@@ -169,7 +169,7 @@ Sequence groups: 1 created, 1 refused.\n`
   expect((await imported(target, other, '--dry-run')).errors).toMatch(/Sequence groups: 1 created\.\n$/)
 })
 
-it('keeps the standard input in a private file, which is gone however the process ends', async () => {
+it('keeps the standard input in a private file, which is removed however the process ends', async () => {
   const target = await freshDatabase()
   const directory = join(await temporaryDirectory(), 'spool')
   await mkdir(directory)

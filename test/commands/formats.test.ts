@@ -111,7 +111,7 @@ it.each([
   expect([change.value, change.valuesIn?.DAY]).toEqual([13, 1])
 })
 
-it('changes nothing in a dry run, and says the same', async () => {
+it('changes nothing in a dry run, and reports what a real run would', async () => {
   const [from, to] = [await freshDatabase(), await freshDatabase()]
   const source = openTestNth(from)
   for (const name of ['a', 'b', 'c']) await source.counters.incrementBy(inDefault(name), 5)

@@ -125,7 +125,7 @@ function expectTruth(errors: string, count: number): void {
   expect(count).toBeLessThanOrEqual(Number(perhaps) - 1)
 }
 
-it('says up to which line an interrupted import has come', { tags: 'quick' }, async () => {
+it('reports the line that an interrupted import has reached', { tags: 'quick' }, async () => {
   const { target, others } = await lockedDatabase()
   const { child, ended } = startCommand(target, ['import', await fileOf(ROWS)])
   await expect.poll(others).toBeGreaterThanOrEqual(1000)
@@ -135,7 +135,7 @@ it('says up to which line an interrupted import has come', { tags: 'quick' }, as
   expectTruth(errors, await others())
 })
 
-it('stops where the file has changed since it was checked, and says up to which line it has come', async () => {
+it('stops where the file has changed since it was checked, and reports the line that it has reached', async () => {
   const { target, others, release } = await lockedDatabase()
   const path = await fileOf(ROWS)
   const { ended } = startCommand(target, ['import', path])
@@ -147,7 +147,7 @@ it('stops where the file has changed since it was checked, and says up to which 
   expectTruth(errors, await others())
 })
 
-it('says that an import which the database has ended has not come further than it did', {
+it('reports for an import that the database ended no more than what it has imported', {
   tags: 'quick',
 }, async () => {
   const target = await freshDatabase()
@@ -167,7 +167,7 @@ Applied up to line 1001, perhaps also some of the following ones up to line 1501
   expect(await query(target, 'select count(*) as count from counter')).toEqual([{ count: 1000 }])
 })
 
-it('says up to which line an interrupted restore has come', async () => {
+it('reports the line that an interrupted restore has reached', async () => {
   const { target, others } = await lockedDatabase()
   const directory = await temporaryDirectory()
   await writeFile(join(directory, 'nth.jsonl'), fileWith(upTo(5000).map((n) => counterLine(`c${n}`, 1))))
@@ -179,7 +179,7 @@ it('says up to which line an interrupted restore has come', async () => {
   expectTruth(errors, await others())
 })
 
-it('says how many numbers an interrupted restore has moved on', { tags: 'quick' }, async () => {
+it('reports how many numbers an interrupted restore has advanced', { tags: 'quick' }, async () => {
   const { target, lock, release, sum } = await lockedDatabase()
   await release()
   expect((await runCommand(target, ['import', '-'], ROWS)).code).toBe(0)
@@ -199,7 +199,7 @@ it('says how many numbers an interrupted restore has moved on', { tags: 'quick' 
 const MOVED =
   /^Interrupted\. Moved on by 7: (\d+) counters, 0 sequence groups, and perhaps up to 500 more of both\. A repeat moves them once more\.\n$/
 
-it('does not call a restore whole that has refused something', async () => {
+it('does not report a restore as complete if it has refused something', async () => {
   const target = await freshDatabase()
   const directory = await temporaryDirectory()
   const definition = { ...(counterLine('a', 0).definition as object), maxValue: 3 }

@@ -24,7 +24,7 @@ async function october(counters: ReturnType<typeof openTestNth>['counters']) {
   return total?.value
 }
 
-it('takes the greater of the present and the imported value, and of each total', async () => {
+it('keeps the greater of the stored and the imported value, and of each total', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   const steps: [Line, number, number, string][] = [

@@ -13,7 +13,7 @@ stopClock()
 
 const inDefault = (name: string) => ({ namespace: 'default', name })
 
-it('exports one instant while callers count: counters that are equal at each commit are equal in it', async () => {
+it('exports a consistent snapshot while callers count: counters that are equal at each commit are equal in it', async () => {
   const target = await freshDatabase()
   const { counters, sequences } = openTestNth(target)
   // Pages lie between the two counters of a cart.
@@ -123,7 +123,7 @@ it('loses nothing that others count while it imports, and both see what was impo
   expect(Math.max(...issued)).toBeGreaterThan(base)
 })
 
-it('lets a running server and its caches go on from what was imported', async () => {
+it('lets a running server and its caches continue from what was imported', async () => {
   const target = await freshDatabase()
   const { ask, send } = await startService({ target })
   const count = `mutation { increment(name: "a") { value valueIn(period: DAY) } x: increment(name: "b") { value }

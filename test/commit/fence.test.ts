@@ -42,7 +42,7 @@ it.each([
   },
 )
 
-it('goes on with a new row when its own is taken away, if lost commits are accepted', async () => {
+it('continues with a new row when its row is deleted, if lost commits are accepted', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { acceptsLostCommits: true })
   await counters.incrementBy(key, 1)
@@ -51,7 +51,7 @@ it('goes on with a new row when its own is taken away, if lost commits are accep
   expect(await query(target, 'select seq from fence')).toEqual([{ seq: 1 }])
 })
 
-it('goes on with a new row also when its own is taken away while it waits for a counter', async () => {
+it('continues with a new row also when its row is deleted while it waits for a counter', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { acceptsLostCommits: true })
   const other = { namespace: 'n', name: 'other' }

@@ -12,13 +12,13 @@ import {
   modelStore,
   modelWriter,
   openModel,
-  turnsLater,
+  ticksLater,
 } from '../support/model/modelStore.ts'
 import { observe, operations } from '../support/model/operations.ts'
 import { meetsRareCases, runSize } from '../support/random.ts'
 
 const requests = fc.array(
-  fc.record({ turns: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
+  fc.record({ ticks: fc.nat({ max: 10 }), operation: operations, process: fc.nat({ max: 1 }) }),
   {
     minLength: 1,
     maxLength: 40,
@@ -33,8 +33,8 @@ it('returns to every caller what happened, under random schedules and failures, 
       const processes = [1, 2].map(() => openModel(() => modelWriter(table, stream), modelStore(table)))
       let clock = 0
       const observed = await Promise.all(
-        calls.map(async ({ turns, operation, process }) => {
-          await turnsLater(turns)
+        calls.map(async ({ ticks, operation, process }) => {
+          await ticksLater(ticks)
           const counters = processes[process]
           if (!counters) throw new Error('There are two')
           return observe(counters, operation, () => ++clock)
@@ -67,7 +67,7 @@ it('returns to every caller what happened, under random schedules and failures, 
     expect([what, (seen.get(what) ?? 0) > 0]).toEqual([what, true])
 })
 
-it('sends what came in one turn of the event loop at its end, and gathers what comes while that is under way', async () => {
+it('sends the calls of one tick as one batch at its end, and batches later calls while that is under way', async () => {
   const flushed: number[] = []
   let finish: () => void = () => undefined
   const writer = writerWith((counters) => {
@@ -82,15 +82,15 @@ it('sends what came in one turn of the event loop at its end, and gathers what c
   await store.rows.load(key)
   const callers = (count: number) => Array.from({ length: count }, () => incrementBy(key, 1))
   const first = callers(3)
-  await turnsLater(1)
+  await ticksLater(1)
   expect(flushed).toEqual([3])
   const second = [...callers(2), ...callers(4)]
-  await turnsLater(5)
+  await ticksLater(5)
   second.push(...callers(1))
   expect(flushed).toEqual([3])
   finish()
   expect((await Promise.all(first)).map(({ value }) => value)).toEqual([1, 2, 3])
-  await turnsLater(1)
+  await ticksLater(1)
   expect(flushed).toEqual([3, 7])
   finish()
   expect((await Promise.all(second)).map(({ value }) => value)).toEqual([1, 2, 3, 4, 5, 6, 7])

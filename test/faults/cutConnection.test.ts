@@ -144,7 +144,7 @@ it('reports an unknown outcome only where the fence could not be read in time', 
   expect(refusal).toEqual({ code: 'OUTCOME_UNKNOWN', details: {} })
 })
 
-it('says that the same may be sent again where it does not know, if there is a key', async () => {
+it('says after an unknown outcome that the same may be sent again, if there is a key', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[DECIDED, 'stays unanswered'], ...strokes], 2000)
   await expect(counters.incrementBy(key, 1, { claim: claimOf('n', 'k', []) })).rejects.toMatchObject({
@@ -153,7 +153,7 @@ it('says that the same may be sent again where it does not know, if there is a k
   })
 })
 
-it('says that it does not know where the fence is gone, as after a failover to a server that is behind', async () => {
+it('reports an unknown outcome when the fence is gone, as after a failover to a server that lags behind', async () => {
   const database = await freshDatabase()
   let phase: 'counting' | 'cutting' | 'cut' = 'counting'
   const target = await startProxy(database, (statement) => {
@@ -175,7 +175,7 @@ it('says that it does not know where the fence is gone, as after a failover to a
   expect((await counters.incrementBy(key, 1)).value).toBe(2)
 })
 
-it('says "not done" of what was not, when the database cannot be reached in time', async () => {
+it('answers UNAVAILABLE for a change that was not applied, when the database cannot be reached in time', async () => {
   const strokes = Array.from({ length: 100 }, (): Stroke => [NEW_SESSION, 'is cut off'])
   const { counters } = await counterWith([[FLUSH, 'is cut off'], ...strokes], 2000)
   await expect(counters.incrementBy(key, 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' })

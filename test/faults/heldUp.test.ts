@@ -13,7 +13,7 @@ import { soon } from '../support/soon.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 
-it('goes on with all others while somebody holds the row of one counter', async () => {
+it('continues with all other counters while a session locks the row of one', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
   const others = upTo(20).map((index) => key(`c${index}`))
@@ -60,7 +60,7 @@ it('counts nothing of what it refused, and everything else, while a row is held 
   expect(value).toBeLessThanOrEqual(load.answered.length + doubtful.length)
 })
 
-it('reports to everybody in time what became of a change, while the database is frozen for longer than the deadline', {
+it('reports the outcome of a change to every caller in time, while the database is frozen for longer than the deadline', {
   tags: 'slow',
 }, async () => {
   const directory = await dataDirectory()

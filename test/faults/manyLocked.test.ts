@@ -31,7 +31,7 @@ async function idsOf(target: Target, table: string): Promise<string> {
 const names = (prefix: string) => upTo(HELD).map((index) => `${prefix}${index}`)
 const codeOf = ({ code }: { code?: string }) => code
 
-it('counts all others, while somebody holds the rows of many counters', async () => {
+it('counts all other counters while a session locks the rows of many', async () => {
   const target = await freshDatabase()
   const maker = openTestNth(target)
   for (const name of [...names('free'), ...names('held')]) await maker.counters.incrementBy(counter(name), 1)

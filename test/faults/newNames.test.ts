@@ -7,7 +7,7 @@ import { AMPLE_MS, openTestNth } from '../support/server/nth.ts'
 
 const key = (name: string) => ({ namespace: 'n', name })
 
-it('looks for and makes all names that come in one turn together', async () => {
+it('looks up and creates all names of one tick together', async () => {
   const { counters } = openTestNth(await freshDatabase())
   const statements = collectStatements()
   await counters.incrementMany(
@@ -18,7 +18,7 @@ it('looks for and makes all names that come in one turn together', async () => {
   expect(statements.length).toBeLessThan(15)
 })
 
-it('makes each name once, though two processes meet it at the same time among others', async () => {
+it('creates each name once, though two processes use it at the same time among others', async () => {
   const target = await freshDatabase()
   const processes = [openTestNth(target), openTestNth(target)]
   await inParallel(20, 200, async (index) => {
@@ -33,7 +33,7 @@ it('makes each name once, though two processes meet it at the same time among ot
   expect(processes.flatMap(({ faults }) => faults)).toEqual([])
 })
 
-it('has nobody else wait long for a name that somebody is about to make', async () => {
+it('delays no other call long for a name that a process is about to create', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target, { timeoutMs: AMPLE_MS })
   await counters.incrementBy(key('known'), 1)
@@ -60,7 +60,7 @@ it('has nobody else wait long for a name that somebody is about to make', async 
   expect((await stuck).value).toBeGreaterThan(0)
 })
 
-it('makes the others where a trigger refuses one', async () => {
+it('creates the other names when a trigger refuses one', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await query(

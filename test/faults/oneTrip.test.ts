@@ -70,7 +70,7 @@ it('changes counters in one trip with COMMIT, and returns values, revisions and 
   expect(await sums(database)).toEqual(Array(4).fill(7))
 })
 
-it('takes two trips where something must be decided between them', async () => {
+it('takes two round trips if something must be decided between them', async () => {
   const clock = turnedClock('2027-01-31T22:59:59.999Z')
   const { counters } = await farCounters(clock)
   await counters.define(c, { maxValue: 10 })
@@ -161,7 +161,7 @@ it.each<[string, [RegExp, Delivery][]]>([
   expect(faults).toEqual([])
 })
 
-it('does not take what the flush before has applied for what was cut off on its way', async () => {
+it('does not mistake what the previous flush has applied for a flush that was cut off on its way', async () => {
   const { counters, database, strike, due } = await farCounters()
   expect(await counters.incrementBy(a, 1)).toMatchObject({ value: 1 })
   strike([IN_ONE_TRIP, 'is cut off'])
@@ -230,7 +230,7 @@ it('looks whether COMMIT took effect when it is answered with an error', async (
   expect(statements.filter((text) => LOOK.test(text))).toHaveLength(1)
 })
 
-it('says "not done" of what waits for a row that another session holds, as before', async () => {
+it('answers UNAVAILABLE for a change that waits for a row locked by another session', async () => {
   const { counters, database } = await farCounters({ timeoutMs: 3000 })
   const holder = await hold(database, 'a')
   const held = Promise.allSettled([counters.incrementBy(a, 1), counters.incrementBy(a, 1)])
@@ -241,7 +241,7 @@ it('says "not done" of what waits for a row that another session holds, as befor
   await expect.poll(() => counters.incrementBy(a, 1).catch(() => undefined)).toMatchObject({ value: 1 })
 })
 
-it('counts what a table with a trigger counts', async () => {
+it('counts on a table with a trigger', async () => {
   const { counters, database } = await farCounters()
   await query(
     database,

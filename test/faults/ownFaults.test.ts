@@ -55,7 +55,7 @@ it('fails only the calls of a sequence whose time zone is not known here, and al
   }
 })
 
-it('reads others beside a row that can not be understood', async () => {
+it('reads other rows beside one that cannot be parsed', async () => {
   const target = await freshDatabase()
   const maker = openTestNth(target)
   for (const name of ['a', 'broken']) await maker.counters.incrementBy(counter(name), 1)

@@ -41,14 +41,14 @@ function openDeaf(url: string) {
   return wire
 }
 
-it('ends the connection of a caller who takes nothing of its answer', async () => {
+it('ends the connection of a caller who reads nothing of its answer', async () => {
   const { url } = await startFront({ stallMs: 200 })
   openDeaf(url)
   await openReader(url)
   await expect.poll(() => held(url)).toBe(1)
 })
 
-it('bears with a caller who takes its answer slowly', async () => {
+it('tolerates a caller who reads its answer slowly', async () => {
   const stallMs = 800
   const { url } = await startFront({ stallMs })
   const wire = openDeaf(url)
@@ -67,7 +67,7 @@ it('bears with a caller who takes its answer slowly', async () => {
   await wire.received('{"data":{"__typename":"Query"}}')
 })
 
-it('ends no connection that waits for work after its answer was taken', async () => {
+it('ends no idle connection whose answer was read', async () => {
   const gate = createGate()
   const stallMs = 800
   const { url } = await startFront({ ...gate, stallMs })
@@ -83,7 +83,7 @@ it('ends no connection that waits for work after its answer was taken', async ()
   await wire.received('{"value":1}')
 })
 
-it('ends the connections with most to take when all together wait for too much', async () => {
+it('ends the connections with the most unread bytes when all together exceed the limit', async () => {
   // An eighth of it may wait: one of the answers.
   const { url } = await startFront({ heapBytes: 100_000_000 })
   openDeaf(url)
@@ -94,7 +94,7 @@ it('ends the connections with most to take when all together wait for too much',
   await reader.received('{"data":{"again":"Query"}}')
 })
 
-it('ends the connections of the client with most to take first', async () => {
+it('ends the connections of the client with the most unread bytes first', async () => {
   // An eighth of it may wait: two of the answers.
   const { url } = await startFront({ heapBytes: 160_000_000, access: { trustedProxies: ['127.0.0.1'] } })
   const openDeafFrom = (client: string, bytes: number) => {
@@ -112,7 +112,7 @@ it('ends the connections of the client with most to take first', async () => {
   await wire.received('</html>')
 })
 
-it('gives back the memory of a request when its whole answer waits to be taken', async () => {
+it('releases the memory of a request when its whole answer waits to be read', async () => {
   const server = createServer()
   const hadRoom: boolean[] = []
   const { reserve } = openConnections(server, {

@@ -61,7 +61,7 @@ const CHANGES = [
   },
 ]
 
-it('answers what a mutation has done, and says that it stands where the rest cannot be read', async () => {
+it('returns what a mutation has done, and says that it was applied when the rest cannot be read', async () => {
   const { post, faults } = await startWithoutReads()
   // As it is, and compiled.
   for (const time of [0, 1]) {
@@ -103,7 +103,7 @@ it('answers a change whose selection exceeds a limit', async () => {
   }
 })
 
-it('says of a query that it can be sent again', async () => {
+it('says that a query can be sent again', async () => {
   const { refusal } = await startWithoutReads()
   const queries = ['{ counter(name: "c") { value } }', '{ sequence(name: "s") { step } }']
   const refusals = await Promise.all(queries.map((query) => refusal(query)))

@@ -9,7 +9,7 @@ it('takes aliases of up to 255 characters', async () => {
   expect((await ask(increment(alias)))[alias]).toEqual({ value: 1 })
 })
 
-it('refuses longer ones, which an answer would have once for each item of a list, before it counts', async () => {
+it('refuses longer ones before it counts, as an answer would repeat them for each item of a list', async () => {
   const { refusal, send, ask } = await startService()
   expect(await refusal(increment('a'.repeat(256)))).toEqual({ code: 'GRAPHQL_VALIDATION_FAILED' })
   const { errors } = await send(`{ namespace { ${'a'.repeat(9000)}: name } }`)

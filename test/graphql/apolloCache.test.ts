@@ -58,7 +58,7 @@ it('shows the state after a whole cart, whatever the order of its changes', asyn
   expect(client.readQuery({ query })).toMatchObject({ counter: { value: 4 } })
 })
 
-it('takes two mutations with the same arguments for one, unless their keys differ', async () => {
+it('treats two mutations with the same arguments as one, unless their keys differ', async () => {
   const { url } = await startService()
   const client = openClient(url)
   const numbers = async (...fields: string[]) =>

@@ -9,7 +9,7 @@ stopClock()
 
 const HOUR_MS = 3_600_000
 
-it('gives the last 30 by default, oldest first, the empty ones too, up to the running one', async () => {
+it('returns the last 30 buckets by default, oldest first, with the empty ones and the current one', async () => {
   const { ask } = await startService()
   const { incrementBy } = await ask(
     'mutation { incrementBy(name: "c", delta: 5) { at counter { history(period: HOUR) { start end value } } } }',
@@ -38,7 +38,7 @@ it('uses the time zone of the namespace for the history of a counter that was ne
   })
 })
 
-it('reads the history of 50 counters, and the period total of each, by few statements', async () => {
+it('reads the history of 50 counters, and the period total of each, with few statements', async () => {
   const { ask } = await startService()
   const names = upTo(50).map((index) => `c${index}`)
   await ask(

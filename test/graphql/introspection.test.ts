@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { schema } from '../../src/graphql/schema.ts'
 import { upTo } from '../support/client/client.ts'
 import { startService } from '../support/server/service.ts'
-import { SHORT_MS, startMeasuredNth } from '../support/server/turns.ts'
+import { SHORT_MS, startMeasuredNth } from '../support/server/ticks.ts'
 
 const EVERYTHING = {
   descriptions: true,
@@ -65,7 +65,7 @@ it.each([
 ])('refuses introspection %s, at once', async (_, query, fragment) => {
   const nth = await startMeasuredNth()
   let times = 0
-  const longest = await nth.longestTurn(async () => {
+  const longest = await nth.longestTick(async () => {
     // A new document each time.
     times += 1
     expect(await nth.refusal(`${query} ${fragment} # ${times}`)).toEqual({

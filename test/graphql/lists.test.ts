@@ -53,7 +53,7 @@ it('pages forward and backward without missing or repeating any', async () => {
   expect(backward).toEqual(names)
 })
 
-it('lists only names with a prefix, however odd it is', async () => {
+it('lists only names with a prefix, whatever its characters', async () => {
   const { list } = await serviceWith(['a', 'ab', 'ab%', 'ac', 'b', 'ÿ', 'ÿz', '\u{10FFFF}x'])
   expect(namesOf(await list({ prefix: 'ab' }))).toEqual(['ab', 'ab%'])
   expect(namesOf(await list({ prefix: 'ab%' }))).toEqual(['ab%'])
@@ -62,7 +62,7 @@ it('lists only names with a prefix, however odd it is', async () => {
   expect(namesOf(await list({ prefix: '_' }))).toEqual([])
 })
 
-it('gives 50 by default, none for first: 0, and no cursors for an empty page', async () => {
+it('returns 50 by default, none for first: 0, and no cursors for an empty page', async () => {
   const names = Array.from({ length: 52 }, (_, index) => `n${String(index).padStart(2, '0')}`)
   const { list } = await serviceWith(names)
   const page = await list()
@@ -77,7 +77,7 @@ it('gives 50 by default, none for first: 0, and no cursors for an empty page', a
   expect(namesOf(await list({ first: 0 }))).toEqual([])
 })
 
-it('refuses what it would otherwise cut short', async () => {
+it('refuses pages that are too large, and invalid page arguments', async () => {
   const { refusal } = await startService()
   expect(await refusal(LIST, { first: 501 })).toEqual({
     code: 'BAD_USER_INPUT',

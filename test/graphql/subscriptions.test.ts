@@ -324,7 +324,7 @@ it('accepts addresses of 16 kB', async () => {
   expect((await stream.data()).counters).toHaveLength(150)
 })
 
-it('gives everything again to a client that comes back', async () => {
+it('sends the whole state again to a client that reconnects', async () => {
   const { url, ask } = await startService()
   const first = await subscribe(url, COUNTERS, { variables: { names: ['a', 'b'] } })
   await first.data()
@@ -339,7 +339,7 @@ it('gives everything again to a client that comes back', async () => {
   })
 })
 
-it('sends the same to all streams of one subscription, from whenever they join', async () => {
+it('sends the same to all streams of one subscription, whenever they join', async () => {
   const { url, ask } = await startService()
   const open = () => subscribe(url, COUNTERS, { variables: { names: ['a'] } })
   const streams = await Promise.all(Array.from({ length: 20 }, open))
@@ -391,7 +391,7 @@ it('does not let a stream wait for the first event of another one', async () => 
   expect(last).toEqual({ counters: [{ value: 1, valueIn: 1 }] })
 })
 
-it('has no use for variables that a subscription does not declare, however deep they are', async () => {
+it('ignores variables that a subscription does not declare, however deep they are', async () => {
   const { url, faults } = await startService()
   const query = 'subscription { counters(names: ["a"]) { name value } }'
   const junk = `${'['.repeat(9000)}${']'.repeat(9000)}`

@@ -85,7 +85,7 @@ it('rejects a request with several credentials', async () => {
   expect([status, code]).toEqual([400, 'BAD_REQUEST'])
 })
 
-it('takes no key after its expiry', async () => {
+it('accepts no key after its expiry', async () => {
   const { as, createKey } = await startProtected()
   /** A key that lives as short as this machine lets it be used. */
   const useExpiring = async (lifetimeMs: number): Promise<{ secret: string; expiresAt: Date }> => {
@@ -128,7 +128,7 @@ it('stores keys as hashes only', async () => {
   for (const column of Object.values(row ?? {})) expect(String(column)).not.toContain(secret.slice(12))
 })
 
-it('notes when a key was last used, with one write for all its calls', async () => {
+it('records when a key was last used, with one write for all its calls', async () => {
   const target = await freshDatabase()
   const store = openTestStore(target)
   onTestFinished(store.close)
@@ -240,7 +240,7 @@ it('changes nothing for pages of other origins that send no key, whatever a brow
   expect(await sent({ origin: 'http://localhost:5173' })).toEqual([200, undefined])
 })
 
-it('takes keys of pages in the address, and no others', async () => {
+it('accepts keys of pages in the URL, and no others', async () => {
   const { url, createKey } = await startProtected()
   const any = (await createKey([{ scopes: ['READ'] }], { origins: ['*'] })).secret
   const server = (await createKey([{ scopes: ['READ'] }])).secret
@@ -281,7 +281,7 @@ it('is open on loopback without configuration, except to what came through a pro
   expect((await call(url, { secret: createApiKey.secret, query: INCREMENT })).code).toBe('FORBIDDEN')
 })
 
-it('lets a key in that it has not seen yet, however many unknown ones come from the same address', async () => {
+it('accepts a key that it has not seen yet, however many unknown ones come from the same address', async () => {
   const { createKey, target } = await startProtected()
   const other = await startService({ target, access: { adminKey: ADMIN_KEY } })
   const unknown = Array.from({ length: 500 }, () => call(other.url, { secret: createSecret() }))
@@ -339,7 +339,7 @@ it('fails all look-ups that wait when the database cannot be read, and tries it 
   expect(await keys.find(secret, key.hash)).toEqual(key)
 })
 
-it('reads a key again that it did not find, as it may have been restored since', async () => {
+it('reads a key again that it did not find before, as it may have been restored since', async () => {
   const store = openTestStore(await freshDatabase())
   onTestFinished(store.close)
   const keys = openTestKeys(store.apiKeys)

@@ -129,7 +129,7 @@ it.each([
   expect(await wire.ended()).toMatch(part === 'refused body' ? /^HTTP\/1.1 413 / : /^HTTP\/1.1 408 /)
 })
 
-it('bears callers who go away while they send', async () => {
+it('tolerates callers who disconnect while they send', async () => {
   const { url, ask, faults } = await startFront()
   for (const head of ['Content-Length: 100', 'Transfer-Encoding: chunked', `Content-Length: ${2 * LIMIT}`]) {
     const wire = openWire(url)
@@ -180,7 +180,7 @@ it.each(['application/json', 'application/json; way=full'])(
   },
 )
 
-it('is not waited for when the client left before it was read', async () => {
+it('does not wait for a body whose client has already left', async () => {
   const read = new Promise((resolve) => {
     const server = createServer()
     const readBody = createBodyReader(server, { reserve: () => true, graceMs: 1000, unauthorizedMs: 1000 })
@@ -200,7 +200,7 @@ it('is not waited for when the client left before it was read', async () => {
   expect(await read).toBeUndefined()
 })
 
-it('does not wait for a body that hardly arrives', async () => {
+it('does not wait for a body that arrives too slowly', async () => {
   const { url } = await startFront({ graceMs: 300 })
   const wire = openWire(url)
   wire.write(postHead('Content-Length: 900000'), '{'.padEnd(100))
@@ -254,7 +254,7 @@ it('waits for the body of a caller who may do nothing for a shorter time', async
   expect(await wire.ended()).toMatch(/^HTTP\/1.1 408 [\s\S]*too slowly/)
 })
 
-it('charges a body that has not arrived as a whole for what it has', async () => {
+it('charges an incomplete body for what has arrived', async () => {
   // Half of it is for requests. Complete, each of these bodies would need 80 times its size.
   const { url, ask } = await startFront({ heapBytes: 8_000_000 })
   const wires = Array.from({ length: 60 }, () => openWire(url))
@@ -268,7 +268,7 @@ it('charges a body that has not arrived as a whole for what it has', async () =>
   }
 })
 
-it('bounds bodies that have not arrived as a whole also of clients without limits', async () => {
+it('bounds incomplete bodies also of clients without limits', async () => {
   const { url, ask } = await startFront({ heapBytes: 8_000_000 })
   const wires = Array.from({ length: 60 }, () => openWire(url))
   for (const wire of wires) wire.write(postHead('Content-Length: 900000'), '{'.padEnd(100_000))

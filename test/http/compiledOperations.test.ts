@@ -130,7 +130,7 @@ function withoutTimes(body: { errors?: { path?: unknown }[] }) {
   return { ...rest, errors: errors.map((error: unknown) => JSON.stringify(error)).toSorted() }
 }
 
-it('answers a field by any name, also one that JavaScript keeps for itself', async () => {
+it('answers a field under any alias, also one that JavaScript reserves', async () => {
   const { post } = await startFront()
   const names = ['then', 'constructor', 'hasOwnProperty', 'toString', 'valueOf', '__proto__', 'length']
   const selections = names.flatMap((_, index) => [names.slice(0, index + 1), names.slice(index)])

@@ -41,7 +41,7 @@ it('begins the requests of a connection one after another, and answers them in o
   expect(valuesIn(await wire.received('"value":5'))).toEqual([1, 2, 3, 4, 5])
 })
 
-it('does not read ahead on a connection that is owed an answer, and answers all in the end', async () => {
+it('does not read ahead on a connection that waits for an answer, and answers all requests in the end', async () => {
   const gate = createGate()
   const { url, ask } = await startFront(gate)
   const wire = openWire(url)
@@ -99,7 +99,7 @@ it('ends a connection with the answer in flight while it closes, and begins noth
   expect([gate.begun(), faults]).toEqual([1, []])
 })
 
-it('refuses what a page of another origin asks while it closes', async () => {
+it('refuses requests of pages of another origin while it closes', async () => {
   const { url, ask, close, faults } = await startFront()
   const wire = openWire(url)
   const [line, ...rest] = postHead('Origin: https://shop.example', 'Content-Length: 0').split('\r\n')

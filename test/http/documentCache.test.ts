@@ -20,7 +20,7 @@ it.each<[string, number, (name: string) => string]>([
   ['long', 200, (name) => `{ ${name}: __typename } # ${'x'.repeat(900_000)}`],
   ['long in other letters', 100, (name) => `{ ${name}: __typename } # ${'ж'.repeat(450_000)}`],
   ['small', 20_000, (name) => `mutation { ${name}: increment(name: "c") { value } }`],
-])('remembers so many documents that are %s as fit in 32 MB', (_, times, textOf) => {
+])('remembers as many documents that are %s as fit in 32 MB', (_, times, textOf) => {
   const cache = createDocumentCache(schema)
   const before = heapBytes()
   for (let index = 0; index < times; index += 1) {

@@ -44,7 +44,7 @@ it.each([
   ],
   ['text/plain', INCREMENT],
   ['', INCREMENT],
-])('refuses a post as %j, which a page of any origin could send', async (type, text) => {
+])('refuses a POST as %j, which a page of any origin could send', async (type, text) => {
   const { post, ask } = await startService()
   const { status, body } = await post(text, { 'content-type': type })
   expect([status, body.errors?.[0]?.extensions]).toEqual([415, { code: 'BAD_REQUEST' }])
@@ -109,7 +109,7 @@ it('says 400 for what was not executed to clients that know application/graphql-
   expect((await post(refused, { accept: 'application/graphql-response+json' })).status).toBe(200)
 })
 
-it('refuses an answer type that it has not, before it counts', async () => {
+it('refuses an answer type that it does not support, before it counts', async () => {
   const { post, ask } = await startService()
   const { status, body } = await post(INCREMENT, { accept: 'text/plain' })
   expect([status, body.errors?.[0]?.extensions]).toEqual([406, { code: 'BAD_REQUEST' }])
@@ -127,7 +127,7 @@ it.each([
   ['no host!', 400, 'BAD_REQUEST'],
   ['evil.example', 403, 'FORBIDDEN'],
   ['localhost.evil.example:4000', 403, 'FORBIDDEN'],
-])('refuses the Host %j, which a page of anywhere could lead here', async (host, status, code) => {
+])('refuses the Host %j, which a page of any site could direct here', async (host, status, code) => {
   const { url } = await startService()
   const answer = await exchange(url, 'GET /graphql?query={__typename} HTTP/1.1', `Host: ${host}`)
   expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
@@ -261,7 +261,7 @@ it('gives answers to queries by GET a tag, and says that nothing has changed', a
   }
 })
 
-it('lets no cache store what has an error, however it is answered', async () => {
+it('lets no cache store an answer with an error', async () => {
   const { url, createKey } = await startProtected({ access: { anonymous: ['READ', 'ADD'] } })
   const limited = await createKey([{ scopes: ['ADD'] }], { perMinute: 1 })
   const json = { 'content-type': 'application/json' }

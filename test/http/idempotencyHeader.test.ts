@@ -109,7 +109,7 @@ it('refuses with and without the header what is nested too deeply', async () => 
   expect(faults).toEqual([])
 })
 
-it('has no use for the header in queries', async () => {
+it('ignores the header in queries', async () => {
   const { post } = await startService()
   const text = JSON.stringify({ query: '{ counter(name: "c") { value } b: counter(name: "c") { value } }' })
   for (const _ of upTo(3)) expect((await post(text, header('k'))).status).toBe(200)

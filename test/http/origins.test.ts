@@ -15,7 +15,7 @@ const onLoopback = new Origins({ allowedOrigins: [], publicOrigin: undefined, on
 it.each([
   ['with NTH_PUBLIC_URL', named],
   ['without', unnamed],
-])('takes no page for its own that leads another name to it, %s', (_, own) => {
+])('does not treat a page as its own if another host name leads to it, %s', (_, own) => {
   const isAllowed = (headers: IncomingHttpHeaders) =>
     own.pageFault(requestWith(headers), [SHOP]) === undefined
   const host = 'evil.example'

@@ -98,7 +98,7 @@ it('leads nowhere where there is nothing', async () => {
   }
 })
 
-it('lets no page of elsewhere show its own in a frame', async () => {
+it('lets no page of another origin show its pages in a frame', async () => {
   const { url } = await startService()
   for (const page of ['/', '/book', '/board', '/invoice', '/console', '/graphql', '/nope']) {
     const { headers } = await fetch(`${url}${page}`, { headers: BROWSER })

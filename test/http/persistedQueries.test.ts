@@ -98,7 +98,7 @@ it('keeps no text that is not a valid document', async () => {
   }
 })
 
-it('keeps so many texts as fit in 8 MB, those of late', async () => {
+it('keeps the most recent texts that fit in 8 MB', async () => {
   const { withText, isKept } = await startPersisting()
   const texts = upTo(5).map((index) => `${COUNTER} # ${'x'.repeat(900_000)}${index}`)
   for (const text of texts) expect((await withText(text)).body.errors).toBeUndefined()

@@ -106,7 +106,7 @@ it.each([
 /** What an answer must never hold: a stack, or where the server's files are. */
 const INTERNAL = /\n\s+at |node_modules|node:internal|file:\/\/|\.[cm]?[jt]s:\d/
 
-it('answers to none of many odd requests with a stack or a path of its own', async () => {
+it('answers none of many malformed requests with a stack or a path of the server', async () => {
   const { url, faults } = await startService()
   const targets = [
     ...['/graphql', '//graphql', '/graphql/', '/graphql//', '/graphql/..', '/graphql/%2e%2e', '/graphql;x=1'],

@@ -64,7 +64,7 @@ it('is short', async () => {
   expect((await onceAt('http://127.0.0.1:1')).lines).toBeLessThan(20)
 })
 
-it('says by a code that nobody answered', async () => {
+it('reports by a code that nobody answered', async () => {
   const clock = Date.now
   const began = clock()
   // Each look at the clock is 20 seconds on: its time is over after one retry.

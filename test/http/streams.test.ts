@@ -234,7 +234,7 @@ it('takes a browser key in the address, from its pages only', async () => {
   expect((await open('https://other.example')).status).toBe(403)
 })
 
-it('replaces what a client has not read yet by the newest state', async () => {
+it('replaces what a client has not read yet with the newest state', async () => {
   const { url, ask } = await startService()
   // Some of these events are more than the sockets keep for a client that doesn't read.
   const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(190, 'n'))
@@ -325,7 +325,7 @@ it('goes on after its database was away, and says so to new subscribers', async 
   expect(faults).toEqual([])
 })
 
-it('is in step with two processes under load, and with one that is killed', async () => {
+it('keeps up with two processes under load, and with one that is killed', async () => {
   const directory = await dataDirectory()
   const { target } = await privateServer(directory)
   const environment = { DATABASE_URL: urlOf(target) }

@@ -82,7 +82,7 @@ it('takes the rights in tokens of the issuer', async () => {
   }
 })
 
-it('lets nobody in with a token that is not the issuer’s', async () => {
+it('rejects tokens that are not the issuer’s', async () => {
   const { settings, token, published, rsa } = await startIssuer()
   const { as, admin } = await startProtected({ access: { tokens: settings } })
   const other = await generateKeyPair('ES256')

@@ -42,7 +42,7 @@ async function cluster(): Promise<[Target, Target]> {
   return [first, second]
 }
 
-it('gives each caller a number of its own, whichever of two nodes it is counted through', {
+it('issues a different number to each caller, whichever of two nodes it is counted through', {
   tags: 'quick',
 }, async () => {
   const targets = await cluster()

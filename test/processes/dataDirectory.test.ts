@@ -47,7 +47,7 @@ it.skipIf(process.getuid?.() !== 0)('refuses a directory of another user', { tag
   expect(await readdir(directory)).toEqual(before)
 })
 
-it('says what a server lacks that can make no new database, in its own words for errors', {
+it('reports why a server could not create a database, with the server’s own message', {
   tags: 'quick',
 }, async () => {
   const directory = await temporaryDirectory()

@@ -59,7 +59,7 @@ it('counts in rows of their own after a failover to a server that gave the lost 
   expect(nth.faults.map(String)).toContainEqual(expect.stringContaining('another database server'))
 })
 
-it('leaves the old server with its readers, too, once a writer has reached another', async () => {
+it('leaves the old server with its readers, too, once a writer has reached another one', async () => {
   const { nth, replica, switchTo } = await aheadOfReplica()
   switchTo(replica, 'writers')
   await expectOwnNumbers(replica, nth)

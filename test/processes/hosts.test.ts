@@ -158,7 +158,7 @@ it('uses the first node of a Galera cluster that has all changes, is in it and c
   )
 })
 
-it('uses no node of a cluster that has parted, or of which most is missing', async () => {
+it('uses no node of a cluster that is split, or whose majority is missing', async () => {
   expect(await chosen(node(), node({ wsrep_cluster_conf_id: '8' }))).toBe(
     'The database servers 0, 1 are in clusters that have parted',
   )
@@ -195,7 +195,7 @@ it('uses the primary of a replication group, and no server that has left its gro
   ).toBe(1)
 })
 
-it('knows what became of a commit when another member of its replication group takes over', async () => {
+it('knows whether a commit took effect when another member of its replication group takes over', async () => {
   const database = await freshDatabase()
   const members = (primary: string): [string, string, string][] => [
     ['a', 'ONLINE', primary === 'a' ? 'PRIMARY' : 'SECONDARY'],
@@ -221,7 +221,7 @@ it('knows what became of a commit when another member of its replication group t
   expect(nth.faults).toEqual([])
 })
 
-it('passes over what another cluster became, with one line for the operator', async () => {
+it('skips servers that now belong to another cluster, with one line for the operator', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts, said } = hostsOf([first.target, second.target])
@@ -279,7 +279,7 @@ it('waits for no member of a cluster that did not answer the last time, and uses
   await expect.poll(() => hosts.choose().catch(() => undefined)).toBe(third.target)
 })
 
-it('asks ten times a second at most while no server can be used', async () => {
+it('queries servers at most ten times a second while none can be used', async () => {
   const database = await freshDatabase()
   const servers = await Promise.all(upTo(2).map(() => server(database, node({ wsrep_ready: 'OFF' }))))
   const { hosts } = hostsOf(servers.map(({ target }) => target))
@@ -327,7 +327,7 @@ it('ends the wait for an answer when the members of the cluster change', async (
   expect((await hosts.current()).target).toBe(only.target)
 })
 
-it('asks all servers again while an answer takes half a second', async () => {
+it('queries all servers again when an answer takes half a second', async () => {
   const database = await freshDatabase()
   const [first, second] = [await server(database, node()), await server(database, node())]
   const { hosts } = hostsOf([first.target, second.target])

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { SHORT_MS, startMeasuredNth } from '../support/server/turns.ts'
+import { SHORT_MS, startMeasuredNth } from '../support/server/ticks.ts'
 
 const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 const COUNTERS = 'query($n: [String!]!) { counters(names: $n) { value } }'
@@ -32,7 +32,7 @@ it.each([
   async (_, query, variables, argument, limit) => {
     const nth = await startMeasuredNth()
     const text = JSON.stringify({ query, variables })
-    const longest = await nth.longestTurn(async () => {
+    const longest = await nth.longestTick(async () => {
       const { body } = await nth.post(text)
       expect(body.errors?.map(({ extensions }) => extensions)).toEqual([
         { code: 'BAD_USER_INPUT', argument, limit },
@@ -54,7 +54,7 @@ it.each([
 ])('refuses a body of very many %s before it is parsed', async (_, json) => {
   const nth = await startMeasuredNth()
   const text = `{"query": "{ __typename }", "variables": {"\\"": ${json}}}`
-  const longest = await nth.longestTurn(async () => {
+  const longest = await nth.longestTick(async () => {
     const { status, body } = await nth.post(text)
     expect(status).toBe(400)
     expect(body.errors?.map(({ extensions }) => extensions)).toEqual([
@@ -85,7 +85,7 @@ it.each([
 ])('answers wrong %s with one error, which is short', async (_, query, variables, argument) => {
   const nth = await startMeasuredNth()
   const text = JSON.stringify({ query, variables })
-  const longest = await nth.longestTurn(async () => {
+  const longest = await nth.longestTick(async () => {
     const { body } = await nth.post(text)
     expect(body.errors?.map(({ extensions }) => extensions)).toEqual([{ code: 'BAD_USER_INPUT', argument }])
     expect(JSON.stringify(body).length).toBeLessThan(600)

@@ -96,7 +96,7 @@ it.each([
   expect([code, stderr, stdout]).toEqual([1, `${message}\n`, ''])
 })
 
-it('does not say that there is no key where two begin alike', async () => {
+it('does not report a missing key when two keys have the same prefix', async () => {
   const target = await freshDatabase()
   const key = (hash: string) =>
     `insert into api_key (hash, prefix, label, grants, created_at) values (repeat('${hash}', 32), 'nth_aaaaaaaa', 'l', '[]', now())`

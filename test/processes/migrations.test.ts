@@ -58,7 +58,7 @@ it('applies every migration once, however many processes start at the same time'
   expect(await migrate(target)).toEqual([])
 })
 
-it('goes on after a process that ended between a migration and the note of it', async () => {
+it('continues after a process that ended between a migration and its record', async () => {
   const target = await freshDatabase()
   const tables = await tablesOf(target)
   await query(target, 'delete from migration')
@@ -103,7 +103,7 @@ it('works beside an expansion of a later version, and a later version applies it
   expect(await compareMigrations(target)).toEqual({ isNew: false, missing: [], later: ['9999_more.sql'] })
 })
 
-it('goes on after a process that ended between an expansion and the note of it', async () => {
+it('continues after a process that ended between an expansion and its record', async () => {
   const target = await freshDatabase()
   const folder = await folderWithOneMore(`-- expands\n${ONE_MORE}`)
   await migrate(target, folder)

@@ -89,7 +89,7 @@ it('counts on from there, in the same periods', async () => {
   expect(hours?.map(({ value }) => value)).toEqual([3, 104])
 })
 
-it('ends as it would have, wherever it is interrupted', async () => {
+it('has the same result wherever it is interrupted', async () => {
   const statements = (await readFile(join(MIGRATIONS, MIGRATION), 'utf8')).split(/;$/m).slice(0, -1)
   const whole = await databaseBefore()
   await migrate(whole)

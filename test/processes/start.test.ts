@@ -28,7 +28,7 @@ async function isServerRunning(directory: string): Promise<boolean> {
   return !/\) Z/.test(stat)
 }
 
-it('says where everything is', { tags: 'quick' }, async () => {
+it('prints where everything is', { tags: 'quick' }, async () => {
   const directory = await dataDirectory()
   const nth = await startNth({ NTH_DATA_DIR: directory })
   await nth.printed('curl ')
@@ -188,7 +188,7 @@ it('keeps the temporary files of its database from those of others', async () =>
   }
 })
 
-it('lets one of many that start at once have a directory', async () => {
+it('lets only one of many that start at once use a directory', async () => {
   const directory = await dataDirectory()
   const many = Array.from({ length: 4 }, () => spawnNth({ NTH_DATA_DIR: directory }))
   const outcomes = await Promise.all(
@@ -296,7 +296,7 @@ it('gives up on a database that does not answer, or that refuses the user', { ta
   )
 })
 
-it('makes the database that a server lacks', { tags: 'quick' }, async () => {
+it('creates the database that a server lacks', { tags: 'quick' }, async () => {
   const target = await freshDatabase({ migrated: false })
   const missing = { ...target, database: `${target.database}_made` }
   const nth = await startNth({ DATABASE_URL: urlOf(missing) })
@@ -331,7 +331,7 @@ it('reads a database URL with everything that may stand in it', { tags: 'quick' 
   })
 })
 
-it('keeps its data where a path is longer than a socket may have', async () => {
+it('keeps its data under a path that is too long for a socket', async () => {
   const directory = join(await temporaryDirectory(), 'd'.repeat(120))
   await mkdir(directory)
   const nth = await startNth({ NTH_DATA_DIR: directory })

@@ -56,7 +56,9 @@ it.each(switchovers)(
   },
 )
 
-it('asks another server what became of a COMMIT that the one before refused', { tags: 'quick' }, async () => {
+it('asks another server whether a COMMIT took effect that the previous one refused', {
+  tags: 'quick',
+}, async () => {
   const { counters, said, switchOver } = await switchable(ER.OPTION_PREVENTS_STATEMENT, /;\ncommit$/)
   await counters.incrementBy(key, 1)
   switchOver()
@@ -103,7 +105,7 @@ it('waits, or answers UNAVAILABLE, while its database is read-only, and says so 
   if (doubtful.length === 0) expect(sorted(load.answered)).toEqual(upTo(value))
 })
 
-it('answers UNAVAILABLE while the server does not let it in any more, and says why', async () => {
+it('answers UNAVAILABLE while the server denies access, and says why', async () => {
   const { root, app } = await ownServer()
   const { counters, said, faults } = openTestNth(app, { timeoutMs: 2000 })
   await counters.incrementBy(key, 1)
@@ -146,7 +148,7 @@ it('answers UNAVAILABLE while a limit on connections is reached', async () => {
   expect(faults).toEqual([])
 })
 
-it('says nothing of connections that are one too many, while those that it has do the work', {
+it('does not report connections beyond the limit while the open ones suffice', {
   tags: 'quick',
 }, async () => {
   const { root, app } = await ownServer()

@@ -6,7 +6,7 @@ import { inParallel, sorted, upTo } from '../support/client/client.ts'
 import { connectionsAt, workersOf } from '../support/server/processes.ts'
 import { increment, openConnection, reach, startTwo } from '../support/server/workers.ts'
 
-it('shares one port among workers, each of which serves, and hands out exact numbers', {
+it('shares one port among workers, each of which serves, and issues exact numbers', {
   tags: 'quick',
 }, async () => {
   const nth = await startTwo()
@@ -67,7 +67,7 @@ it('leaves no caller waiting whose connection was on its way to a worker that fr
   expect(await nth.exited).toBe(0)
 })
 
-it('is back at its port also when all workers end at once', async () => {
+it('listens on its port again also when all workers end at once', async () => {
   const nth = await startTwo()
   for (const pid of await workersOf(nth)) process.kill(pid, 'SIGKILL')
   // Many, so that one is assigned to a worker that does not yet know that it listens.
@@ -98,7 +98,7 @@ it('waits longer each time before it replaces workers that do not live', async (
   expect(await killYoungest()).toBe(4 * second)
 })
 
-it('takes a number of workers, or one a core', { tags: 'quick' }, () => {
+it('starts the given number of workers, or one for each core', { tags: 'quick' }, () => {
   expect(readConfig({}).workers).toBe(1)
   expect(readConfig({ WORKERS: '' }).workers).toBe(1)
   expect(readConfig({ WORKERS: '64' }).workers).toBe(64)

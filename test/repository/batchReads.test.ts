@@ -95,7 +95,7 @@ it('reads nothing where nothing was requested', async () => {
   expect(batches).toEqual([])
 })
 
-it('fails who asks for what can not be read, and nobody beside or after', async () => {
+it('fails only callers whose keys cannot be read, and no others beside or after them', async () => {
   const { read, readMany } = notingReader()
   const reads = [read({ name: 'a' }), read({ name: 'bad' }), readMany([{ name: 'a' }])]
   const settled = await Promise.allSettled(reads)

@@ -11,7 +11,7 @@ const DEFINE = `mutation($definition: CounterDefinitionInput!) {
   defineCounter(name: "c", definition: $definition) { value minValue maxValue overflow createdAt updatedAt }
 }`
 
-it('makes a counter, and changes only what its definition says', async () => {
+it('creates a counter, and changes only what its definition names', async () => {
   const { ask } = await startService()
   const define = async (definition: object) => (await ask(DEFINE, { definition })).defineCounter
   const { createdAt, ...made } = await define({ maxValue: 10 })
@@ -88,7 +88,7 @@ it('says in the answer to a change how many are left', async () => {
   expect(increment).toEqual({ value: 1, counter: { value: 1, maxValue: 3, overflow: 'REJECT' } })
 })
 
-it('gives exactly the last 10 numbers to 25 callers who wait together', async () => {
+it('issues exactly the last 10 numbers to 25 callers who wait together', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { maxValue: 100 })
   await counters.incrementBy(key, 90)
@@ -154,7 +154,7 @@ it('refuses only what leaves the safe range, of a counter without bounds and of 
   expect([value, otherValue]).toEqual([END - 1, 2])
 })
 
-it('saturates: applies what fits, and says how much that was', async () => {
+it('saturates: applies what fits, and returns how much that was', async () => {
   const { counters } = openTestNth(await freshDatabase())
   await counters.define(key, { minValue: -2, maxValue: 10, overflow: 'SATURATE' })
   const answers = await Promise.all(
@@ -200,7 +200,7 @@ it('holds bounds right after they were changed in another process', async () => 
   expect((await one.incrementBy(key, 10)).value).toBe(15)
 })
 
-it('says that a definition was not changed when somebody holds it locked', async () => {
+it('reports that a definition was not changed while another session locks it', async () => {
   const target = await freshDatabase()
   const maker = openTestNth(target).counters
   await maker.incrementBy(key, 1)

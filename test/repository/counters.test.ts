@@ -32,7 +32,7 @@ it('returns their own number to each buyer of the five books', async () => {
   expect(counters.map(({ value }: { value: number }) => value)).toEqual([3, 3, 15, 3, 3])
 })
 
-it('counts down, through zero, and by nothing', async () => {
+it('counts down, through zero, and by 0', async () => {
   const { ask } = await startService()
   const values = []
   for (const delta of [1, -1, -1, 0, -41, 42, 0]) {
@@ -76,7 +76,7 @@ it('sets a counter to any number, zero by default', async () => {
   expect((await ask(reset)).reset).toEqual({ value: 0, previousValue: 5, appliedDelta: null })
 })
 
-it('reads 0 for a name that was never written, and makes nothing of it', async () => {
+it('reads 0 for a name that was never written, and creates nothing', async () => {
   const { ask, target } = await startService()
   const { counter } = await ask(
     '{ counter(name: "new", namespace: "n") { name namespace { name timeZone } value createdAt updatedAt } }',
@@ -119,7 +119,7 @@ it.each([
   '\u{10FFFF}',
   'null',
   '0',
-])('takes %j for just a name', async (name) => {
+])('treats %j as a plain name', async (name) => {
   const { ask } = await startService()
   const { increment } = await ask(
     'mutation($name: String!) { increment(name: $name, namespace: $name) { value counter { id name namespace { name } } } }',
@@ -134,7 +134,7 @@ it.each([
   expect(namespace.counters.nodes).toEqual([{ name }])
 })
 
-it('says when a counter was made and last changed, in UTC with milliseconds', async () => {
+it('returns when a counter was created and last changed, in UTC with milliseconds', async () => {
   const { ask } = await startService()
   const increment = 'mutation { increment(name: "c") { at counter { createdAt updatedAt } } }'
   const { increment: first } = await ask(increment)
@@ -157,7 +157,7 @@ it('shows a read in a document the writes before it', async () => {
   expect(data.b.counter.createdAt).toBe(data.a.counter.createdAt)
 })
 
-it('answers the changes beside a refused one', async () => {
+it('returns the results of changes beside a refused one', async () => {
   const { send } = await startService()
   const answer = await send(`mutation {
     a: increment(name: "c") { value }
@@ -170,7 +170,7 @@ it('answers the changes beside a refused one', async () => {
   ])
 })
 
-it('reads things again by their ids, each once for every place', async () => {
+it('reads objects again by their ids, once for each occurrence', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "c") { value } nextInSequence(name: "s", group: "g") { value } }')
   const { counter, sequence, namespace } = await ask(`{

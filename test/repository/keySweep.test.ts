@@ -12,7 +12,7 @@ const DAY_MS = 86_400_000
 const sweep = (database: Database, ageMs: number) =>
   sweepKeys({ database, shouldContinue: () => true }, ageMs)
 
-it('counts anew when a key is older than it lives', async () => {
+it('counts again when a key is older than its lifetime', async () => {
   const target = await freshDatabase()
   const key = { namespace: 'n', name: 'c' }
   const claim = claimOf('n', 'k', [])
@@ -69,7 +69,7 @@ it.each([
   },
 )
 
-it('does not sweep a key that is used anew after it was found old', async () => {
+it('does not sweep a key that is used again after it was found old', async () => {
   const target = await freshDatabase()
   const database = openTestDatabase(target)
   const { counters } = openTestNth(target)

@@ -9,7 +9,7 @@ import { LIST, listedService, namesOf, ORDERS } from '../support/client/leaderbo
 import { freshDatabase, query } from '../support/database/database.ts'
 import { openTestNth } from '../support/server/nth.ts'
 
-it('lists a leaderboard, the lowest, and the latest changes, with what was changed just before', async () => {
+it('lists the highest, the lowest, and the latest changes, including what was changed just before', async () => {
   const { list, set, ask } = await listedService()
   await set({ silver: 2, gold: 30, bronze: -1 })
   await ask('mutation { increment(name: "elsewhere", namespace: "m") { value } }')
@@ -79,7 +79,7 @@ it('returns ranks counted from the top, or from a cursor that contains its own r
   expect((await page({ orderBy: 'NAME_ASC', first: 1 })).ranks).toEqual([['a', null]])
 })
 
-it('shows each counter as it is, beside the value that it is listed by', async () => {
+it("shows each counter's current value beside the value that it is listed by", async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   const page = { order: 'VALUE_DESC', limit: 10, fromEnd: false } as const
@@ -142,7 +142,7 @@ it.each(ORDERS)(
   },
 )
 
-it('goes on from its place when values have changed meanwhile, also when the one there is gone', async () => {
+it('continues from a cursor when values have changed meanwhile, also when its counter is gone', async () => {
   const { list, set, ask } = await listedService()
   await set({ a: 50, b: 40, c: 30, d: 20, e: 10 })
   const { pageInfo } = await list({ orderBy: 'VALUE_DESC', first: 2 })

@@ -48,7 +48,7 @@ it('finds what a process that was killed had not listed yet, and what was change
   await expect.poll(orphans).toEqual([])
 })
 
-it('has all who list share one copy, and lists what is there when it cannot be made', async () => {
+it('lets all callers share one sync, and lists what is stored when the sync fails', async () => {
   const target = await freshDatabase()
   let isOut = false
   let copies = 0

@@ -199,7 +199,7 @@ it.each([
     await fc.assert(
       fc.asyncProperty(
         fc.array(
-          fc.record({ operation: operations, process: fc.nat({ max: 1 }), turn: fc.nat({ max: 3 }) }),
+          fc.record({ operation: operations, process: fc.nat({ max: 1 }), delay: fc.nat({ max: 3 }) }),
           {
             minLength: 30,
             maxLength: 30,
@@ -207,8 +207,8 @@ it.each([
         ),
         async (requests) => {
           const observed = await Promise.all(
-            requests.map(async ({ operation, process, turn }) => {
-              for (const _ of upTo(turn)) await processes[0]?.counters.read(keyOf('a'))
+            requests.map(async ({ operation, process, delay }) => {
+              for (const _ of upTo(delay)) await processes[0]?.counters.read(keyOf('a'))
               const counters = processes[process]?.counters
               if (!counters) throw new Error('There are two')
               return observe(counters, operation, () => ++clock)

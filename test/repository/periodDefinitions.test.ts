@@ -7,7 +7,7 @@ import { openTestNth } from '../support/server/nth.ts'
 import { startService } from '../support/server/service.ts'
 
 const HOUR_MS = 3_600_000
-it('keeps the periods that are wished for, in the time zone of the counter', async () => {
+it('keeps the configured periods, in the time zone of the counter', async () => {
   const clock = turnedClock('2026-11-21T18:29:00Z')
   const target = await freshDatabase()
   const { counters } = openTestNth(target, clock)
@@ -40,7 +40,7 @@ it('keeps the periods that are wished for, in the time zone of the counter', asy
   expect(await valueIn(counters, 'YEAR')).toBe(null)
 })
 
-it('has each row count in the period of another time zone that its middle lies in', async () => {
+it('moves each total to the period of the new time zone that contains its midpoint', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.incrementBy(key, 3)
@@ -71,7 +71,7 @@ it('has each row count in the period of another time zone that its middle lies i
   })
 })
 
-it('knows of a period that was not kept what finer ones say', async () => {
+it('computes a period that was not kept from finer ones', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   await counters.incrementBy(key, 3)
@@ -91,7 +91,7 @@ it('knows of a period that was not kept what finer ones say', async () => {
   expect(history?.map(({ value }) => value)).toEqual([0, 3, 5])
 })
 
-it('refuses a definition that would bring more together than a number can say', async () => {
+it('refuses a definition that would add totals to more than a number can hold', async () => {
   const clock = turnedClock('2026-11-30T20:30:00Z')
   const { counters, faults } = openTestNth(await freshDatabase(), clock)
   await counters.define(key, { periods: [{ period: 'HOUR' }] })
@@ -161,7 +161,7 @@ it('changes the time zone under load of two processes without losing a hit', asy
   }
 })
 
-it('makes counters by what their namespace says, and those that are there stay as they are', async () => {
+it('creates counters with the defaults of their namespace, and leaves existing ones unchanged', async () => {
   const { ask } = await startService()
   await ask('mutation { increment(name: "old") { value } }')
   const definition = '{ timeZone: "america/new_york", periods: [{ period: WEEK, keepDays: 400 }] }'

@@ -31,7 +31,7 @@ it('returns to each caller their number in the hour, the day and the month', asy
   expect([increment.week, increment.year, counter]).toEqual([null, null, { week: 14, year: 14 }])
 })
 
-it('begins anew with each hour, day and month, while the value goes on', async () => {
+it('restarts period totals with each hour, day and month, while the value continues', async () => {
   const clock = turnedClock('2027-02-28T22:59:59.999Z')
   const { counters } = openTestNth(await freshDatabase(), clock)
   const seen = []
@@ -99,7 +99,7 @@ it('adds what was applied, not what was requested, where a bound is met', async 
   expect(await valueIn(counters, 'MONTH')).toBe(3)
 })
 
-it('refuses what would lead a period out of the safe range, though the value has room', async () => {
+it('refuses a change that would take a period total out of the safe range, though the value has room', async () => {
   const { counters, faults } = openTestNth(await freshDatabase())
   const end = Number.MAX_SAFE_INTEGER
   await counters.incrementBy(key, end)
@@ -193,7 +193,7 @@ it.each<[string, string, rounds?: number, reach?: (target: Target) => Promise<Ta
   },
 )
 
-it("hands out unique numbers without gaps in each month, over the month's end under load", async () => {
+it('issues unique numbers without gaps in each month, across the end of a month under load', async () => {
   const clock = turnedClock('2027-01-31T22:59:59Z')
   const target = await freshDatabase()
   const processes = upTo(2).map(() => openTestNth(target, clock))

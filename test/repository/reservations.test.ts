@@ -22,7 +22,7 @@ async function startInvoices() {
   }
 }
 
-it('holds a number until it is confirmed, which can be said twice', async () => {
+it('holds a number until it is confirmed, which can be repeated', async () => {
   const { ask, refusal, reserve, confirm } = await startInvoices()
   const reserved = await reserve({ ttl: 60 })
   expect(reserved).toMatchObject({ value: 1, formatted: 'INV-001', state: 'RESERVED' })
@@ -42,7 +42,7 @@ it('holds a number until it is confirmed, which can be said twice', async () => 
   expect(node).toEqual({ id: reserved.id, state: 'CONFIRMED', value: 1 })
 })
 
-it('issues first what was given back or has expired, lowest first, and then goes on', async () => {
+it('issues released and expired numbers first, lowest first, and then continues', async () => {
   const { target, refusal, ask, reserve, confirm, release } = await startInvoices()
   const [one, two, three, four] = [await reserve(), await reserve(), await reserve(), await reserve()]
   expect(await release(three.id)).toEqual({ id: three.id, value: 3, state: 'RELEASED' })
@@ -158,7 +158,7 @@ it.each([
   expect(await refusal(`mutation { ${field} }`)).toMatchObject({ code, ...(argument && { argument }) })
 })
 
-it('ends at the highest number, and reissues what was given back of it', async () => {
+it('ends at the highest number, and reissues released numbers', async () => {
   const { ask, refusal, reserve, release } = await startInvoices()
   await ask('mutation { defineSequence(name: "invoice", definition: { maxValue: 2 }) { id } }')
   const [, two] = [await reserve(), await reserve()]
@@ -167,7 +167,7 @@ it('ends at the highest number, and reissues what was given back of it', async (
   expect(await reserve()).toMatchObject({ value: 2 })
 })
 
-it('issues downwards what was given back of a sequence that counts down', async () => {
+it('reissues released numbers in descending order for a sequence that counts down', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true, startValue: 10, step: -2 })
   const key = { namespace: 'n', sequence: 's', group: 'g' }
@@ -187,7 +187,7 @@ it('issues downwards what was given back of a sequence that counts down', async 
   expect(again.map(({ value }) => value)).toEqual([10, 8, 4])
 })
 
-it('goes on elsewhere after a restart, and does not come back to what is given back of before', async () => {
+it('continues elsewhere after a restart, and does not reissue numbers that were released before', async () => {
   const { ask, reserve, release, confirm } = await startInvoices()
   const [one, two] = [await reserve(), await reserve()]
   await release(one.id)
@@ -210,7 +210,7 @@ it('refuses to reverse its direction, as released numbers would then be issued t
   expect(await refusal(reversal)).toEqual({ code: 'BAD_USER_INPUT', argument: 'definition.step' })
 })
 
-it('issues nothing beyond its bounds, also of what was given back', async () => {
+it('issues nothing beyond its bounds, not even a released number', async () => {
   const { ask, refusal, target, reserve, release } = await startInvoices()
   const held = [await reserve(), await reserve(), await reserve(), await reserve()]
   await query(target, 'update reservation set expires_at = utc_timestamp(3) where value = 4')

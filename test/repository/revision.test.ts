@@ -149,7 +149,7 @@ it('is returned by the first change under a key as the next read returns it, als
   expect(revisionOf(change)).toBe((await counters.read(counter)).revision)
 })
 
-it('is newer with each state of a name that is deleted and made anew', async () => {
+it('rises with each state of a name that is deleted and created again', async () => {
   const { counters, sequences } = openTestNth(await freshDatabase())
   const states = [
     await counters.read(counter),

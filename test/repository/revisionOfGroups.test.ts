@@ -37,7 +37,7 @@ it('is raised by what changes a group, and by nothing else', async () => {
   expect(await rise(() => sequences.next(group, 1))).toBe(1)
 })
 
-it('is raised by reserving, confirming and giving back', async () => {
+it('is raised by reserving, confirming and releasing', async () => {
   const { sequences } = openTestNth(await freshDatabase())
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })
   await sequences.reserve(group, 60)

@@ -85,7 +85,7 @@ it('counts by any step from any start, up or down, to its bounds', async () => {
   expect((await next(service)).value).toBe(-4)
 })
 
-it('begins a cycle again at the other end, in the middle of a block, too', async () => {
+it('wraps around to the other end, also in the middle of a block', async () => {
   const service = await startService()
   await define(service, { startValue: 3, minValue: 1, maxValue: 4, cycle: true })
   expect((await next(service, { count: 3 })).values).toEqual([3, 4, 1])
@@ -131,7 +131,7 @@ it.each<[{ startValue: number; step: number; cycle?: boolean }, number, number[]
     expect(await service.refusal(NEXT, { name: 'block' })).toEqual({ code: 'OUT_OF_RANGE', value: MAX })
 })
 
-it('is of the time zone and age that it has at its first use, not at a refused one', async () => {
+it('does not create a sequence on a refused first use', async () => {
   const service = await startService()
   const refused = [
     'reserveInSequence(name: "s") { id }',
@@ -146,7 +146,7 @@ it('is of the time zone and age that it has at its first use, not at a refused o
   expect(await query(service.target, 'select id from sequence')).toHaveLength(1)
 })
 
-it('sees through to a refused first use: it leaves nothing to be seen', async () => {
+it('leaves nothing to read after a refused first use', async () => {
   const { ask, refusal, target } = await startService()
   const refused = { code: 'BAD_USER_INPUT' }
   expect(await refusal('mutation { reserveInSequence(name: "s") { id } }')).toEqual(refused)

@@ -64,7 +64,7 @@ it('confirms no reservation of a deleted sequence as one of a new sequence with 
   expect((await other.sequences.reserve(group, 60)).value).toBe(2)
 })
 
-it('gives numbers that come after a deletion anew, in a process that knew the sequence, too', async () => {
+it('restarts the numbers after a deletion, also in a process that has cached the sequence', async () => {
   const target = await freshDatabase()
   const [one, other] = [openTestNth(target), openTestNth(target)]
   const key = { namespace: 'n', sequence: 's', group: '' }
@@ -73,7 +73,7 @@ it('gives numbers that come after a deletion anew, in a process that knew the se
   expect((await other.sequences.next(key, 1)).issued.value).toBe(1)
 })
 
-it('holds up nobody else while somebody keeps a sequence locked', async () => {
+it('delays no other calls while a session locks a sequence', async () => {
   const { ask, target, faults } = await startService()
   await ask('mutation { a: nextInSequence(name: "locked") { value } b: nextInSequence(name: "s") { value } }')
   const holder = await createConnection(target)

@@ -76,7 +76,7 @@ it('repeats nothing when only the bounds of the same format change', async () =>
   expect((await next(service)).formatted).toBe('A-1')
 })
 
-it('refuses to take back what has mixed its numbers up, unless they look different from then on', async () => {
+it('refuses to undo a change that could repeat numbers, unless the new ones look different', async () => {
   const service = await startService()
   await define(service, { maxValue: 3, cycle: true })
   await next(service, { count: 2 })
@@ -94,7 +94,7 @@ it('refuses to take back what has mixed its numbers up, unless they look differe
   expect((await next(service)).formatted).toBe('y3')
 })
 
-it('takes numbers below 0 for what they look like', async () => {
+it('compares negative numbers by their text', async () => {
   const service = await startService()
   await define(service, { startValue: -5, format: 'A{value}' })
   expect((await next(service, { count: 2 })).formatted).toBe('A-5')
@@ -129,7 +129,7 @@ it('knows that a cycle above a negative minimum issues negative numbers', async 
   expect(await service.refusal(DEFINE, { definition })).toMatchObject({ argument: 'definition.format' })
 })
 
-it('takes back a change by which nothing was issued', async () => {
+it('allows to undo a change under which nothing was issued', async () => {
   const service = await startService()
   await define(service, { format: 'INV-{value}' })
   await next(service)

@@ -171,7 +171,7 @@ it.each([
           fc.record({
             request: fc.oneof({ weight: 40, arbitrary: operation }, { weight: 1, arbitrary: deletion }),
             process: fc.nat({ max: 1 }),
-            turn: fc.nat({ max: 3 }),
+            delay: fc.nat({ max: 3 }),
           }),
           { minLength: 24, maxLength: 24 },
         ),
@@ -180,10 +180,10 @@ it.each([
           clock.at += later
           const { at } = clock
           const events = await Promise.all(
-            requests.map(async ({ request, process, turn }): Promise<Observed | undefined> => {
+            requests.map(async ({ request, process, delay }): Promise<Observed | undefined> => {
               const sequences = processes[process]?.sequences
               if (!sequences) throw new Error('There are two')
-              for (const _ of upTo(turn)) await sequences.read({ namespace: 'n', name: 's' })
+              for (const _ of upTo(delay)) await sequences.read({ namespace: 'n', name: 's' })
               const from = ++ticks
               const result = await execute(sequences, 'n', request)
               const to = ++ticks

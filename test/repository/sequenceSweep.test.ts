@@ -50,7 +50,7 @@ it('removes all that a deleted sequence has left, and nothing else', async () =>
   expect((await sequences.reserve({ namespace: 'n', sequence: 'kept', group: '1' }, 60)).value).toBe(3)
 })
 
-it('forgets what was given back a month ago and reissued, but nothing that was confirmed or is free', async () => {
+it('removes what was released and reissued a month ago, but nothing that was confirmed or is free', async () => {
   const target = await freshDatabase()
   const { sequences } = openTestNth(target)
   await sequences.define({ namespace: 'n', name: 's' }, { gapless: true })

@@ -44,7 +44,7 @@ it('spreads what is counted over slots, and reads their sum, in periods too', as
   expect([ranked?.map(({ value }) => value), listed?.map(({ value }) => value)]).toEqual([[120], [120]])
 })
 
-it('was updated when the last of its slots was', async () => {
+it('has the time of the latest change of its slots', async () => {
   let now = new Date('2026-03-01T12:00:00.123Z')
   const { counters } = openTestNth(await freshDatabase(), { now: () => now })
   await counters.define(key, { slots: 5 })

@@ -24,7 +24,7 @@ async function startsIn(target: Target, wanted: Period): Promise<string[]> {
     .map(({ start }) => start.toISOString().slice(5, 13).replace('T', ' '))
 }
 
-it('removes what is no longer to be kept, and nothing else', async () => {
+it('removes what is past its retention, and nothing else', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -64,7 +64,7 @@ it('removes periods that are not kept any more, though not before they are over 
   expect(await counters.read(key)).toMatchObject({ value: 3 })
 })
 
-it('leaves sums right that are made of what is still there', async () => {
+it('keeps sums of the remaining rows right', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-03-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -104,7 +104,7 @@ it('removes the history of counters that are deleted', async () => {
   expect([await rows('counter_history'), await rows('deleted_counter')]).toEqual([2, 0])
 })
 
-it('sweeps the others where the periods of a counter can not be understood', async () => {
+it('sweeps other counters beside one whose periods cannot be parsed', async () => {
   const target = await freshDatabase()
   let now = Date.parse('2026-06-01T12:00:00Z')
   const { counters } = openTestNth(target, { now: () => new Date(now) })
@@ -122,7 +122,7 @@ it('sweeps the others where the periods of a counter can not be understood', asy
   expect(await query(target, rows)).toEqual([{ name: Buffer.from('broken'), period: 1 }])
 })
 
-it('goes on in batches while others count, who never wait for it', async () => {
+it('continues in batches while others count, without delaying them', async () => {
   const target = await freshDatabase()
   const { counters } = openTestNth(target)
   await counters.define(key, { periods: [{ period: 'HOUR', keepDays: 1 }, { period: 'DAY' }], slots: 3 })
@@ -179,7 +179,7 @@ it('sweeps as soon as it is opened, unless its jobs are switched off', async () 
   expect(faults).toEqual([])
 })
 
-it('has one of all processes do it when it is due', async () => {
+it('runs in one of all processes when it is due', async () => {
   const target = await freshDatabase()
   const databases = upTo(3).map(() => openTestDatabase(target))
   const ask = () =>

@@ -42,7 +42,7 @@ it('refuses to count on from a value that is out of range itself', () => {
 
 const bound = fc.option(fc.oneof(fc.integer({ min: -5, max: 5 }), fc.constantFrom(MAX, -MAX)))
 
-it('does several additions as a model does, or none of them', () => {
+it('applies several additions as a model does, or none of them', () => {
   const seen = new Set<string>()
   const names = ['a', 'b']
   const bounded = fc.record({

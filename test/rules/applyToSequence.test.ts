@@ -57,7 +57,7 @@ it.each([
   })
 })
 
-it('leaves alone who holds the same number of another generation or period', () => {
+it('leaves the holder of the same number of another generation or period alone', () => {
   for (const other of [{ generation: 1 }, { periodKey: 2025 }]) {
     const state = found({ ...justExpired, ...other })
     expect(applyToSequence(state, { kind: 'confirm', token: 'first' }, AT)).toMatchObject({

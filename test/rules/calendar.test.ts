@@ -22,7 +22,7 @@ const zone = fc.constantFrom(...ZONES)
 const period = fc.constantFrom(...PERIODS)
 const instant = fc.integer({ min: Date.UTC(1971, 0, 1), max: Date.UTC(2060, 0, 1) })
 
-it('has periods follow one another without a gap, each instant in one of them', () => {
+it('lets periods follow one another without a gap, with each instant in one of them', () => {
   fc.assert(
     fc.property(zone, period, instant, (timeZone, period, at) => {
       const { bucketAt } = calendarOf(timeZone)
@@ -36,7 +36,7 @@ it('has periods follow one another without a gap, each instant in one of them', 
   )
 })
 
-it('has each period begin where one of the finer ones does that it consists of', () => {
+it('begins each period where one of the finer periods that it consists of begins', () => {
   const finer: [Period, Period][] = [
     ['DAY', 'HOUR'],
     ['WEEK', 'DAY'],
@@ -110,7 +110,7 @@ it('has no day that its zone has skipped', () => {
   expect([dateOf(eve.start), dateOf(after.start)]).toEqual(['2011-12-29', '2011-12-31'])
 })
 
-it('goes on with the new day where the clock is put back over midnight', () => {
+it('continues with the new day when the clock is put back over midnight', () => {
   // At a minute past midnight of the 7th, the clock in St. John's shows 23:01 of the 6th again.
   const { bucketAt } = calendarOf('America/St_Johns')
   const midnight = Date.parse('2010-11-07T02:30:00Z')

@@ -80,7 +80,7 @@ const ZONES = [
   'Australia/Lord_Howe',
 ]
 
-it('gives periods the same periodKey where the calendar shows the same one, and then only', () => {
+it('gives periods the same periodKey if and only if the calendar shows the same period', () => {
   const instant = fc.integer({ min: Date.UTC(1990, 0), max: Date.UTC(2050, 0) })
   const near = fc.oneof(
     fc.integer({ min: -3, max: 3 }).map((days) => days * 86_400_000),

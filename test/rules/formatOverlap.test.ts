@@ -5,7 +5,7 @@ import { formatsOverlap, isFormat, parseFormat, writerOf } from '../../src/rules
 import { changedSequenceDefinition } from '../../src/rules/sequenceChange.ts'
 import { defaultSequenceDefinition, type PastFormat } from '../../src/rules/sequenceDefinition.ts'
 import { runSize } from '../support/random.ts'
-import { SHORT_MS } from '../support/server/turns.ts'
+import { SHORT_MS } from '../support/server/ticks.ts'
 
 const RUNS = runSize(500, 2000)
 

@@ -35,7 +35,7 @@ export type FlushOutcome =
 
 export interface Course {
   outcome: FlushOutcome
-  turns: number
+  ticks: number
   run: number
 }
 
@@ -57,7 +57,7 @@ export const courses = fc.infiniteStream(
         ),
       },
     ),
-    turns: fc.nat({ max: 3 }),
+    ticks: fc.nat({ max: 3 }),
     run: fc.nat(),
   }),
 )
@@ -176,8 +176,8 @@ class ModelTransaction implements Transaction {
 
   async #fail(): Promise<NotApplied | undefined> {
     const { counters } = this.#batch
-    const { outcome, turns, run } = this.#course
-    await turnsLater(turns)
+    const { outcome, ticks, run } = this.#course
+    await ticksLater(ticks)
     if (outcome === 'conflict') return { kind: 'conflict', cause: outcome }
     if (outcome !== 'failingKey') return undefined
     const key = counters[run % counters.length]?.row.key
@@ -187,10 +187,10 @@ class ModelTransaction implements Transaction {
 
   /** As at its deadline: the call is answered by where it is then. */
   async #expire(): Promise<void> {
-    const { outcome, turns, run } = this.#course
+    const { outcome, ticks, run } = this.#course
     const call = this.#batch.calls[run % this.#batch.calls.length]
     if (outcome !== 'expires' || !call) return
-    await turnsLater((run % 3) + turns)
+    await ticksLater((run % 3) + ticks)
     call.settle(
       call.isCommitting ? doubtful(call, 'It has expired', outcome) : unavailable('It has expired.'),
     )
@@ -202,7 +202,7 @@ class ModelTransaction implements Transaction {
     const failure = await this.#fail()
     if (failure) this.#end.resolve()
     if (failure) return failure
-    await turnsLater(this.#course.turns)
+    await ticksLater(this.#course.ticks)
     return this.#reading()
   }
 
@@ -244,10 +244,10 @@ class ModelTransaction implements Transaction {
   }
 
   async #commit(): Promise<Outcome> {
-    const { outcome, turns, run } = this.#course
+    const { outcome, ticks, run } = this.#course
     const isApplied = outcome !== 'lost, not applied' && !(outcome === 'lost for good' && run % 2)
     if (isApplied) this.#apply()
-    await turnsLater(turns)
+    await ticksLater(ticks)
     this.#end.resolve()
     if (outcome === 'lost for good') return { kind: 'unknown', cause: outcome }
     return isApplied ? { kind: 'committed' } : { kind: 'lost', cause: outcome }
@@ -298,8 +298,8 @@ export function deferred() {
   return { promise, resolve }
 }
 
-export async function turnsLater(turns: number): Promise<void> {
-  for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
+export async function ticksLater(ticks: number): Promise<void> {
+  for (let tick = 0; tick < ticks; tick++) await new Promise((resolve) => setImmediate(resolve))
 }
 
 export function openModel(

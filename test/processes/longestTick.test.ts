@@ -1,7 +1,7 @@
 // @module-tag slow
 import { expect, it } from 'vitest'
 import { inParallel, upTo } from '../support/client/client.ts'
-import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/server/turns.ts'
+import { type MeasuredNth, SHORT_MS, startMeasuredNth } from '../support/server/ticks.ts'
 
 const MANY = 'mutation($c: [CounterDeltaInput!]!) { incrementMany(changes: $c) { value } }'
 
@@ -93,7 +93,7 @@ async function expectShort(query: string, callers: number): Promise<void> {
     ...(query.includes('$wrongIds:') && { wrongIds: ids.map((id) => `${id}?`) }),
     ...(query.includes('$id:') && { id: 'Q'.repeat(900_000) }),
   }
-  const longest = await nth.longestTurn(() => inParallel(callers, callers, () => nth.send(query, variables)))
+  const longest = await nth.longestTick(() => inParallel(callers, callers, () => nth.send(query, variables)))
   expect(longest).toBeLessThan(SHORT_MS)
   expect(nth.output()).not.toContain('"level":50')
 }
@@ -118,7 +118,7 @@ it.each([
 ])('refuses a document of very many %s, at once', async (_, query) => {
   const nth = await startMeasuredNth()
   let times = 0
-  const longest = await nth.longestTurn(async () => {
+  const longest = await nth.longestTick(async () => {
     times += 1
     const { body } = await nth.post(JSON.stringify({ query: `${query} # ${times}` }))
     expect(body.errors?.[0]?.extensions.code).toMatch(/^GRAPHQL_(PARSE|VALIDATION)_FAILED$/)
@@ -145,7 +145,7 @@ it.each([
   expect(await nth.refusal(query, { names })).toEqual({ code: 'BAD_USER_INPUT', limit: 30_000 })
 })
 
-it('says what became of each of very many changes', { tags: 'quick' }, async () => {
+it('reports the outcome of each of very many changes', { tags: 'quick' }, async () => {
   const nth = await startMeasuredNth()
   const { data, errors = [] } = await nth.send(
     `mutation { ${many(800, 'increment(name: "") { value }').replaceAll(' a', '\na')} }`,

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 /**
- * Loaded into a process before it starts, by NODE_OPTIONS: prints, at SIGUSR2, how long its longest turn of the event
+ * Loaded into a process before it starts, by NODE_OPTIONS: prints, at SIGUSR2, how long its longest tick of the event
  * loop was since the last time, in milliseconds of a clock, and of the time of the processor that all its threads took.
  */
 const delay = monitorEventLoopDelay({ resolution: 1 })
@@ -14,7 +14,7 @@ setInterval(() => {
 }, 1).unref()
 
 process.on('SIGUSR2', () => {
-  console.log(`longest turn: ${JSON.stringify({ delayMs: delay.max / 1e6, cpuMs: longest })}`)
+  console.log(`longest tick: ${JSON.stringify({ delayMs: delay.max / 1e6, cpuMs: longest })}`)
   delay.reset()
   longest = 0
 })

@@ -3,15 +3,15 @@ import { freshDatabase, urlOf } from '../database/database.ts'
 import { openOnce } from '../openOnce.ts'
 import { type NthProcess, startNth } from './nthProcess.ts'
 
-const PRELOADED = join(import.meta.dirname, 'turns.mjs')
+const PRELOADED = join(import.meta.dirname, 'ticks.mjs')
 
 /**
  * How often something is done, so that the first time's compiling and what else runs here don't count: at least twice,
- * as a document is known the second time, and no more often than it takes for a turn that is short.
+ * as a document is known the second time, and no more often than it takes for a tick that is short.
  */
 const [FEWEST_ROUNDS, MOST_ROUNDS] = [2, 7]
 
-/** How long a fixed piece of work took where a turn may take 50 ms, in milliseconds of the processor. */
+/** How long a fixed piece of work took where a tick may take 50 ms, in milliseconds of the processor. */
 const REFERENCE_MS = 2
 
 /** How long one request may hold up all others, in milliseconds: 50, and on a slower machine accordingly more. */
@@ -19,10 +19,10 @@ export const SHORT_MS = 50 * Math.max(1, referenceMs() / REFERENCE_MS)
 
 export interface MeasuredNth extends NthProcess {
   /**
-   * The longest turn of its event loop under some work, in milliseconds, the best of several rounds: by the clock,
+   * The longest tick of its event loop under some work, in milliseconds, the best of several rounds: by the clock,
    * which other processes lengthen, or by the processor's time, which the collector's threads do.
    */
-  longestTurn(work: () => Promise<unknown>): Promise<number>
+  longestTick(work: () => Promise<unknown>): Promise<number>
 }
 
 /** The service as it runs, with a heap of 512 MB: one for all tests of a file, on a database of its own. */
@@ -36,11 +36,11 @@ async function start(): Promise<MeasuredNth> {
     NODE_OPTIONS: `--import ${PRELOADED} --max-old-space-size=512 --max-semi-space-size=32`,
   })
 
-  async function turnSinceLastAsked(): Promise<number> {
+  async function longestSinceLastQuery(): Promise<number> {
     const before = nth.output().length
     nth.child.kill('SIGUSR2')
     while (true) {
-      const said = /longest turn: (\{.*\})\n/.exec(nth.output().slice(before))?.[1]
+      const said = /longest tick: (\{.*\})\n/.exec(nth.output().slice(before))?.[1]
       if (!said) {
         await new Promise((resolve) => nth.child.stdout?.once('data', resolve))
         continue
@@ -52,12 +52,12 @@ async function start(): Promise<MeasuredNth> {
 
   return {
     ...nth,
-    async longestTurn(work) {
+    async longestTick(work) {
       let longest = Number.POSITIVE_INFINITY
       for (let round = 1; round <= MOST_ROUNDS; round += 1) {
-        await turnSinceLastAsked()
+        await longestSinceLastQuery()
         await work()
-        longest = Math.min(longest, await turnSinceLastAsked())
+        longest = Math.min(longest, await longestSinceLastQuery())
         if (round >= FEWEST_ROUNDS && longest < SHORT_MS) break
       }
       return longest
