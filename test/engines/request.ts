@@ -2,7 +2,7 @@ import { request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Server } from './servers.ts'
 
-/** What became of one call. */
+/** The outcome of one call. */
 export type Outcome<Data> =
   | { kind: 'answered'; data: Data }
   /** Not applied. */

@@ -68,7 +68,7 @@ it('reports the outcome of a change to every caller in time, while the database 
   await migrate(target)
   const TIMEOUT_MS = 2000
   const { counters } = openTestNth(target, { timeoutMs: TIMEOUT_MS })
-  // Each caller takes another counter once a call has failed, so that each value shows what became of at most one failure.
+  // Each caller takes another counter once a call has failed, so that each value shows the outcome of at most one failed call.
   const added = new Map<string, { succeeded: number; code?: string }>()
   let calls = 0
   let failures = 0

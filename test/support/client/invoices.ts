@@ -17,7 +17,7 @@ export const RELEASE = 'mutation($id: ID!) { releaseReservation(id: $id) { id va
 /** The group that these take numbers of. */
 export const KEY = { namespace: 'default', sequence: 'invoice', group: '' }
 
-/** What has become of the numbers of the only gapless group of a database. */
+/** The states of the numbers of the only gapless group of a database. */
 export interface Numbers {
   confirmed: number[]
   open: number[]
