@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { NthError } from '../../src/rules/errors.ts'
 import { upTo } from '../support/client/client.ts'

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../support/database/database.ts'
 import { stopClock } from '../support/model/periods.ts'

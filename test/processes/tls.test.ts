@@ -1,3 +1,4 @@
+// @module-tag slow
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { query } from '../support/database/database.ts'
