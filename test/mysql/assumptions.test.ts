@@ -1,4 +1,3 @@
-// @module-tag slow
 import { expect, it } from 'vitest'
 import { ER, hasErrorNumber } from '../../src/mysql/errors.ts'
 import { openHosts } from '../../src/mysql/hosts.ts'
