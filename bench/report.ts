@@ -1,7 +1,6 @@
 import type { Result } from './bench.ts'
 import { medianOf } from './median.ts'
 import type { Options } from './options.ts'
-import { targetLines } from './targets.ts'
 import { changesMany, type Workload } from './workloads.ts'
 
 /** The results as Markdown: a table for each workload, and how far they are from what Nth should reach. */
@@ -15,8 +14,6 @@ export function report(
     machine.join('\n'),
     `Medians of ${rounds} rounds, ${seconds} s each, all systems in turn. Every number handed out was checked: unique, without a gap, and equal to the row afterwards; of slots, the sum. Every page of a leaderboard was compared with what was put in.`,
     ...workloads.flatMap((workload) => table(workload, results)),
-    '## Targets',
-    targetLines(results).join('\n') || 'None of the measured ones has a target.',
     '',
   ].join('\n\n')
 }
