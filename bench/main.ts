@@ -7,7 +7,6 @@ import { mixed } from './mixed.ts'
 import { HELP, type Options, readOptions } from './options.ts'
 import { report } from './report.ts'
 import { tickets } from './tickets.ts'
-import { transfer } from './transfer.ts'
 
 const ending = new AbortController()
 
@@ -39,10 +38,6 @@ async function run(options: Options): Promise<void> {
   }
   if (options.live) {
     console.log(await live({ ...options, say: console.error, signal: ending.signal }))
-    return
-  }
-  if (options.transfer) {
-    console.log(await transfer({ say: console.error, signal: ending.signal }))
     return
   }
   if (options.million) {

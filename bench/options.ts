@@ -16,8 +16,6 @@ export interface Options {
   cluster: boolean
   /** Whether only subscribers are measured. */
   live: boolean
-  /** Whether only exports, imports, backups and restores are measured. */
-  transfer: boolean
   /** Whether only the processor time of a call is measured. */
   gate: boolean
   /** Whether only a mixed load is run, for this long. */
@@ -41,7 +39,6 @@ Prints tables as Markdown, and on the error output how far it is. Ends with 1 at
   --gate           only this: the processor time of a call, beside Nth in memory; before and after a change (3 minutes)
   --cluster        only this: one database server beside clusters, on engines of Debian's packages (10 minutes)
   --live           only this: what a change costs with a thousand subscribers, beside without (2 minutes)
-  --transfer       only this: a million counters exported, imported, backed up and restored (30 minutes)
   --mixed          only this: everything at once on two workers; checks memory, connections, metrics and numbers
   --minutes <n>    how long the mixed load takes (10)
   --tickets        only this: 2 boards x 10 callers x 1 000 tickets without HTTP, beside SERIALIZABLE transactions
@@ -73,7 +70,6 @@ export function readOptions(args: string[]): Options | undefined {
       gate: { type: 'boolean', default: false },
       cluster: { type: 'boolean', default: false },
       live: { type: 'boolean', default: false },
-      transfer: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   })
@@ -88,7 +84,6 @@ export function readOptions(args: string[]): Options | undefined {
     gate: values.gate,
     cluster: values.cluster,
     live: values.live,
-    transfer: values.transfer,
     mixed: values.mixed,
     minutes: positive('--minutes', values.minutes),
     seconds: positive('--seconds', values.seconds),
